@@ -1,7 +1,10 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
-use std::path::Path;
+use shardpack_writer::Output;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Options of a store by their names: see `docs/stores.md`. They come before what the environment
 /// says.
@@ -31,10 +34,43 @@ pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Resul
 ///
 /// # Errors
 /// As [`open`], and as [`shardpack_reader::verify`].
-pub fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    match url(path, &[])? {
+pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
+    match url(path, settings)? {
         None => shardpack_reader::verify(path, options),
-        Some(url) => remote::verify(&url, options),
+        Some(url) => remote::verify(&url, options, settings),
+    }
+}
+
+/// Where a dataset is written to: a folder, or a URL.
+#[derive(Debug, Clone, Default)]
+pub struct Destination {
+    /// Path or URL.
+    pub path: PathBuf,
+    /// With a URL: the folder of this machine that holds shards until the store has them. Default:
+    /// the system's folder for temporary files.
+    pub spool: Option<PathBuf>,
+    /// With a URL: whether to go on in the place of a run that was killed on another machine.
+    pub take_over: bool,
+}
+
+impl Destination {
+    /// The place, with a store reached as by [`open`]. What is on its way to it is given up once
+    /// `cancel` is true.
+    ///
+    /// # Errors
+    /// `Usage` for a store that cannot be written to, for options of a URL without one, and as
+    /// [`open`] says. The store itself is not asked yet.
+    pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
+        let Some(url) = url(&self.path, settings)? else {
+            for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take-over")] {
+                if given {
+                    let found = format!("`{}`", self.path.display());
+                    return Err(Error::usage(format!("output with the option `--{option}`"), "a URL", found));
+                }
+            }
+            return Ok(Output::from(&self.path));
+        };
+        remote::output(&url, self, settings, cancel)
     }
 }
 
@@ -66,9 +102,9 @@ pub(crate) fn refuse_url(path: &Path, what: &str) -> anyhow::Result<()> {
 
 #[cfg(feature = "store")]
 mod remote {
-    use super::Settings;
+    use super::{Arc, AtomicBool, Destination, Output, Settings};
     use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
-    use shardpack_store::StoreOptions;
+    use shardpack_store::{StoreOptions, Upload};
 
     fn options(settings: &Settings) -> Result<StoreOptions> {
         let text = |(key, value): (std::ffi::OsString, std::ffi::OsString)| {
@@ -96,18 +132,33 @@ mod remote {
         }
     }
 
+    pub(super) fn output(
+        url: &str,
+        to: &Destination,
+        settings: &Settings,
+        cancel: Option<Arc<AtomicBool>>,
+    ) -> Result<Output> {
+        if let Some(folder) = shardpack_store::local_path(url)? {
+            return Destination { path: folder, ..to.clone() }.output(settings, cancel);
+        }
+        let upload = Upload::at(url, &options(settings)?)?;
+        let upload = if let Some(cancel) = cancel { upload.cancelled_by(cancel) } else { upload };
+        let spools = to.spool.clone().unwrap_or_else(std::env::temp_dir);
+        Ok(shardpack_store::bucket(upload, &spools).take_over(to.take_over).into())
+    }
+
     pub(super) fn open(url: &str, dataset: &DatasetOptions, settings: &Settings) -> Result<Dataset> {
         shardpack_store::open(url, dataset, &options(settings)?)
     }
 
-    pub(super) fn verify(url: &str, verify: &VerifyOptions<'_>) -> Result<VerifyReport> {
-        shardpack_store::verify(url, verify, &options(&[])?)
+    pub(super) fn verify(url: &str, verify: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
+        shardpack_store::verify(url, verify, &options(settings)?)
     }
 }
 
 #[cfg(not(feature = "store"))]
 mod remote {
-    use super::Settings;
+    use super::{Arc, AtomicBool, Destination, Output, Settings};
     use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 
     fn off() -> Error {
@@ -118,11 +169,15 @@ mod remote {
         )
     }
 
+    pub(super) fn output(_: &str, _: &Destination, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Output> {
+        Err(off())
+    }
+
     pub(super) fn open(_: &str, _: &DatasetOptions, _: &Settings) -> Result<Dataset> {
         Err(off())
     }
 
-    pub(super) fn verify(_: &str, _: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    pub(super) fn verify(_: &str, _: &VerifyOptions<'_>, _: &Settings) -> Result<VerifyReport> {
         Err(off())
     }
 }

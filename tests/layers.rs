@@ -40,7 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shardpack-gpu-play", &[]),
-    ("shardpack-store", &["shardpack-reader"]),
+    ("shardpack-store", &["shardpack-reader", "shardpack-writer"]),
     ("shardpack-report", &[]),
     (
         "shardpack-pack",

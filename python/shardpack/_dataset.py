@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from shardpack import _index, _shardpack, _warn
 from shardpack._index import Indices
 from shardpack._size import Size, size
+from shardpack._url import is_url, settings
 
 Sample: TypeAlias = "dict[str, Any]"
 """A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays:
@@ -23,7 +23,6 @@ that the sample does not have: ``None``. Figures that packing measured are no pa
 """
 
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9]*://")
 """How a URL begins. A ``Path`` cannot hold one: it would drop a slash."""
 
 
@@ -61,6 +60,11 @@ class Dataset:
         For a URL: how its store is reached (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and how patient
         the reader is (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They come before what the
         environment says (``AWS_REGION``, …), which is the better place for credentials. All names: docs/stores.md.
+    cache : str or os.PathLike, optional
+        For a URL: folder of this machine that keeps what was read, for all processes. It is empty, or a cache. Default:
+        what ``SHARDPACK_CACHE`` says, else none.
+    cache_bytes : int or str, optional
+        Most bytes in that folder, or text such as ``"500GB"``, 64 MiB at least. Default 100 GB.
 
     Warns
     -----
@@ -98,12 +102,14 @@ class Dataset:
         verify_crc: bool = True,
         max_record: Size = "4GiB",
         storage_options: Mapping[str, Any] | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_bytes: Size | None = None,
     ) -> None:
-        self._path: Path | str = path if isinstance(path, str) and _URL.match(path) else Path(path)
+        self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
         # Files are opened when they are needed: by then the program may have gone to another folder.
         self._place = self._path if isinstance(self._path, str) else self._path.absolute()
-        self._settings = _settings(storage_options)
+        self._settings = settings(storage_options, cache=cache, cache_bytes=None if cache_bytes is None else size("cache_bytes", cache_bytes))
         self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, self._settings)
         self._pid = os.getpid()
         self._columns = Columns(self)
@@ -525,16 +531,6 @@ def names(fields: Sequence[str] | None) -> list[str] | None:
     if isinstance(fields, str):
         raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: fields=[{fields!r}]")
     return None if fields is None else list(fields)
-
-
-def _settings(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Options of a store as text: ``True`` is ``"true"``."""
-    if options is None:
-        return []
-    if not isinstance(options, Mapping):
-        raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")
-    text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
-    return list(text.items())
 
 
 def _reopened(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from shardpack import _shardpack, _warn
 from shardpack._size import Size, size
+from shardpack._url import settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,6 +66,10 @@ class StorageOptions(TypedDict, total=False):
     """Seed of the order in which samples are stored. Default 0."""
     force: bool
     """Replace a dataset that shardpack wrote."""
+    spool: StrPath
+    """With a URL: folder of this machine that holds shards until the store has them. Default: the folder for temporary files."""
+    take_over: bool
+    """With a URL: go on in the place of a run that was killed on another machine, or with another spool."""
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
@@ -118,7 +123,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,
     "prefer": _WORDS, "variable": _WORDS, "spatial": (tuple, str), "max_cube": _SIZE,
-    "shard_size": _SIZE, "no_shuffle": _SWITCH, "seed": _COUNT, "part": (tuple, str), "listing": _PATH, "force": _SWITCH, "threads": _COUNT, "memory": _SIZE,
+    "shard_size": _SIZE, "no_shuffle": _SWITCH, "seed": _COUNT, "part": (tuple, str), "listing": _PATH, "force": _SWITCH, "spool": _PATH, "take_over": _SWITCH, "threads": _COUNT, "memory": _SIZE,
 }  # fmt: skip
 _BETWEEN = {"spatial": "x", "part": "/"}
 
@@ -155,7 +160,14 @@ def arguments(function: str, options: Mapping[str, object], known: Mapping[str, 
     return out
 
 
-def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **options: Unpack[PackOptions]) -> dict[str, Any]:
+def pack(
+    src: StrPath,
+    out: StrPath,
+    *,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[PackOptions],
+) -> dict[str, Any]:
     """Convert a folder of pictures or cubes into a dataset, once.
 
     JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just the part that it
@@ -168,9 +180,12 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     src : str or os.PathLike
         Folder (or single file) to pack: class folders, a flat folder, or nested folders.
     out : str or os.PathLike
-        Folder of the dataset to write.
+        Folder of the dataset to write; or a URL, as text: ``"s3://bucket/train"``, also ``gs://`` and ``az://``. Each
+        shard is sent once it is complete: docs/stores.md.
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
+    storage_options : mapping from str to str, optional
+        With a URL: how its store is reached, as for :class:`Dataset`.
     **options : PackOptions
         The command's long options with ``_`` for ``-``: ``shard_size="256MiB"``, ``no_shuffle=True``.
 
@@ -210,7 +225,7 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
         raise TypeError(f"src: expected the path of a folder or a file, found {type(src).__name__}\nhint: {hint}")
     # Options first: paths may begin with a dash.
     args = [*arguments("pack", options), "--", os.fspath(src), os.fspath(out)]
-    report, notes = _shardpack.pack(args, progress)
+    report, notes = _shardpack.pack(args, progress, settings(storage_options))
     for note in notes:
         _warn.warn(note)
     packed = _object(report)
@@ -246,8 +261,21 @@ def plan(src: StrPath, out: StrPath, parts: int, **options: Unpack[PackOptions])
     return found
 
 
-def merge(out: StrPath) -> dict[str, Any]:
+def merge(
+    out: StrPath,
+    *,
+    spool: StrPath | None = None,
+    take_over: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Join the parts of a dataset that several machines packed with ``part``.
+
+    Parameters
+    ----------
+    out : str or os.PathLike
+        Folder of the parts, or its URL.
+    spool, take_over, storage_options
+        With a URL, as for :func:`pack`.
 
     Returns
     -------
@@ -262,7 +290,7 @@ def merge(out: StrPath) -> dict[str, Any]:
     FormatError
         There is a complete dataset, and a shard of it is damaged.
     """
-    return _object(_shardpack.merge(os.fspath(out)))
+    return _object(_shardpack.merge(os.fspath(out), None if spool is None else os.fspath(spool), take_over, settings(storage_options)))
 
 
 def verify(
@@ -273,13 +301,14 @@ def verify(
     threads: int | None = None,
     max_record: Size = "4GiB",
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Check every byte of a dataset and list the damaged samples.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of a dataset, its manifest, or a lone shard.
+        Folder of a dataset, its manifest, or a lone shard; or its URL, as for :class:`Dataset`.
     deep : bool, default False
         Also decode every field.
     digest : bool, default False
@@ -290,6 +319,8 @@ def verify(
         Largest record or decoded field to accept.
     progress : callable, optional
         Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``.
+    storage_options : mapping from str to str, optional
+        With a URL: how its store is reached, as for :class:`Dataset`.
 
     Returns
     -------
@@ -303,7 +334,7 @@ def verify(
     UsageError, OSError
         There is no dataset. Damage raises no error: it is in the list.
     """
-    return _object(_shardpack.verify(os.fspath(path), deep, digest, threads or 0, size("max_record", max_record), progress))
+    return _object(_shardpack.verify(os.fspath(path), settings(storage_options), deep, digest, threads or 0, size("max_record", max_record), progress))
 
 
 def _object(text: str) -> dict[str, Any]:

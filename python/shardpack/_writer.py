@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shardpack import _shardpack, _warn
 from shardpack._given import given
 from shardpack._pack import _TYPES, Progress, StorageOptions, StrPath, arguments
+from shardpack._url import absolute, settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -30,7 +31,8 @@ class Writer:
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of the dataset. It is created if it does not exist.
+        Folder of the dataset. It is created if it does not exist. Or a URL, as text: ``"s3://bucket/train"``, also
+        ``gs://`` and ``az://``; the temporary file is then in ``spool``.
     schema : mapping of str to str, optional
         What each field holds: ``"image"``, ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``,
         or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By default the first sample decides: see below.
@@ -40,6 +42,8 @@ class Writer:
         Mix the samples, so that a sequential read already gives a random order. The mix depends only on the sorted
         keys and on ``seed``: the same samples give the same bytes, in whatever order they were written. ``False``
         keeps the order of writing (that of ``order``, if it is given).
+    storage_options : mapping from str to str, optional
+        With a URL: how its store is reached, as for :class:`Dataset`.
     **options : StorageOptions
         How values are stored, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``,
         ``force``, …. ``threads`` is the number of threads that write the shards at the end.
@@ -104,6 +108,7 @@ class Writer:
         *,
         classes: Sequence[str] | None = None,
         shuffle: bool = True,
+        storage_options: Mapping[str, Any] | None = None,
         **options: Unpack[StorageOptions],
     ) -> None:
         args = arguments("Writer", options, _OPTIONS)
@@ -118,7 +123,9 @@ class Writer:
         self._report: dict[str, Any] | None = None
         self._aborted = False
         # Where it is, also if the program goes to another folder before the end.
-        self._inner = _shardpack.Writer(os.path.abspath(self._path), fields, None if classes is None else list(classes), args)
+        self._inner = _shardpack.Writer(
+            absolute(self._path), fields, None if classes is None else list(classes), args, settings(storage_options)
+        )
 
     def write(self, sample: Mapping[str, object], key: str | None = None, *, order: int | None = None) -> None:
         """Add a sample. May be called from several threads at once.

@@ -18,6 +18,7 @@ from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 
 from shardpack import _pack, _shardpack, _warn
 from shardpack._shardpack import UsageError
+from shardpack._url import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,7 +61,7 @@ def _part(src: str, out: str, part: tuple[int, int], options: dict[str, Any], bo
 
     args = [*_pack.arguments("pack", {**options, "part": part}), "--", src, out]
     try:
-        report, notes = _shardpack.pack(args, tell)
+        report, notes = _shardpack.pack(args, tell, [])
     except BlockingIOError:
         # A machine that Ray has given up may still be packing this part. Give it time before the next try.
         time.sleep(5)
@@ -133,6 +134,8 @@ def pack(
     given: dict[str, Any] = {"threads": cpus, **options}
     given |= {name: os.path.abspath(given[name]) for name in _PATHS if given.get(name) is not None}
     _pack.arguments("pack", given)
+    if is_url(out):
+        raise UsageError(f"out: expected a folder that all nodes see, found {out!r}\nhint: pack the parts with pack(part=…), then merge()")
     source, target = os.path.abspath(src), os.path.abspath(out)
     if not ray.is_initialized():
         ray.init()

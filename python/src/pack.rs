@@ -1,8 +1,10 @@
 //! Packing, merging and verifying from Python.
 
+use crate::errors::raise;
 use crate::watch::watch;
 use crate::words::raise_any;
 use pyo3::prelude::*;
+use shardpack::place::Destination;
 use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,16 +16,18 @@ pub(crate) fn pack(
     py: Python<'_>,
     args: Vec<String>,
     progress: Option<&Bound<'_, PyAny>>,
+    storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
     let (src, out, mut options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.source.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
+        let out = out.output(&storage_options, Some(Arc::clone(cancel)))?;
         if !options.source.splits {
-            let packed = shardpack_pack::pack::pack(&src, &out, &options, &hooks)?;
+            let packed = shardpack_pack::pack::pack(&src, out, &options, &hooks)?;
             return Ok((packed.to_json(), packed.notes));
         }
-        let packed = shardpack_pack::pack::pack_splits(&src, &out, &options, &hooks)?;
+        let packed = shardpack_pack::pack::pack_splits(&src, out, &options, &hooks)?;
         let of_splits = packed.splits.iter().flat_map(|(name, packed)| {
             packed.notes.iter().map(move |note| format!("`{}`: {note}", name.escape_debug()))
         });
@@ -41,7 +45,8 @@ pub(crate) fn plan(py: Python<'_>, args: Vec<String>) -> PyResult<String> {
     let describe = |_: &(), _: &Bound<'_, pyo3::types::PyDict>| Ok(());
     let found = watch(py, None, describe, |cancel, _| {
         options.source.cancel = Some(Arc::clone(cancel));
-        shardpack_pack::pack::forecast(&src, &out, &options, parts)
+        let out = out.output(&[], None)?;
+        shardpack_pack::pack::forecast(&src, out.folder(), &options, parts)
     })?;
     Ok(found.map_err(|e| raise_any(&e))?.to_json().to_string())
 }
@@ -60,8 +65,16 @@ pub(crate) fn size(text: &str) -> PyResult<u64> {
 
 /// Joins the parts of a dataset. Returns the object that `shardpack merge --json` prints, as text.
 #[pyfunction]
-pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
-    let report = py.detach(|| shardpack_writer::merge::<Tally>(&out));
+pub(crate) fn merge(
+    py: Python<'_>,
+    out: PathBuf,
+    spool: Option<PathBuf>,
+    take_over: bool,
+    storage_options: Vec<(String, String)>,
+) -> PyResult<String> {
+    let to = Destination { path: out, spool, take_over };
+    let out = to.output(&storage_options, None).map_err(raise)?;
+    let report = py.detach(|| shardpack_writer::merge::<Tally>(out));
     let report = report.map_err(|error| {
         let array = match &error {
             shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
@@ -78,9 +91,11 @@ pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
 
 /// Verifies a dataset. Returns the object that `shardpack verify --json` prints, as text.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn verify(
     py: Python<'_>,
     dataset: PathBuf,
+    storage_options: Vec<(String, String)>,
     deep: bool,
     digest: bool,
     threads: usize,
@@ -94,7 +109,7 @@ pub(crate) fn verify(
         dict.set_item("bytes_total", now.bytes_total)
     };
     let checked = watch(py, progress, describe, |cancel, tell| {
-        shardpack::cli::check(&dataset, deep, digest, &limits, threads, &tell, cancel)
+        shardpack::cli::check(&dataset, &storage_options, deep, digest, &limits, threads, &tell, cancel)
     })?;
     Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())
 }

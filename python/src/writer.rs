@@ -1,6 +1,7 @@
 //! The writer: converts Python values to those of a sample, and encodes them without the
 //! interpreter.
 
+use crate::errors::raise;
 use crate::watch::watch;
 use crate::words::raise_any;
 use numpy::{PyArray1, PyArrayMethods};
@@ -10,7 +11,6 @@ use pyo3::types::PyDict;
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 use shardpack_pack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A collector, until it is closed.
@@ -108,21 +108,22 @@ impl Writer {
     #[new]
     fn new(
         py: Python<'_>,
-        path: PathBuf,
+        path: String,
         schema: Option<Vec<(String, String)>>,
         classes: Option<Vec<String>>,
         args: Vec<String>,
+        storage_options: Vec<(String, String)>,
     ) -> PyResult<Self> {
-        let none = [String::from("-"), String::from("-")];
-        let args = none.into_iter().chain(args);
-        let (_, _, options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
+        let args = args.into_iter().chain([String::from("--"), String::from("-"), path]);
+        let (_, out, options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
         let options = CollectOptions { classes, ..options.into() };
         let kind = |(name, kind): (String, String)| match kind.parse::<Kind>() {
             Ok(kind) => Ok((name, kind)),
             Err(error) => Err(PyValueError::new_err(format!("schema: field `{name}`: {error}"))),
         };
+        let out = out.output(&storage_options, None).map_err(raise)?;
         let schema = schema.map(|schema| schema.into_iter().map(kind).collect::<PyResult<_>>()).transpose()?;
-        let collector = py.detach(|| Collector::open(&path, schema, options)).map_err(|e| raise_any(&e.into()))?;
+        let collector = py.detach(|| Collector::open(out, schema, options)).map_err(|e| raise_any(&e.into()))?;
         let inner = Mutex::new(Some(Arc::new(collector)));
         Ok(Self { inner, report: Mutex::default(), pid: std::process::id() })
     }

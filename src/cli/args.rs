@@ -7,8 +7,10 @@ use super::bench::{
 };
 use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
+use crate::place::Destination;
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -51,7 +53,7 @@ pub(super) enum Command {
 pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
     pub src: PathBuf,
-    /// Folder of the dataset to write
+    /// Folder of the dataset to write, or its URL in a store (s3://, gs://, az://)
     pub out: PathBuf,
     /// What SRC holds [default: told from the contents of the files]
     #[arg(long)]
@@ -186,6 +188,8 @@ pub(super) struct PackArgs {
     /// removed before the first new shard is begun
     #[arg(long, help_heading = "Output")]
     pub force: bool,
+    #[command(flatten)]
+    pub to: ToStore,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
@@ -223,11 +227,57 @@ pub(super) struct PlanArgs {
 /// stdout as well. Parts of different options are refused, and the option is named.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
-    /// Folder that holds the shards of all parts
+    /// Folder that holds the shards of all parts, or its URL
     pub out: PathBuf,
+    #[command(flatten)]
+    pub to: ToStore,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// How a dataset is read from a store.
+#[derive(Debug, Default, Args)]
+pub(super) struct FromStore {
+    /// With a URL: folder of this machine that keeps what was read, for all processes
+    #[arg(long, value_name = "DIR", help_heading = "Object stores")]
+    pub cache: Option<PathBuf>,
+    /// Most bytes in that folder [default: 100GB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "cache", help_heading = "Object stores")]
+    pub cache_bytes: Option<u64>,
+}
+
+impl FromStore {
+    /// The same as options of the store.
+    pub(super) fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let mut settings = Vec::new();
+        if let Some(folder) = &self.cache {
+            let folder = folder.to_str().with_context(|| format!("cache: expected UTF-8, found {folder:?}"))?;
+            settings.push(("cache".to_owned(), folder.to_owned()));
+        }
+        settings.extend(self.cache_bytes.map(|bytes| ("cache_bytes".to_owned(), bytes.to_string())));
+        Ok(settings)
+    }
+}
+
+/// How a dataset is written to a store.
+#[derive(Debug, Args)]
+pub(super) struct ToStore {
+    /// With a URL as OUT: folder of this machine that holds up to three shards until the store has
+    /// them, and what a run that is stopped needs to go on [default: the folder for temporary files]
+    #[arg(long, value_name = "DIR", help_heading = "Object stores")]
+    pub spool: Option<PathBuf>,
+    /// With a URL as OUT: go on in the place of a run that was killed on another machine, or with
+    /// another spool. If that run lives after all, it stops
+    #[arg(long, help_heading = "Object stores")]
+    pub take_over: bool,
+}
+
+impl ToStore {
+    /// Where `out` is.
+    pub(super) fn destination(&self, out: &Path) -> Destination {
+        Destination { path: out.to_owned(), spool: self.spool.clone(), take_over: self.take_over }
+    }
 }
 
 /// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.
@@ -235,6 +285,8 @@ pub(super) struct MergeArgs {
 pub(super) struct InspectArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
     pub max_record: u64,
@@ -261,6 +313,8 @@ pub(super) struct InspectArgs {
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Also decode every field
     #[arg(long)]
     pub deep: bool,
@@ -290,6 +344,8 @@ pub(super) struct VerifyArgs {
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Folder to write to. Existing files are never overwritten: a file with the same content is
     /// skipped, one with other content is an error
     pub dir: PathBuf,
@@ -316,6 +372,8 @@ Examples:
 pub(super) struct LsArgs {
     /// Folder of a dataset, its manifest, a lone shard, or a URL
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Only keys that match this pattern: `*` and `?` stand for any characters, `/` included
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
@@ -340,6 +398,8 @@ pub(super) struct LsArgs {
 pub(super) struct CatArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Key of the sample, or its index in stored order
     pub sample: String,
     /// Field to write [default: the picture or the cube]
@@ -384,6 +444,8 @@ pub(super) struct SalvageArgs {
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// How to load pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part,
     /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a
     /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation), `resizeN`; HxW for

@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     let limits = open::limits(args.max_record);
-    let dataset = open::dataset(&args.dataset, &limits)?;
+    let dataset = open::dataset(&args.dataset, &limits, &args.from)?;
     let index = find(&dataset, &args.sample)?;
     let sample = dataset.get(index)?;
     let view = sample.view();

@@ -1,5 +1,6 @@
 //! Opening datasets for the commands that read.
 
+use super::args::FromStore;
 use super::sniff;
 use crate::place;
 use anyhow::Context;
@@ -13,10 +14,11 @@ pub(super) fn limits(max_record: u64) -> Limits {
     Limits { max_record_bytes: max_record, max_decoded_bytes: max_record, ..Limits::default() }
 }
 
-/// Opens a dataset, its manifest, or a lone shard, at a path or a URL.
-pub(super) fn dataset(path: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
+/// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store.
+pub(super) fn dataset(path: &Path, limits: &Limits, from: &FromStore) -> anyhow::Result<Dataset> {
     sniff::check(path)?;
-    place::open(path, &DatasetOptions::new().limits(limits.clone()), &[]).context("cannot open the dataset")
+    place::open(path, &DatasetOptions::new().limits(limits.clone()), &from.settings()?)
+        .context("cannot open the dataset")
 }
 
 /// As many threads as there are cores.

@@ -2,6 +2,7 @@
 
 use super::args::Cli;
 use super::args::Command::{Pack, Plan};
+use crate::place::Destination;
 use clap::CommandFactory;
 use shardpack_format::Limits;
 use shardpack_pack::pack::PackOptions;
@@ -92,13 +93,14 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// If the command would refuse them.
 pub fn pack_options<T: Into<OsString>>(
     args: impl IntoIterator<Item = T>,
-) -> anyhow::Result<(PathBuf, PathBuf, PackOptions)> {
+) -> anyhow::Result<(PathBuf, Destination, PackOptions)> {
     let own = ["shardpack", "pack"].into_iter().map(OsString::from);
     let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
     match parsed(&command_line)? {
         Pack(args) => {
             let options = super::pack::options(&args)?;
-            Ok((args.src, args.out, options))
+            let to = args.to.destination(&args.out);
+            Ok((args.src, to, options))
         }
         _ => anyhow::bail!("expected the arguments of `pack`"),
     }
@@ -116,13 +118,14 @@ pub fn pack_options<T: Into<OsString>>(
 /// If the command would refuse them.
 pub fn plan_options<T: Into<OsString>>(
     args: impl IntoIterator<Item = T>,
-) -> anyhow::Result<(PathBuf, PathBuf, PackOptions, u32)> {
+) -> anyhow::Result<(PathBuf, Destination, PackOptions, u32)> {
     let own = ["shardpack", "plan"].into_iter().map(OsString::from);
     let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
     match parsed(&command_line)? {
         Plan(args) => {
             let options = super::plan::options(&args)?;
-            Ok((args.pack.src, args.pack.out, options, args.parts))
+            let to = args.pack.to.destination(&args.pack.out);
+            Ok((args.pack.src, to, options, args.parts))
         }
         _ => anyhow::bail!("expected the arguments of `plan`"),
     }

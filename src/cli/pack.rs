@@ -18,7 +18,7 @@ use shardpack_pack::pack::{
 };
 use shardpack_pack::sources::cubes::CubeOptions;
 use shardpack_pack::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
-use shardpack_writer::{Outcome as Written, Part, Report};
+use shardpack_writer::{Outcome as Written, Output, Part, Report};
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,10 +33,11 @@ const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.src, "pack")?;
-    refuse_url(&args.out, "pack")?;
     let mut options = options(args)?;
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
+    let out = args.to.destination(&args.out).output(&[], Some(Arc::clone(&interrupt.raised)))?;
+    let holds_dataset = holds_dataset(&out)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     // Each split has a bar of its own.
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
@@ -45,10 +46,13 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         // may interrupt it.
         interrupt.graceful.store(true, Ordering::SeqCst);
         // Where a dataset is complete, nothing is going to be packed: the result says so.
-        let out = planned.split.map_or_else(|| args.out.clone(), |split| args.out.join(split));
-        let is_there = !args.force && out.join(MANIFEST_NAME).exists();
+        let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
+        let is_there = !args.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {
             show::note(&plan_text(planned, args.prefer));
+            if let Output::Bucket(bucket) = &out {
+                show::note(&format!("shards wait in `{}` until they are sent", bucket.spool().display()));
+            }
         }
         if let Some(before) = bar.replace(Some(Bar::new("pack", planned.source_bytes))) {
             before.finish();
@@ -61,8 +65,8 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };
     let result = match args.splits {
-        true => pack_splits(&args.src, &args.out, &options, &hooks).map(Done::Splits),
-        false => pack(&args.src, &args.out, &options, &hooks).map(|packed| Done::One(Box::new(packed))),
+        true => pack_splits(&args.src, out.clone(), &options, &hooks).map(Done::Splits),
+        false => pack(&args.src, out.clone(), &options, &hooks).map(|packed| Done::One(Box::new(packed))),
     };
     if let Some(bar) = bar.take() {
         bar.finish();
@@ -114,6 +118,14 @@ fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<Outcome> {
     Ok(outcome_of(&skipped))
 }
 
+/// Whether there is a dataset already.
+fn holds_dataset(out: &Output) -> anyhow::Result<bool> {
+    Ok(match out {
+        Output::Bucket(bucket) => bucket.holds_dataset()?,
+        folder => folder.path().join(MANIFEST_NAME).exists(),
+    })
+}
+
 /// Lists what was left out, and gives the outcome of the command that follows from it.
 fn outcome_of(skipped: &[String]) -> Outcome {
     if skipped.is_empty() {
@@ -124,8 +136,8 @@ fn outcome_of(skipped: &[String]) -> Outcome {
 }
 
 pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.out, "merge")?;
-    let report = match shardpack_writer::merge::<shardpack_pack::pack::Tally>(&args.out) {
+    let out = args.to.destination(&args.out).output(&[], None)?;
+    let report = match shardpack_writer::merge::<shardpack_pack::pack::Tally>(out) {
         Err(shardpack_writer::Error::Unfinished(unfinished)) => {
             if args.json {
                 show::json(&unfinished_json(&unfinished))?;

@@ -14,11 +14,11 @@ const SHOWN_PARTS: usize = 12;
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.pack.src, "plan")?;
-    refuse_url(&args.pack.out, "plan")?;
+    let out = args.pack.to.destination(&args.pack.out).output(&[], None)?;
     let mut options = options(args)?;
     let interrupt = interrupt::install(false)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
-    let found = match forecast(&args.pack.src, &args.pack.out, &options, args.parts) {
+    let found = match forecast(&args.pack.src, out.folder(), &options, args.parts) {
         Err(error) if matches!(error.downcast_ref(), Some(SourceError::Cancelled)) => return Ok(Outcome::Interrupted),
         other => other?,
     };
@@ -32,7 +32,9 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
 
 /// The options of `pack`, without those that say how one run goes.
 pub(super) fn options(args: &PlanArgs) -> anyhow::Result<PackOptions> {
-    for (given, flag) in [(args.pack.part.is_some(), "--part"), (args.pack.force, "--force")] {
+    for (given, flag) in
+        [(args.pack.part.is_some(), "--part"), (args.pack.force, "--force"), (args.pack.to.take_over, "--take-over")]
+    {
         if given {
             bail!("`{flag}` has no effect on a plan: it is for `pack`");
         }

@@ -3,7 +3,7 @@
 use super::args::VerifyArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, sniff, units};
-use crate::place;
+use crate::place::{self, Settings};
 use serde_json::{Value, json};
 use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_jpeg::PictureCheck;
@@ -37,8 +37,10 @@ pub struct Checked {
 ///
 /// # Errors
 /// If there is no dataset. Damage is not an error: it is in the report.
+#[allow(clippy::too_many_arguments, reason = "the command and Python meet here")]
 pub fn check(
     dataset: &Path,
+    settings: &Settings,
     deep: bool,
     digest: bool,
     limits: &Limits,
@@ -72,10 +74,10 @@ pub fn check(
         ..VerifyOptions::default()
     };
     let start = Instant::now();
-    let mut report = place::verify(dataset, &options)?;
+    let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !report.cancelled
-        && let Ok(opened) = place::open(dataset, &DatasetOptions::new().limits(limits.clone()), &[])
+        && let Ok(opened) = place::open(dataset, &DatasetOptions::new().limits(limits.clone()), settings)
         && let Some(manifest) = opened.manifest()
     {
         check_fidelity(&opened.path().to_string_lossy(), manifest, tallies, &mut report);
@@ -165,7 +167,8 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
         |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
     let threads = args.threads.unwrap_or(0);
     let raised = &interrupt.raised;
-    let mut checked = check(&args.dataset, args.deep, args.digest, &limits, threads, &on_progress, raised)?;
+    let settings = args.from.settings()?;
+    let mut checked = check(&args.dataset, &settings, args.deep, args.digest, &limits, threads, &on_progress, raised)?;
     checked.report.problems.iter_mut().for_each(|problem| problem.expected = show::in_flags(&problem.expected));
     if let Some(bar) = bar.get() {
         bar.finish();

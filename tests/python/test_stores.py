@@ -69,6 +69,14 @@ class Stores(CommandTest):
             self.assertFalse(self.expect(1, "verify", server.url, "--json").json()["whole"])
             shard.write_bytes(kept)
             self.assertTrue(self.ok("verify", server.url, "--json").json()["whole"])
+            # The options come before the environment.
+            other = ("--cache", self.tmp / "other", "--cache-bytes", "64MiB")
+            for command in (("inspect",), ("verify",), ("ls",), ("cat",), ("unpack",), ("bench", "--epochs", "1"), ("bench", "--epochs", "1", "--stream")):
+                more = {"cat": ["3"], "unpack": [self.tmp / "unpacked"]}.get(command[0], [])
+                self.ok(*command, server.url, *more, *other)
+            self.assertTrue(list((self.tmp / "other").glob("*.block")))
+            refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
+            self.assertIn("expected an empty folder, or one that holds nothing but a cache", refused.err)
             # A folder of something else is none, and stays as it is.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
@@ -94,11 +102,18 @@ class Stores(CommandTest):
         for args in (
             ("salvage", "s3://bucket/train", self.tmp / "out"),
             ("salvage", self.dataset, "s3://bucket/out"),
-            ("pack", cubes(self.tmp / "cubes"), "s3://bucket/out"),
             ("pack", "s3://bucket/photos", self.tmp / "out"),
-            ("merge", "gs://bucket/out"),
         ):
             self.assertIn("works on folders of this machine, not on URLs", self.expect(2, *args).err)
+        for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
+            self.assertIn("expected s3://, gs:// or az:// to write to, found http", self.expect(2, *args).err)
+        for option in (("--spool", self.tmp), ("--take-over",)):
+            refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
+            self.assertIn(f"output with the option `{option[0]}`: expected a URL", refused.err)
+        self.ok("pack", self.tmp / "cubes", (self.tmp / "by-url").as_uri())
+        self.ok("inspect", self.tmp / "by-url")
+        self.assertIn("expected none for a path of this machine, found `cache`", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)
+        self.assertIn("--cache", self.expect(2, "inspect", self.dataset, "--cache-bytes", "1GB").err)
         self.assertIn("ftp://", self.expect(2, "inspect", "ftp://host/train").err)
         secret = self.expect(2, "inspect", "https://user:hunter2@host/train").err
         self.assertIn("without credentials", secret)

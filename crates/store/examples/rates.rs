@@ -1,5 +1,5 @@
 //! How fast a dataset comes over HTTP from this machine, with a wait before each answer, beside the
-//! disk and beside one plain GET after the other:
+//! disk and beside one plain GET after the other; and the second time, from a cache on the disk:
 //! `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing)]
 
@@ -38,6 +38,17 @@ fn main() {
     let remote = open(&server.url(), &DatasetOptions::new(), &StoreOptions::default()).unwrap();
     rate("HTTP, loader", bytes, || load(&remote));
     println!("  {:?}", remote.traffic());
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { cache: Some(folder.path().join("cache")), ..StoreOptions::default() };
+    for epoch in ["first, filling", "second, from"] {
+        let remote = open(&server.url(), &DatasetOptions::new(), &options).unwrap();
+        rate(&format!("{epoch} the cache, stream"), bytes, || stream(&remote));
+        rate("disk, stream, at the same time of day", bytes, || stream(&local));
+    }
+    let remote = open(&server.url(), &DatasetOptions::new(), &options).unwrap();
+    rate("from the cache, loader", bytes, || load(&remote));
+    println!("  {:?}", remote.traffic().cache);
+    rate("disk, loader, at the same time of day", bytes, || load(&local));
 }
 
 fn rate(what: &str, bytes: u64, work: impl FnOnce()) {

@@ -55,6 +55,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) const fn folder(&self) -> &Key {
+        &self.folder
+    }
+
     /// The key of a file of the dataset.
     pub(crate) fn key(&self, name: &str) -> Result<Key, Failure> {
         let is_below = name.split('/').count() <= 2 && !name.split('/').any(|part| matches!(part, "" | "." | ".."));

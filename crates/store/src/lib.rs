@@ -19,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod block;
+mod bucket;
 mod cache;
 mod client;
 mod connect;
@@ -38,6 +39,7 @@ mod tuner;
 mod upload;
 mod watch;
 
+pub use bucket::bucket;
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};
 pub use remote::Remote;
@@ -47,7 +49,7 @@ pub use upload::Upload;
 
 use place::Place;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the dataset at a URL: a folder with a manifest, or a manifest (`….json`), or a lone shard
@@ -67,6 +69,17 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
             }
         }
     }
+}
+
+/// The path of this machine that a text names: a path does, and a `file://` URL; others do not.
+///
+/// # Errors
+/// `Usage` if it is a URL that is not understood.
+pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
+    Ok(match Place::parse(text)? {
+        Place::Local(path) => Some(path),
+        Place::Remote(_) => None,
+    })
 }
 
 /// Verifies what stands at a URL, as [`open`] takes it, or at a path.

@@ -7,18 +7,22 @@ use crate::fetch::pause;
 use crate::options::StoreOptions;
 use crate::place::Place;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use shardpack_reader::{Error, Result, Traffic};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bytes of a part. S3 takes 10,000 parts: objects of 156 GiB.
 const PART_BYTES: usize = 16 << 20;
+/// How often a request looks whether it was given up.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A folder in an object store that objects are written to. It makes no dataset: the order of the
 /// objects, the manifest last, is up to the caller.
@@ -41,6 +45,7 @@ pub struct Upload {
     client: Client,
     parts: Parts,
     path: PathBuf,
+    cancel: Option<Arc<AtomicBool>>,
 }
 
 struct Parts(Arc<dyn MultipartStore>);
@@ -78,7 +83,20 @@ impl Upload {
 
     fn start((store, parts): Writable, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
         let client = Client::start(store, folder, options, None).map_err(|error| cannot_start(name, &error))?;
-        Ok(Self { client, parts: Parts(parts), path: name.into() })
+        Ok(Self { client, parts: Parts(parts), path: name.into(), cancel: None })
+    }
+
+    /// Gives up what is on its way, and all that follows, once `cancel` is true.
+    #[must_use]
+    pub fn cancelled_by(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// The folder, as messages name it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
     }
 
     /// Writes an object of all that `source` gives, and says how many bytes that were. It replaces
@@ -89,15 +107,20 @@ impl Upload {
     /// the answer to the last request is lost, the object may be there, whole, all the same: to send
     /// it again does no harm.
     pub fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
-        let key = self.client.shared().key(name).map_err(|failure| self.failed(name, failure.io()))?;
-        let first = self.part(name, source)?;
+        self.put(name, source).map_err(|error| self.failed(name, error))
+    }
+
+    /// As [`Self::send`], with errors that do not name the object.
+    pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
+        let key = self.key(name)?;
+        let first = part(source)?;
         if first.len() < PART_BYTES {
             let bytes = first.len() as u64;
-            self.ask(name, async || self.store().put(&key, first.clone().into()).await)?;
+            self.ask(async || self.store().put(&key, first.clone().into()).await)?;
             return Ok(bytes);
         }
-        let id = self.ask(name, async || self.parts.0.create_multipart(&key).await)?;
-        let sent = self.send_parts(name, &key, &id, first, source);
+        let id = self.ask(async || self.parts.0.create_multipart(&key).await)?;
+        let sent = self.send_parts(&key, &id, first, source);
         if sent.is_err() {
             // What it leaves if this fails too, the store's own rules remove.
             let abort = self.parts.0.abort_multipart(&key, &id);
@@ -107,24 +130,17 @@ impl Upload {
         sent
     }
 
-    fn send_parts(
-        &self,
-        name: &str,
-        key: &Key,
-        id: &MultipartId,
-        mut part: Bytes,
-        source: &mut dyn Read,
-    ) -> Result<u64> {
+    fn send_parts(&self, key: &Key, id: &MultipartId, mut next: Bytes, source: &mut dyn Read) -> io::Result<u64> {
         let (mut ids, mut bytes): (Vec<PartId>, u64) = (Vec::new(), 0);
-        while !part.is_empty() {
+        while !next.is_empty() {
             let number = ids.len();
-            ids.push(self.ask(name, async || self.parts.0.put_part(key, id, number, part.clone().into()).await)?);
-            bytes += part.len() as u64;
+            ids.push(self.ask(async || self.parts.0.put_part(key, id, number, next.clone().into()).await)?);
+            bytes += next.len() as u64;
             // Before the next is read: a call holds one part.
-            drop(std::mem::take(&mut part));
-            part = self.part(name, source)?;
+            drop(std::mem::take(&mut next));
+            next = part(source)?;
         }
-        self.ask(name, async || self.parts.0.complete_multipart(key, id, ids.clone()).await)?;
+        self.ask(async || self.parts.0.complete_multipart(key, id, ids.clone()).await)?;
         Ok(bytes)
     }
 
@@ -134,11 +150,19 @@ impl Upload {
     /// # Errors
     /// `Io` if the store refuses, or knows no such condition.
     pub fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
-        let key = self.client.shared().key(name).map_err(|failure| self.failed(name, failure.io()))?;
+        self.put_if(name, bytes, &PutMode::Create).map_err(|error| self.failed(name, error))
+    }
+
+    /// Writes a small object on a condition. True if it holds `bytes` now.
+    pub(crate) fn put_if(&self, name: &str, bytes: &[u8], mode: &PutMode) -> io::Result<bool> {
+        let key = self.key(name)?;
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
-        let is_new = self.ask(name, async || {
-            match self.store().put_opts(&key, payload.clone(), PutMode::Create.into()).await {
-                Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+        let is_new = self.ask(async || {
+            use object_store::Error::{AlreadyExists, NotFound, Precondition};
+            match self.store().put_opts(&key, payload.clone(), mode.clone().into()).await {
+                Err(AlreadyExists { .. } | Precondition { .. }) => Ok(false),
+                // What was to be replaced is gone.
+                Err(NotFound { .. }) if *mode != PutMode::Create => Ok(false),
                 other => other.map(|_| true),
             }
         })?;
@@ -146,11 +170,13 @@ impl Upload {
             return Ok(true);
         }
         // Perhaps ours, by an attempt whose answer was lost.
-        let there = self.ask(name, async || {
+        match self.ask(async || {
             let answer = self.store().get(&key).await?;
             if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
-        })?;
-        Ok(there.is_some_and(|there| there == bytes))
+        }) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            there => Ok(there?.is_some_and(|there| there == bytes)),
+        }
     }
 
     /// Counts of requests and retries.
@@ -159,29 +185,60 @@ impl Upload {
         self.client.traffic()
     }
 
-    fn store(&self) -> &dyn ObjectStore {
+    pub(crate) fn store(&self) -> &dyn ObjectStore {
         &*self.client.shared().store
     }
 
-    /// The next bytes of the source, fewer than a part at its end only.
-    fn part(&self, name: &str, source: &mut dyn Read) -> Result<Bytes> {
-        let mut part = Vec::new();
-        let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
-        read.map_err(|error| {
-            let words = format!("the source cannot be read: {error}");
-            self.failed(name, io::Error::new(error.kind(), words))
-        })?;
-        Ok(part.into())
+    pub(crate) fn key(&self, name: &str) -> io::Result<Key> {
+        self.client.shared().key(name).map_err(|failure| failure.io())
     }
 
-    fn ask<T>(&self, name: &str, request: impl AsyncFnMut() -> object_store::Result<T>) -> Result<T> {
-        let result = self.client.wait(attempts(self.client.shared(), request));
-        result.and_then(|result| result.map_err(|failure| failure.io())).map_err(|error| self.failed(name, error))
+    /// The folder; none for all of the store.
+    pub(crate) fn folder(&self) -> Option<&Key> {
+        Some(self.client.shared().folder()).filter(|folder| !folder.is_root())
+    }
+
+    /// Makes a request until it is answered.
+    pub(crate) fn ask<T>(&self, request: impl AsyncFnMut() -> object_store::Result<T>) -> io::Result<T> {
+        self.wait(self.attempts(request))
+    }
+
+    /// One request, for [`Self::wait`].
+    pub(crate) async fn attempts<T>(
+        &self,
+        request: impl AsyncFnMut() -> object_store::Result<T>,
+    ) -> Result<T, Failure> {
+        attempts(self.client.shared(), request).await
+    }
+
+    /// Waits for the answers to some requests.
+    pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, Failure>>) -> io::Result<T> {
+        self.client.wait(async {
+            match select(pin!(self.given_up()), pin!(requests)).await {
+                Either::Right((result, _)) => result.map_err(|failure| failure.io()),
+                Either::Left(_) => Err(io::Error::other("the request was given up")),
+            }
+        })?
+    }
+
+    /// Waits until nobody wants an answer any more.
+    async fn given_up(&self) {
+        while !self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            tokio::time::sleep(PATIENCE).await;
+        }
     }
 
     fn failed(&self, name: &str, source: io::Error) -> Error {
         Error::Io { path: self.path.join(name), action: "write", offset: None, source }
     }
+}
+
+/// The next bytes of the source, fewer than a part at its end only.
+fn part(source: &mut dyn Read) -> io::Result<Bytes> {
+    let mut part = Vec::new();
+    let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
+    read.map_err(|error| io::Error::new(error.kind(), format!("the source cannot be read: {error}")))?;
+    Ok(part.into())
 }
 
 /// Makes a request until it is answered, or the budget is spent.

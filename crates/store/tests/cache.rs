@@ -167,3 +167,59 @@ fn processes_that_are_killed_leave_no_wrong_block() {
 fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
+
+/// A file system of its own in memory, of one size; `None` for a user who may not mount one.
+#[cfg(target_os = "linux")]
+struct Small(tempfile::TempDir);
+
+#[cfg(target_os = "linux")]
+impl Small {
+    fn mount(size: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        Self(folder).run(&["mount", "-t", "tmpfs", "-o", &format!("size={size}"), "none"])
+    }
+
+    fn remount(self, how: &str) -> Option<Self> {
+        self.run(&["mount", "-o", &format!("remount,{how}")])
+    }
+
+    fn run(self, command: &[&str]) -> Option<Self> {
+        let done = Command::new(command[0]).args(&command[1..]).arg(self.0.path()).stderr(Stdio::null()).status();
+        done.is_ok_and(|done| done.success()).then_some(self)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Small {
+    fn drop(&mut self) {
+        // Fails where nothing is mounted.
+        let _ = Command::new("umount").arg(self.0.path()).stderr(Stdio::null()).status();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that does not run says so")]
+fn a_disk_that_is_full_keeps_what_fits_and_one_that_is_read_only_gives_what_is_there() {
+    let disk = Disk::varied(&[2000, 1500]);
+    let server = Server::start(disk.path(), |_| Answer::Right);
+    let right = records(&disk.open());
+    let Some(full) = Small::mount("1200k") else {
+        eprintln!("skipped: this user may not mount a file system");
+        return;
+    };
+    let cache = full.0.path().join("cache");
+    let (first, filled) = read(&server.url(), &options(&cache));
+    assert!(first == right && filled.failed_writes > 0, "{filled:?}");
+    let kept = blocks(&cache);
+    let unfinished = fs::read_dir(&cache)
+        .unwrap()
+        .filter(|e| e.as_ref().unwrap().path().extension().is_some_and(|x| x == "unfinished"));
+    assert!(!kept.is_empty() && unfinished.count() == 0);
+    let (second, stats) = read(&server.url(), &options(&cache));
+    assert!(second == right && stats.hits > 0 && stats.misses > 0 && stats.dropped == 0, "{stats:?}");
+    let Some(_read_only) = full.remount("ro") else { panic!("what was mounted cannot be mounted again") };
+    let (third, stats) = read(&server.url(), &options(&cache));
+    assert!(third == right && stats.hits > 0 && stats.misses > 0 && stats.dropped == 0, "{stats:?}");
+    assert_eq!(blocks(&cache), kept);
+}

@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::folder::Survey;
-use crate::fs::{Disk, StdFs};
 use crate::journal::Journal;
 use crate::lock::Lock;
+use crate::objects::Output;
 use crate::options::WriteOptions;
 use crate::plan::Plan;
 use crate::report::Report;
@@ -12,7 +12,6 @@ use crate::source::SampleSource;
 use crate::write::write_locked;
 use shardpack_format::DatasetId;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// A folder into which one program will write a dataset once it has all samples.
 ///
@@ -33,14 +32,14 @@ use std::path::{Path, PathBuf};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Claim {
-    out: PathBuf,
+    out: Output,
     made: bool,
     lock: Option<Lock>,
 }
 
 impl std::fmt::Debug for Claim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Claim").field("out", &self.out).finish_non_exhaustive()
+        f.debug_struct("Claim").field("out", &self.out.path()).finish_non_exhaustive()
     }
 }
 
@@ -51,13 +50,14 @@ impl Claim {
     /// `Usage` if the folder holds other files, or a dataset, finished or not, that `force` does
     /// not allow to replace later; `Damaged`; `Locked` if another claim is held, or a packer is
     /// running; `Io`.
-    pub fn take(out: &Path, force: bool) -> Result<Self> {
-        let disk = Disk(&StdFs);
-        let made = !out.exists();
+    pub fn take(out: impl Into<Output>, force: bool) -> Result<Self> {
+        let place = out.into();
+        let (disk, out) = (place.disk(), place.path());
+        let made = !place.folder().exists();
         disk.create_dir_all(out)?;
         let lock = Lock::take(disk, out, None)?;
         // From here on, a refusal removes the folder again.
-        let claim = Self { out: out.to_owned(), made, lock: Some(lock) };
+        let claim = Self { out: place.clone(), made, lock: Some(lock) };
         let survey = Survey::take(disk, out)?;
         survey.refuse(disk, out, DatasetId([0; 16]), force)?;
         let found = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
@@ -90,7 +90,7 @@ impl Claim {
         let Some(lock) = &self.lock else {
             return Err(Error::internal("lock of a claimed folder", "held", "given back"));
         };
-        write_locked(Disk(&StdFs), &self.out, plan, source, options, lock)
+        write_locked(self.out.disk(), self.out.path(), plan, source, options, lock)
     }
 
     /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder and
@@ -99,7 +99,7 @@ impl Claim {
     /// # Errors
     /// `Io`.
     pub fn has_begun(&self, id: DatasetId) -> Result<bool> {
-        let survey = Survey::take(Disk(&StdFs), &self.out)?;
+        let survey = Survey::take(self.out.disk(), self.out.path())?;
         let is_it = |journal: &Journal| journal.head.dataset_id == id.to_string();
         Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
     }
@@ -111,7 +111,7 @@ impl Claim {
     /// `Io`.
     pub fn discard(&self, id: DatasetId) -> Result<()> {
         if self.has_begun(id)? {
-            Survey::take(Disk(&StdFs), &self.out)?.remove_all(Disk(&StdFs), &self.out)?;
+            Survey::take(self.out.disk(), self.out.path())?.remove_all(self.out.disk(), self.out.path())?;
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Drop for Claim {
         self.lock = None;
         if self.made {
             // Fails on purpose if the folder is not empty.
-            let _ = fs::remove_dir(&self.out);
+            let _ = fs::remove_dir(self.out.folder());
         }
     }
 }

@@ -103,12 +103,14 @@ pub enum Error {
     #[error("cancelled\nhint: run the same command again to go on: finished shards are kept")]
     Cancelled,
     /// Another packer is running in the same folder.
-    #[error("`{}` is being written by another packer: {holder}\nhint: wait for it, or stop it first", path.display())]
+    #[error("`{}` is being written by another packer: {holder}\nhint: {hint}", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
         /// Process, host and start time of the holder, as it wrote them.
         holder: String,
+        /// A next step.
+        hint: &'static str,
     },
 }
 
@@ -152,12 +154,16 @@ impl Error {
     }
 
     /// Turns "disk full" into [`Error::NoSpace`], which says how much is missing.
-    pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce(&Path) -> Option<u64>) -> Self {
+    pub(crate) fn with_space(
+        self,
+        needed_bytes: u64,
+        place_of: impl FnOnce(&Path) -> PathBuf,
+        free_bytes: impl FnOnce() -> Option<u64>,
+    ) -> Self {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             Self::Io { path, source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
-                let free_bytes = free_bytes(&path);
-                Self::NoSpace { path, needed_bytes, free_bytes, source }
+                Self::NoSpace { path: place_of(&path), needed_bytes, free_bytes: free_bytes(), source }
             }
             other => other,
         }

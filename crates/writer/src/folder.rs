@@ -40,6 +40,11 @@ fn is_written_anew(name: &str) -> bool {
     made.is_some_and(|(number, generation)| shard_name_of(number, generation) == name)
 }
 
+/// Whether it is the name of something that lasts: a shard, or a manifest.
+pub(crate) fn is_final(name: &str) -> bool {
+    name == MANIFEST_NAME || name == SET_ASIDE_NAME || shard_number(name).is_some()
+}
+
 fn is_shard_temporary(name: &str) -> bool {
     let number = name.strip_prefix(".shard-").and_then(|n| n.strip_suffix(".tmp")).and_then(|n| n.parse().ok());
     number.is_some_and(|n| shard_temporary(n) == name)

@@ -6,7 +6,7 @@ use crate::lock_file::LockFile;
 use crate::lock_name::LockName;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What this crate needs from a file system. All paths are whole paths.
@@ -39,6 +39,18 @@ pub(crate) trait Fs: Sync {
     fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>>;
     /// Free bytes for this user, if the system tells.
     fn free_bytes(&self, dir: &Path) -> Option<u64>;
+    /// Whether final names are objects in a store.
+    fn is_store(&self) -> bool {
+        false
+    }
+    /// Where on this machine a file is written to.
+    fn place_of(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+    /// Hands a file of one part to those who merge the parts, if they do not see it anyway.
+    fn publish(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// An open file that only grows.
@@ -76,12 +88,15 @@ pub(crate) enum LockMode {
     Exclusive,
 }
 
-/// The two ends of a file.
-#[derive(Debug)]
-pub(crate) struct Ends {
-    pub(crate) bytes: u64,
-    pub(crate) head: Vec<u8>,
-    pub(crate) tail: Vec<u8>,
+/// The two ends of a file, or of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends {
+    /// Size of the whole.
+    pub bytes: u64,
+    /// Its first bytes: as many as were asked for, or all.
+    pub head: Vec<u8>,
+    /// Its last bytes: as many as were asked for, or all.
+    pub tail: Vec<u8>,
 }
 
 /// The real file system.
@@ -257,7 +272,12 @@ impl Disk<'_> {
     }
 
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.rename(from, to).map_err(|e| Error::io("rename to", to, e))
+        let action = if self.0.is_store() { "write" } else { "rename to" };
+        self.0.rename(from, to).map_err(|e| Error::io(action, to, e))
+    }
+
+    pub(crate) fn publish(&self, path: &Path) -> Result<()> {
+        self.0.publish(path).map_err(|e| Error::io("write", path, e))
     }
 
     pub(crate) fn remove_if_there(&self, path: &Path) -> Result<()> {

@@ -41,6 +41,11 @@ pub(crate) fn is_journal_name(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
+/// Whether it is the name of the journal of a part.
+pub(crate) fn is_part_journal(name: &str) -> bool {
+    is_journal_name(name) && name != journal_name(None)
+}
+
 pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }

@@ -10,6 +10,7 @@
 //!   threads and interruptions.
 //! - [`Claim`]: reserves a folder for a program that does not know its samples yet.
 //! - [`Growth`]: adds a generation to a dataset: more shards, or some of its shards anew.
+//! - [`Bucket`]: a place in an object store, for each of them.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
 //! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing;
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod bucket;
 mod claim;
 mod commit;
 mod error;
@@ -36,6 +38,7 @@ mod lock_file;
 mod lock_name;
 mod merge;
 mod next_plan;
+mod objects;
 mod options;
 mod permutation;
 mod pipeline;
@@ -49,11 +52,14 @@ mod tests;
 mod unfinished;
 mod write;
 
+pub use bucket::Bucket;
 pub use claim::Claim;
 pub use error::{Error, Result};
+pub use fs::Ends;
 pub use growth::{Compacted, Growth, Next};
 pub use merge::merge;
 pub use next_plan::KeptSample;
+pub use objects::{Objects, Output};
 pub use options::{Part, WriteOptions};
 pub use plan::{Plan, PlanOptions, PlanSample};
 pub use report::{Outcome, Progress, Report, SkippedSample};

@@ -2,9 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
-use crate::fs::{Disk, Fs, StdFs};
+use crate::fs::{Disk, Fs};
 use crate::journal::{Difference, Entry, Head, Journal};
 use crate::lock::Lock;
+use crate::objects::Output;
 use crate::options::Part;
 use crate::report::{Outcome, Report};
 use crate::source::Tally;
@@ -24,8 +25,9 @@ use std::time::Instant;
 /// parts to pack again. `Usage` if the parts come from different plans (it says which part has
 /// which option), or if there are none; `Locked` if a packer is still running in the folder;
 /// `Damaged` if there is a complete dataset that is damaged; `Io`.
-pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
-    merge_on::<T>(&StdFs, out)
+pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
+    let out = out.into();
+    merge_on::<T>(out.disk().0, out.path())
 }
 
 pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {

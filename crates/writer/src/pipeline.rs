@@ -126,6 +126,10 @@ impl<S: SampleSource> Run<'_, S> {
             Ok::<(), Error>(())
         })?;
         match gate.into_failure() {
+            // What was on its way to a store was given up.
+            Some(Failure::Fatal(Error::Io { .. })) if self.disk.0.is_store() && self.is_cancelled() => {
+                Err(Error::Cancelled.into())
+            }
             Some(failure) => Err(failure),
             None => Ok(()),
         }

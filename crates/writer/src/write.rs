@@ -4,10 +4,11 @@
 use crate::commit::Done;
 use crate::error::{Error, Result};
 use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard};
-use crate::fs::{Disk, Fs, StdFs};
+use crate::fs::{Disk, Fs};
 use crate::gate::Failure;
 use crate::journal::{Entry, Journal, journal_name};
 use crate::lock::Lock;
+use crate::objects::Output;
 use crate::options::WriteOptions;
 use crate::pipeline::Run;
 use crate::plan::Plan;
@@ -20,7 +21,8 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-/// Writes the dataset described by `plan` into the folder `out`, which is created if needed.
+/// Writes the dataset described by `plan` into the folder `out`, which is created if needed, or into
+/// a [`Bucket`](crate::Bucket).
 ///
 /// A second call with the same plan continues where the first stopped. If nothing is left to do, it
 /// returns [`Outcome::AlreadyComplete`]. A complete part does not change until
@@ -70,12 +72,13 @@ use std::time::Instant;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write_dataset<S: SampleSource>(
-    out: &Path,
+    out: impl Into<Output>,
     plan: &Plan,
     source: &S,
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
-    write_dataset_on(&StdFs, out, plan, source, options)
+    let out = out.into();
+    write_dataset_on(out.disk().0, out.path(), plan, source, options)
 }
 
 pub(crate) fn write_dataset_on<S: SampleSource>(
@@ -145,6 +148,7 @@ fn write_prepared<S: SampleSource>(
     let fidelity;
     let outcome = if options.part.is_some() {
         fidelity = total::<S::Tally>(out, &entries)?.fidelity();
+        disk.publish(&out.join(journal_name(options.part)))?;
         Outcome::PartComplete
     } else {
         fidelity = end_dataset::<S::Tally>(disk, out, plan.dataset_id(), plan.metadata(), &entries)?;
@@ -167,7 +171,9 @@ pub(crate) fn run_all<S: SampleSource>(
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
         let no_space = |error: Error, entries: &BTreeMap<u32, Entry>| {
             let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| run.plan.stored_bytes(n));
-            error.with_space(missing.sum(), |_| run.disk.0.free_bytes(run.out))
+            // Of a dataset that goes to a store, the disk holds three shards at a time.
+            let missing: u64 = if run.disk.0.is_store() { missing.take(3).sum() } else { missing.sum() };
+            error.with_space(missing, |path| run.disk.0.place_of(path), || run.disk.0.free_bytes(run.out))
         };
         let open = journal.begin(run.disk, run.out).map_err(|e| no_space(e, &journal.entries))?;
         let progress = progress(run.plan, &shards, &journal.entries, reused);

@@ -16,7 +16,7 @@ use shardpack_reader::Dataset;
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record), &args.from)?;
     let facts = Facts::gather(&dataset);
     if args.json {
         show::json(&to_json(&facts, &dataset))?;

@@ -7,7 +7,7 @@ mod ladder;
 pub(super) mod page_file;
 mod text;
 
-use super::args::{Command, KindArg, WhenArg};
+use super::args::{Command, FromStore, KindArg, WhenArg};
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, units};
 use anyhow::{Context, bail};
@@ -172,7 +172,7 @@ fn of_dataset(
     }
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
     let words: Vec<String> = common.iter().map(|argument| format!(" {}", quoted(argument))).collect();
-    let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES))?;
+    let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES), &FromStore::default())?;
     let options = ReportOptions {
         samples: args.samples,
         seed: args.seed,

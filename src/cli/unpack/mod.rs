@@ -22,7 +22,7 @@ use work::{Tally, Unpacker};
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record), &args.from)?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);

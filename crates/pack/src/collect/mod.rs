@@ -3,7 +3,8 @@
 //!
 //! Shards hold the samples in a seeded permutation, so none can be written before the last sample
 //! is known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a
-//! *spool*, a file without a name in the output folder. [`Collector::commit`] plans the dataset and
+//! *spool*, a file without a name in the output folder (of what goes to a store, in the folder for
+//! its files on this machine). [`Collector::commit`] plans the dataset and
 //! copies the records out of the spool, with all guarantees of
 //! [`write_dataset`](shardpack_writer::write_dataset). The price: the encoded data are written
 //! twice and read once, and take twice their space until the end. The gain: an error names its
@@ -40,10 +41,10 @@ use commit::{Entry, Records};
 use encode::{Bench, Encoded};
 use layout::Layout;
 use shardpack_format::{DatasetId, Metadata, Schema, check_key};
-use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, WriteOptions};
+use shardpack_writer::{Claim, Output, Plan, PlanOptions, PlanSample, Progress, WriteOptions};
 use spool::Spool;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -68,7 +69,7 @@ const KEY_DIGITS: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Collector {
-    out: PathBuf,
+    out: Output,
     options: CollectOptions,
     /// What the program says about its fields; `None` means that the first sample shows it.
     schema: Option<Vec<(String, Kind)>>,
@@ -119,7 +120,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`. The folder is created if needed and reserved for this
+    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if needed and reserved for this
     /// collector.
     ///
     /// `schema` says what the fields hold, in order. Without it the first sample decides.
@@ -128,7 +129,8 @@ impl Collector {
     /// `Writer` if the folder cannot be used: it holds other files, or a dataset that
     /// `options.force` does not allow to replace, or another collector is using it. `Format` and
     /// `Usage` if the options contradict each other; `Io`.
-    pub fn open(out: &Path, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
+    pub fn open(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
+        let out = out.into();
         options.arrays.check()?;
         if options.threads == 0 {
             return Err(CollectError::usage("threads", "at least 1", "0", ""));
@@ -139,10 +141,10 @@ impl Collector {
         if options.classes.as_ref().is_some_and(Vec::is_empty) {
             return Err(CollectError::usage("classes", "at least one name", "none", ""));
         }
-        let claim = Claim::take(out, options.force)?;
-        let spool = Spool::create(out)?;
+        let claim = Claim::take(out.clone(), options.force)?;
+        let spool = Spool::create(out.folder())?;
         Ok(Self {
-            out: out.to_owned(),
+            out,
             options,
             schema,
             layout: Mutex::new(None),
@@ -156,10 +158,10 @@ impl Collector {
         })
     }
 
-    /// The folder that the dataset goes to.
+    /// The folder that the dataset goes to, or the name of the place in a store.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.out
+        self.out.path()
     }
 
     /// Number of samples so far.

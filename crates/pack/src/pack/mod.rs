@@ -37,7 +37,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, EncodeError, Trial};
 use shardpack_format::Schema;
-use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
+use shardpack_writer::{
+    Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -108,22 +110,28 @@ pub struct Planned<'a> {
     pub threads: usize,
 }
 
-/// Packs `src` into a dataset in the folder `out`.
+/// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
 ///
 /// # Errors
 /// If source and output overlap, if anything in the source cannot be packed (under the policy to
 /// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
 /// shards stay, and the same call continues from there.
-pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackReport> {
+pub fn pack(
+    src: &Path,
+    out: impl Into<Output>,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackReport> {
     if options.source.splits {
         bail!("splits: expected a source for one dataset\nhint: `pack_splits` packs one for each split");
     }
-    refuse_overlap(src, out)?;
+    let out = out.into();
+    refuse_overlap(src, out.folder())?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
     drop(pool);
-    pack_listing(&listing, out, options, hooks)
+    pack_listing(&listing, &out, options, hooks)
 }
 
 /// What several datasets have in common, settled on the samples of all of them.
@@ -153,7 +161,7 @@ impl Common {
 /// Packs what was listed. As [`pack`], but the caller sees to it that `out` is not in the source.
 pub(crate) fn pack_listing(
     listing: &Listing,
-    out: &Path,
+    out: &Output,
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
@@ -168,7 +176,7 @@ fn pack_like(
     listing: &Listing,
     common: &Common,
     split: Option<&str>,
-    out: &Path,
+    out: &Output,
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
@@ -196,7 +204,7 @@ fn pack_like(
 
 #[allow(clippy::too_many_arguments, reason = "the two kinds of sources meet here, and nowhere else")]
 fn run<S: SampleSource>(
-    out: &Path,
+    out: &Output,
     listing: &Listing,
     split: Option<&str>,
     metadata: anyhow::Result<shardpack_format::Metadata>,
@@ -227,7 +235,7 @@ fn run<S: SampleSource>(
         on_progress: Some(hooks.on_progress),
         cancel: Some(hooks.cancel),
     };
-    let report = write_dataset(out, &plan, source, &write)?;
+    let report = write_dataset(out.clone(), &plan, source, &write)?;
     let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
     let mut packed = PackReport::of(listing, report, trials, memory_bytes);
     packed.notes.extend(idle);

@@ -6,6 +6,7 @@ use crate::sources::{BadInput, splits};
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::MANIFEST_NAME;
+use shardpack_writer::Output;
 use std::path::Path;
 
 /// What a run of [`pack_splits`] did.
@@ -38,10 +39,23 @@ impl PackedSplits {
 /// `train` into `out/train`. `hooks` follow one split after the other.
 ///
 /// # Errors
-/// As [`pack`](super::pack); if `out` is a dataset itself; if the options name a listing. Datasets
+/// As [`pack`](super::pack); if `out` is a dataset itself, or no folder; if the options name a listing. Datasets
 /// that were finished stay, and the same call continues from there.
-pub fn pack_splits(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackedSplits> {
-    refuse_overlap(src, out)?;
+pub fn pack_splits(
+    src: &Path,
+    out: impl Into<Output>,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackedSplits> {
+    let out = match out.into() {
+        Output::Folder(folder) => folder,
+        other => bail!(
+            "output: expected a folder for the datasets of the splits, found `{}`\n\
+             hint: pack each split into a place of its own in the store",
+            other.path().display()
+        ),
+    };
+    refuse_overlap(src, &out)?;
     options.arrays.check()?;
     if options.source.listing.is_some() {
         bail!("`--splits` and `--listing` exclude each other: a listing is of one dataset");
@@ -62,7 +76,7 @@ pub fn pack_splits(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<
     drop(pool);
     let pack = |split: splits::Split| {
         let out = out.join(&split.name);
-        let packed = pack_like(&split.listing, &common, Some(&split.name), &out, options, hooks)
+        let packed = pack_like(&split.listing, &common, Some(&split.name), &Output::from(&out), options, hooks)
             .with_context(|| format!("split `{}`", split.name.escape_debug()))?;
         Ok((split.name, packed))
     };

@@ -187,7 +187,7 @@ fn unchanged(kind: Kind, options: &PackOptions) -> PackOptions {
 fn pack(bench: &Bench<'_>, listing: &Listing, out: &Path, options: &PackOptions) -> anyhow::Result<()> {
     let hooks = PackHooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: bench.hooks.cancel };
     let options = PackOptions { threads: bench.options.threads, ..options.clone() };
-    pack_listing(listing, out, &options, &hooks).map(drop)
+    pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
 /// Whether a number lies among those of the original; nobody can tell from fewer than two.

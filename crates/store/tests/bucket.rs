@@ -1,0 +1,362 @@
+//! Datasets that are written to a store: the same bytes as in a folder, whatever the store does, and
+//! whoever else writes there.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod faulty;
+
+use faulty::{Fault, Faulty};
+use futures_util::StreamExt;
+use object_store::memory::InMemory;
+use object_store::path::Path as Key;
+use object_store::{ObjectStore, ObjectStoreExt};
+use shardpack_format::{Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
+use shardpack_store::{StoreOptions, Upload, bucket};
+use shardpack_writer::{
+    Bucket, Claim, Encoded, EncodedSample, Error, Outcome, Part, Plan, PlanOptions, PlanSample, Report, Result,
+    SampleSource, WriteOptions, merge, write_dataset,
+};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const SAMPLES: u64 = 40;
+const SAMPLE_BYTES: usize = 1000;
+
+/// Samples of one byte each, many times over; `salt` makes other ones of them.
+struct Bytes {
+    schema: Schema,
+    salt: u8,
+    encoded: AtomicU64,
+}
+
+impl Bytes {
+    fn new(salt: u8) -> Self {
+        let schema = Schema::new(vec![Field::stored("data", FieldKind::Bytes)]).unwrap();
+        Self { schema, salt, encoded: AtomicU64::new(0) }
+    }
+
+    fn plan(&self) -> Plan {
+        let keys: Vec<String> = (0..SAMPLES).map(|n| format!("{n:03}-{}", self.salt)).collect();
+        let samples =
+            keys.iter().map(|key| PlanSample { key, source_bytes: 1000, stored_bytes: 1152, ..Default::default() });
+        let metadata = Metadata { schema: self.schema.clone(), ..Default::default() };
+        Plan::new(samples, metadata, PlanOptions { shard_bytes: 8 << 10, ..Default::default() }).unwrap()
+    }
+}
+
+impl SampleSource for Bytes {
+    type Tally = ();
+    type Error = shardpack_format::Error;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        format!("{sample:03}-{}", self.salt).into()
+    }
+
+    fn memory_bytes(&self, _: u64) -> u64 {
+        2000
+    }
+
+    fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> shardpack_format::Result<Encoded<()>> {
+        self.encoded.fetch_add(1, Ordering::Relaxed);
+        let field = Some(StoredField::raw(SAMPLE_BYTES as u64));
+        let mut builder = RecordBuilder::new(buffer, &self.schema, shard, sample, &self.key(sample), &[], &[field])?;
+        builder.field_mut(0).fill(u8::try_from(sample).unwrap() ^ self.salt);
+        let (record, frame) = builder.finish();
+        Ok(Encoded::Record(EncodedSample { record, frame, scalars: Vec::new(), source_bytes: 1000, tally: () }))
+    }
+}
+
+fn store_options() -> StoreOptions {
+    StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() }
+}
+
+fn place(store: Faulty, spools: &Path) -> Bucket {
+    bucket(Upload::new(Arc::new(store), "data/train", &store_options()).unwrap(), spools)
+}
+
+fn healthy(memory: &Arc<InMemory>, spools: &Path) -> Bucket {
+    place(Faulty::new(memory, Fault::None), spools)
+}
+
+fn options() -> WriteOptions<'static> {
+    WriteOptions { threads: 2, ..Default::default() }
+}
+
+fn write(place: &Bucket, source: &Bytes) -> Result<Report> {
+    write_dataset(place.clone(), &source.plan(), source, &options())
+}
+
+/// All objects of the folder.
+fn objects(memory: &InMemory) -> BTreeMap<String, Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut found = BTreeMap::new();
+        let mut all = memory.list(None);
+        while let Some(object) = all.next().await {
+            let key = object.unwrap().location;
+            let bytes = memory.get(&key).await.unwrap().bytes().await.unwrap().to_vec();
+            found.insert(key.to_string().strip_prefix("data/train/").unwrap().to_owned(), bytes);
+        }
+        found
+    })
+}
+
+fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let key = Key::from(format!("data/train/{name}"));
+    runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
+}
+
+/// The files of the same dataset in a folder.
+fn expected(source: &Bytes) -> BTreeMap<String, Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    write_dataset(folder.path(), &source.plan(), source, &options()).unwrap();
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    files.map(|f| (f.file_name().into_string().unwrap(), std::fs::read(f.path()).unwrap())).collect()
+}
+
+fn assert_empty(folder: &Path) {
+    let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn every_object_is_the_file_of_a_folder_and_nothing_else_stays() {
+    let source = Bytes::new(0);
+    let expected = expected(&source);
+    assert!(expected.len() > 5, "{}", expected.len());
+    for fault in [Fault::None, Fault::EachNth(2), Fault::EachNth(3), Fault::EachNth(7), Fault::LostNth(2)] {
+        let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+        let place = place(Faulty::new(&memory, fault), spools.path());
+        let report = write(&place, &source).unwrap();
+        assert_eq!((report.outcome, report.samples), (Outcome::Complete, SAMPLES), "{fault:?}");
+        assert!(objects(&memory) == expected, "{fault:?}");
+        assert_empty(spools.path());
+        assert_eq!(write(&place, &source).unwrap().outcome, Outcome::AlreadyComplete);
+        assert_empty(spools.path());
+    }
+}
+
+#[test]
+fn a_run_whose_store_dies_at_any_request_goes_on_when_it_is_given_again() {
+    let source = Bytes::new(0);
+    let expected = expected(&source);
+    let (mut died_with_claim, mut died_without) = (0, 0);
+    for first in 1.. {
+        let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+        let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
+        let died = write(&dying, &source);
+        // Only removing the claim may fail without a word: the next run does that.
+        let left = objects(&memory);
+        let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
+        assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
+        assert!(died.is_ok() || !left.contains_key("manifest.json") || whole.count() == expected.len(), "{first}");
+        if died.is_ok() && left == expected {
+            break;
+        }
+        *(if left.contains_key(".shardpack-lock") { &mut died_with_claim } else { &mut died_without }) += 1;
+        let begun = source.encoded.load(Ordering::Relaxed);
+        let report = write(&healthy(&memory, spools.path()), &source).unwrap();
+        let encoded = source.encoded.load(Ordering::Relaxed) - begun;
+        assert_eq!(encoded + report.samples_reused, SAMPLES, "{first}");
+        assert!(objects(&memory) == expected, "{first}");
+        assert_empty(spools.path());
+    }
+    assert!(died_with_claim > 10 && died_without > 0, "{died_with_claim} {died_without}");
+}
+
+#[test]
+fn another_machine_takes_over_only_when_it_is_told_to_and_sends_nothing_again() {
+    let source = Bytes::new(0);
+    let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Some shards are sent; the claim stays.
+    let died = write(&place(Faulty::new(&memory, Fault::Dead(15)), here.path()), &source).unwrap_err();
+    assert!(died.to_string().contains("data/train/"), "{died}");
+    let sent = objects(&memory).keys().filter(|name| name.ends_with(".shard")).count();
+    assert!(sent > 1);
+    let error = write(&healthy(&memory, there.path()), &source).unwrap_err();
+    assert!(matches!(&error, Error::Locked { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("process ") && text.contains("--take-over"), "{text}");
+    assert_empty(there.path());
+    let store = Faulty::new(&memory, Fault::None);
+    let report = write(&place(store.clone(), there.path()).take_over(true), &source).unwrap();
+    assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
+    let expected = expected(&source);
+    assert!(objects(&memory) == expected);
+    // What was missing, and no claim of its own: the old one was exchanged by one more.
+    assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
+    assert_empty(there.path());
+}
+
+#[test]
+fn of_two_at_once_one_is_refused_on_this_machine_and_on_another() {
+    let source = Bytes::new(0);
+    let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let refused = AtomicU64::new(0);
+    let on_progress = |_: &shardpack_writer::Progress| {
+        for spools in [&here, &there] {
+            let error = write(&healthy(&memory, spools.path()), &Bytes::new(1)).unwrap_err();
+            assert!(matches!(error, Error::Locked { .. }), "{error}");
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
+    write_dataset(healthy(&memory, here.path()), &source.plan(), &source, &watched).unwrap();
+    assert!(refused.load(Ordering::Relaxed) >= 2);
+    assert!(objects(&memory) == expected(&source));
+}
+
+#[test]
+fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
+    let source = Bytes::new(0);
+    let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = healthy(&memory, here.path());
+    // The first has its claim, as a claim of a program has it that waits for samples.
+    let claim = Claim::take(first, false).unwrap();
+    write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
+    let other = Bytes::new(1);
+    let error = claim.write_dataset(&other.plan(), &other, &options()).unwrap_err().to_string();
+    assert!(error.contains("already holds a dataset"), "{error}");
+    drop(claim);
+    assert!(objects(&memory) == expected(&source));
+
+    // And between two that write the same.
+    let memory = Arc::new(InMemory::new());
+    let claim = Claim::take(healthy(&memory, here.path()), false).unwrap();
+    let second = Claim::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
+    let error = claim.write_dataset(&source.plan(), &source, &options()).unwrap_err().to_string();
+    assert!(error.contains("another run has taken over: process "), "{error}");
+    assert!(!objects(&memory).keys().any(|name| !name.starts_with('.')));
+    drop(claim);
+    second.write_dataset(&source.plan(), &source, &options()).unwrap();
+    drop(second);
+    assert!(objects(&memory) == expected(&source));
+}
+
+#[test]
+fn what_is_there_is_refused_as_in_a_folder_and_replaced_by_force() {
+    let (old, new, spools) = (Bytes::new(0), Bytes::new(1), tempfile::tempdir().unwrap());
+    let memory = Arc::new(InMemory::new());
+    let place = healthy(&memory, spools.path());
+    write(&place, &old).unwrap();
+    assert!(place.holds_dataset().unwrap());
+    let error = write(&place, &new).unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }) && error.to_string().contains("--force"), "{error}");
+    assert_eq!(new.encoded.load(Ordering::Relaxed), 0, "refused before anything is packed");
+    assert!(objects(&memory) == expected(&old));
+    let force = WriteOptions { force: true, ..options() };
+    write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
+    assert!(objects(&memory) == expected(&new));
+    // Shards of a dataset that nothing describes, and what is not ours at all.
+    let memory = Arc::new(InMemory::new());
+    let place = healthy(&memory, spools.path());
+    put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
+    let error = write(&place, &new).unwrap_err().to_string();
+    assert!(error.contains("shards without their manifest"), "{error}");
+    put(&memory, "notes.txt", b"mine");
+    for force in [false, true] {
+        let options = WriteOptions { force, ..options() };
+        let error = write_dataset(place.clone(), &new.plan(), &new, &options).unwrap_err().to_string();
+        assert!(error.contains("other files: `notes.txt`"), "{error}");
+    }
+    assert_eq!(objects(&memory).keys().collect::<Vec<_>>(), ["notes.txt", "shard-00000.shard"]);
+    assert_empty(spools.path());
+}
+
+#[test]
+fn a_manifest_that_appears_meanwhile_is_not_replaced() {
+    let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
+    let on_progress = |_: &shardpack_writer::Progress| put(&memory, "manifest.json", b"another");
+    let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
+    let error = write_dataset(healthy(&memory, spools.path()), &source.plan(), &source, &watched).unwrap_err();
+    assert!(error.to_string().contains("another manifest has appeared meanwhile"), "{error}");
+    assert_eq!(objects(&memory)["manifest.json"], b"another");
+}
+
+#[test]
+fn a_shard_that_is_gone_or_another_is_packed_again() {
+    let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
+    write(&place(Faulty::new(&memory, Fault::Dead(15)), spools.path()), &source).unwrap_err();
+    let expected = expected(&source);
+    let cut = &expected["shard-00000.shard"][..1000];
+    put(&memory, "shard-00000.shard", cut);
+    let report = write(&healthy(&memory, spools.path()), &source).unwrap();
+    assert!(report.samples_reused > 0 && report.samples_reused < SAMPLES);
+    assert!(objects(&memory) == expected);
+}
+
+#[test]
+fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
+    let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
+    let cancel = Arc::new(AtomicBool::new(true));
+    // Before the first request it is only the store that does not answer.
+    let store_options = StoreOptions { backoff: Duration::from_secs(3600), ..StoreOptions::default() };
+    let store = Faulty::new(&memory, Fault::EachNth(1));
+    let upload = Upload::new(Arc::new(store), "data/train", &store_options).unwrap();
+    let place = bucket(upload.cancelled_by(Arc::clone(&cancel)), spools.path());
+    let error = write(&place, &source).unwrap_err().to_string();
+    assert!(error.contains("given up"), "{error}");
+    assert!(objects(&memory).is_empty());
+}
+
+#[test]
+fn parts_of_several_machines_are_merged_into_the_same_objects() {
+    let source = Bytes::new(0);
+    let memory = Arc::new(InMemory::new());
+    let machines: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+    let merging = tempfile::tempdir().unwrap();
+    let merged = || merge::<()>(healthy(&memory, merging.path()));
+    let part = |i| WriteOptions { part: Some(Part::new(i, 3).unwrap()), ..options() };
+    let run = |i: u32| write_dataset(healthy(&memory, machines[i as usize].path()), &source.plan(), &source, &part(i));
+    assert!(merged().unwrap_err().to_string().contains("pack the parts first"));
+    for i in [0, 2] {
+        assert_eq!(run(i).unwrap().outcome, Outcome::PartComplete);
+        assert_empty(machines[i as usize].path());
+    }
+    let error = merged().unwrap_err();
+    assert!(matches!(&error, Error::Unfinished(unfinished) if unfinished.array() == "2"), "{error}");
+    // A whole run does not go on with parts, and a part that is done is not packed again.
+    assert!(write(&healthy(&memory, merging.path()), &source).unwrap_err().to_string().contains("3 parts"));
+    let begun = source.encoded.load(Ordering::Relaxed);
+    assert_eq!(run(0).unwrap().outcome, Outcome::PartComplete);
+    assert_eq!(source.encoded.load(Ordering::Relaxed), begun);
+    run(1).unwrap();
+    assert_eq!(merged().unwrap().outcome, Outcome::Complete);
+    assert!(objects(&memory) == expected(&source));
+    assert_empty(merging.path());
+}
+
+#[test]
+fn the_claim_of_a_dead_part_stops_the_whole_and_the_merge_until_it_is_taken_over() {
+    let (source, memory) = (Bytes::new(0), Arc::new(InMemory::new()));
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let part = |i| WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options() };
+    let plan = source.plan();
+    write_dataset(healthy(&memory, there.path()), &plan, &source, &part(1)).unwrap();
+    let dying = place(Faulty::new(&memory, Fault::Dead(12)), here.path());
+    write_dataset(dying, &plan, &source, &part(0)).unwrap_err();
+    assert!(objects(&memory).contains_key(".shardpack-lock-00001-of-00002"));
+    let error = merge::<()>(healthy(&memory, there.path())).unwrap_err();
+    assert!(matches!(&error, Error::Locked { holder, .. } if holder.contains("process")), "{error}");
+    let again = healthy(&memory, there.path()).take_over(true);
+    write_dataset(again, &plan, &source, &part(0)).unwrap();
+    merge::<()>(healthy(&memory, there.path())).unwrap();
+    assert!(objects(&memory) == expected(&source));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_spool_that_is_not_this_users_is_refused() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    let place = healthy(&memory, spools.path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), place.spool()).unwrap();
+    let error = write(&place, &source).unwrap_err().to_string();
+    assert!(error.contains("--spool") && error.contains("a folder of this user"), "{error}");
+    assert!(objects(&memory).is_empty());
+    assert_empty(elsewhere.path());
+}

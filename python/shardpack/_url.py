@@ -1,0 +1,33 @@
+"""URLs of datasets, and the options of their stores."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9]*://")
+
+
+def is_url(path: object) -> bool:
+    """Whether it is the URL of a place in a store, as text."""
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """The path from the root, which holds also once the program has gone to another folder; a URL as it is."""
+    return path if isinstance(path, str) and is_url(path) else os.path.abspath(path)
+
+
+def settings(options: Mapping[str, Any] | None, **more: object) -> list[tuple[str, str]]:
+    """Options of a store as text: ``True`` is ``"true"``. Of those in ``more``, what is not ``None`` counts too."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")
+    given = {name: value for name, value in more.items() if value is not None}
+    for name in given:
+        if name in (options or {}):
+            raise TypeError(f"{name}: given twice, as an argument and in storage_options")
+    both = {**(options or {}), **given}
+    text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in both.items()}
+    return list(text.items())

@@ -1,0 +1,126 @@
+"""Datasets that are written to S3, on the server of moto, where it is installed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardpack as sp
+
+moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
+boto3 = pytest.importorskip("boto3")
+_NAMES = itertools.count()
+
+
+class Bucket:
+    """A bucket of its own, and what is in it."""
+
+    def __init__(self, endpoint: str, name: str) -> None:
+        self.endpoint, self.name, self.url = endpoint, name, f"s3://{name}/train"
+        self.options = {
+            "endpoint": endpoint, "allow_http": True, "aws_region": "us-east-1",
+            "aws_access_key_id": "someone", "aws_secret_access_key": "hunter2hunter2",
+        }  # fmt: skip
+        self.client = boto3.client(
+            "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="someone", aws_secret_access_key="any"
+        )
+        self.client.create_bucket(Bucket=name)
+
+    def digests(self) -> dict[str, str]:
+        found = {}
+        for entry in self.client.list_objects_v2(Bucket=self.name).get("Contents", []):
+            body = self.client.get_object(Bucket=self.name, Key=entry["Key"])["Body"].read()
+            found[entry["Key"].removeprefix("train/")] = hashlib.sha256(body).hexdigest()
+        return found
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(endpoint: str) -> Bucket:
+    return Bucket(endpoint, f"bucket-{next(_NAMES)}")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def texts(place: Any, **options: Any) -> dict[str, Any]:
+    with sp.Writer(place, shard_size="4KiB", **options) as writer:
+        for i in range(60):
+            writer.write({"text": f"sample {i} " * 10, "label": i % 3}, key=f"{i:03}")
+    assert writer.report is not None
+    return writer.report
+
+
+def test_a_writer_sends_the_files_of_a_folder(bucket: Bucket, tmp_path: Path) -> None:
+    here = texts(tmp_path / "here")
+    there = texts(bucket.url, storage_options=bucket.options, spool=tmp_path / "spool")
+    assert (there["samples"], there["bytes_out"]) == (here["samples"], here["bytes_out"]) and there["shards"] > 2
+    assert bucket.digests() == digests(tmp_path / "here")
+    assert list((tmp_path / "spool").iterdir()) == []
+    with pytest.raises(sp.UsageError, match="a dataset of 60 samples"):
+        texts(bucket.url, storage_options=bucket.options)
+    assert sp.verify(bucket.url, deep=True, storage_options=bucket.options)["whole"]
+
+
+def test_a_writer_that_is_aborted_leaves_nothing(bucket: Bucket, tmp_path: Path) -> None:
+    writer = sp.Writer(bucket.url, storage_options=bucket.options, spool=tmp_path / "spool")
+    writer.write({"text": "one"})
+    with pytest.raises(BlockingIOError, match="take_over"):
+        sp.Writer(bucket.url, storage_options=bucket.options, spool=tmp_path / "another")
+    writer.abort()
+    assert bucket.digests() == {}
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_parts_that_are_packed_and_merged(bucket: Bucket, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(12):
+        np.save(source / f"{number:02}.npy", np.arange(number, number + 20 * 30 * 8, dtype=np.uint16).reshape(20, 30, 8))
+    sp.pack(source, tmp_path / "here", shard_size="16KiB")
+    where = {"spool": tmp_path / "spool", "storage_options": bucket.options}
+    for part in ((1, 2), (2, 2)):
+        sp.pack(source, bucket.url, shard_size="16KiB", part=part, **where)
+    merged = sp.merge(bucket.url, **where)
+    assert merged["samples"] == 12 and merged["shards"] > 1
+    assert bucket.digests() == digests(tmp_path / "here")
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_the_cache_is_an_argument(bucket: Bucket, tmp_path: Path) -> None:
+    texts(bucket.url, storage_options=bucket.options)
+    for epoch in range(2):
+        dataset = sp.Dataset(bucket.url, storage_options=bucket.options, cache=tmp_path / "cache", cache_bytes="64MiB")
+        loader = sp.Loader(dataset, batch_size=8)
+        assert sum(len(batch.indices) for batch in loader) >= 56
+        stats = loader.stats()
+        assert (stats["cache_misses"] == 0) == (epoch == 1), stats
+    assert list((tmp_path / "cache").glob("*.block"))
+    with pytest.raises(TypeError, match="cache: given twice"):
+        sp.Dataset(bucket.url, storage_options={**bucket.options, "cache": "a"}, cache="b")
+    with pytest.raises(sp.UsageError, match="none for a path of this machine"):
+        texts(tmp_path / "here")
+        sp.Dataset(tmp_path / "here", cache=tmp_path / "cache")
+
+
+def test_no_credential_is_in_a_message(bucket: Bucket, tmp_path: Path) -> None:
+    missing = bucket.url.replace("bucket", "no-bucket")
+    with pytest.raises(OSError, match="there is no such bucket") as caught:
+        texts(missing, storage_options=bucket.options, spool=tmp_path / "spool")
+    assert "hunter2" not in str(caught.value)
+    assert list((tmp_path / "spool").iterdir()) == []

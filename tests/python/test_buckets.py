@@ -1,0 +1,137 @@
+"""Datasets that are written to S3, as a user of the command meets them: on the server of moto, where it is installed."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+from unittest import mock
+
+from support import COMMAND, CommandTest, cubes, digests, pictures
+
+try:
+    import boto3
+    from moto.server import ThreadedMotoServer
+except ImportError:
+    ThreadedMotoServer = None
+
+
+@unittest.skipIf(ThreadedMotoServer is None, "moto[s3,server] is not installed")
+class Buckets(CommandTest):
+    def setUp(self):
+        super().setUp()
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+        server.start()
+        self.addCleanup(server.stop)
+        self.endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        environment = {
+            "AWS_ENDPOINT": self.endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "hunter2hunter2",
+        }  # fmt: skip
+        patch = mock.patch.dict(os.environ, environment)
+        patch.start()
+        self.addCleanup(patch.stop)
+        # Moto keeps its buckets beyond a server.
+        self.bucket = f"bucket-{os.getpid()}-{self.id().rsplit('_', 1)[-1]}"
+        self.client = boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
+        self.client.create_bucket(Bucket=self.bucket)
+        self.url = f"s3://{self.bucket}/data/train"
+        self.spool = self.tmp / "spool"
+        self.spool.mkdir()
+        self.source = cubes(self.tmp / "cubes", 12)
+        self.here = self.tmp / "here"
+        self.ok("pack", self.source, self.here, "--shard-size", "64KiB")
+
+    def names(self):
+        return [found["Key"] for found in self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])]
+
+    def read(self, name):
+        return self.client.get_object(Bucket=self.bucket, Key=f"data/train/{name}")["Body"].read()
+
+    def assert_the_same(self):
+        files = sorted(path.name for path in self.here.iterdir())
+        self.assertEqual(self.names(), [f"data/train/{name}" for name in files])
+        for name in files:
+            self.assertEqual(self.read(name), (self.here / name).read_bytes(), name)
+        self.assertEqual(list(self.spool.iterdir()), [])
+
+    def pack(self, *options):
+        return self.ok("pack", self.source, self.url, "--shard-size", "64KiB", "--spool", self.spool, *options)
+
+    def test_objects_are_the_files_of_a_folder(self):
+        done = self.pack()
+        self.assertIn(f"packed 12 samples into `{self.url}`", done.out)
+        self.assertIn(f"shards wait in `{self.spool}/shardpack-spool-", done.err)
+        self.assert_the_same()
+        self.assertTrue(self.ok("verify", self.url, "--deep", "--digest", "--json").json()["whole"])
+        again = self.pack("--json").json()
+        self.assertEqual((again["outcome"], again["samples"]), ("already-complete", 12))
+        other = ("pack", self.source, self.url, "--shard-size", "128KiB", "--spool", self.spool)
+        self.assertIn("already holds a dataset of 12 samples", self.expect(2, *other).err)
+        self.assert_the_same()
+        self.ok(*other, "--force")
+        self.ok("pack", self.source, self.here, "--shard-size", "128KiB", "--force")
+        self.assert_the_same()
+
+    def test_parts_are_merged(self):
+        for part in ("1/2", "2/2"):
+            self.pack("--part", part)
+        self.ok("merge", self.url, "--spool", self.spool)
+        self.assert_the_same()
+
+    def test_a_killed_run_goes_on_here_and_is_taken_over_elsewhere(self):
+        for elsewhere in (False, True):
+            while True:
+                command = [COMMAND, "pack", self.source, self.url, "--shard-size", "64KiB", "--spool", self.spool]
+                running = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                while running.poll() is None and not any(name.endswith(".shard") for name in self.names()):
+                    time.sleep(0.001)
+                running.send_signal(signal.SIGKILL)
+                running.wait()
+                if any(name.endswith("/.shardpack-lock") for name in self.names()):
+                    break
+                # It was faster: begin with an empty place.
+                self.remove_all()
+            spool = self.spool
+            if elsewhere:
+                self.spool = self.tmp / "elsewhere"
+                refused = self.expect(2, "pack", self.source, self.url, "--shard-size", "64KiB", "--spool", self.spool)
+                self.assertIn("is being written by another packer: process ", refused.err)
+                self.assertIn("--take-over", refused.err)
+                self.assertNotIn("hunter2", refused.err)
+                self.pack("--take-over")
+            else:
+                self.pack()
+            self.assert_the_same()
+            self.spool = spool
+            self.remove_all()
+
+    def remove_all(self):
+        for name in self.names():
+            self.client.delete_object(Bucket=self.bucket, Key=name)
+
+    def test_what_cannot_be_is_said_without_credentials(self):
+        for url, words in (
+            (f"s3://no-{self.bucket}/train", "there is no such bucket or container"),
+            (f"s3://{self.bucket}/train/manifest.json", "a URL of a folder in a store"),
+        ):
+            refused = self.expect(2, "pack", self.source, url, "--spool", self.spool)
+            self.assertIn(words, refused.err)
+            self.assertNotIn("hunter2", refused.err)
+        self.assertEqual((self.names(), list(self.spool.iterdir())), ([], []))
+        with mock.patch.dict(os.environ, {"AWS_ENDPOINT": "http://127.0.0.1:1"}):
+            refused = self.expect(2, "pack", self.source, self.url, "--spool", self.spool)
+        self.assertIn("cannot connect", refused.err)
+        self.assertNotIn("hunter2", refused.err)
+
+    def test_photos_come_back_from_it(self):
+        photos = pictures(self.tmp / "photos", 4)
+        self.ok("pack", photos, self.url, "--jpeg", "keep", "--spool", self.spool)
+        self.ok("unpack", self.url, self.tmp / "back", "--cache", self.tmp / "cache", "--cache-bytes", "64MiB")
+        kept = set(digests(photos).values())
+        self.assertLessEqual(kept, set(digests(self.tmp / "back").values()))
+        self.assertTrue((self.tmp / "cache").is_dir())
+
+
+if __name__ == "__main__":
+    unittest.main()
