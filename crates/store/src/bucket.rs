@@ -30,7 +30,9 @@ impl Objects for Upload {
     fn list(&self) -> io::Result<Vec<String>> {
         let found = self.ask(async || self.store().list_with_delimiter(self.folder()).await)?;
         let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
-        Ok(keys.filter_map(|key| key.filename()).map(str::to_owned).collect())
+        // Some programs make an empty object of the folder's own name.
+        let inside = keys.filter(|key| Some(*key) != self.folder());
+        Ok(inside.filter_map(|key| key.filename()).map(str::to_owned).collect())
     }
 
     fn read(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {

@@ -360,3 +360,22 @@ fn a_spool_that_is_not_this_users_is_refused() {
     assert!(objects(&memory).is_empty());
     assert_empty(elsewhere.path());
 }
+
+#[test]
+fn parts_that_begin_at_once_share_a_spool() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    let plan = source.plan();
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let place = healthy(&memory, spools.path());
+            let (plan, source) = (&plan, &source);
+            scope.spawn(move || {
+                let options = WriteOptions { part: Some(Part::new(i, 4).unwrap()), ..options() };
+                write_dataset(place, plan, source, &options).unwrap()
+            });
+        }
+    });
+    merge::<()>(healthy(&memory, spools.path())).unwrap();
+    assert!(objects(&memory) == expected(&source));
+    assert_empty(spools.path());
+}

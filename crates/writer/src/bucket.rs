@@ -121,25 +121,37 @@ impl Inner {
     /// The number of the spool, which is made with the first lock.
     fn token(&self) -> io::Result<String> {
         let path = self.spool.join(TOKEN_NAME);
-        match StdFs.read(&path, MAX_CLAIM_BYTES) {
-            Ok(bytes) if bytes.len() == 16 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-            // Torn: whoever wrote it has claimed nothing yet.
-            _ => {}
+        let known = || StdFs.read(&path, MAX_CLAIM_BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        match known() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            other => return other,
         }
         // The keys of a hasher are what the standard library has of chance.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        fs::write(&path, &token)?;
-        File::open(&path)?.sync_all()?;
-        StdFs.sync_dir(&self.spool)?;
-        Ok(token)
+        // Parts share the spool: the first to name it is right, and the name comes whole.
+        let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
+        let linked = fs::write(&mine, &token).and_then(|()| {
+            File::open(&mine)?.sync_all()?;
+            match fs::hard_link(&mine, &path) {
+                // Some file systems have no links.
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => fs::rename(&mine, &path),
+                other => other,
+            }
+        });
+        // Gone already if it was renamed.
+        let _ = fs::remove_file(&mine);
+        match linked {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
+            other => other.and_then(|()| StdFs.sync_dir(&self.spool)).map(|()| token),
+        }
     }
 
-    /// Writes the claim `name`, and removes claims of dead runs that it excludes. False if another
-    /// run holds it, or one of those.
-    fn claim(&self, name: &str, token: &str, text: &str) -> io::Result<bool> {
+    /// Completes the claim `name`, of which `is_new` says whether it was free: takes it over from a
+    /// dead run, and removes claims of dead runs that it excludes. False if another run holds it, or
+    /// one of those.
+    fn claim(&self, name: &str, is_new: bool, token: &str, text: &str) -> io::Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
-        if !self.objects.create(name, text.as_bytes()).map_err(no_bucket)? {
+        if !is_new {
             let Some(old) = self.read_claim(name)? else { return Ok(false) };
             if !is_dead(&old) || !self.objects.exchange(name, old.as_bytes(), text.as_bytes())? {
                 return Ok(false);
@@ -181,7 +193,7 @@ impl Inner {
             if found.as_ref() != Some(&text) {
                 let holder = found.unwrap_or_else(|| "nobody: its claim was removed".into());
                 let words =
-                    format!("another run has taken over: {}\nhint: this one has stopped, and harmed nothing", holder);
+                    format!("another run has taken over: {holder}\nhint: this one has stopped, and harmed nothing");
                 return Err(io::Error::new(ErrorKind::ResourceBusy, words));
             }
         }
@@ -349,18 +361,14 @@ impl Fs for Bucket {
         if mode == LockMode::Exclusive {
             let token = self.0.token().map_err(|e| in_spool(e, &self.0.spool))?;
             let text = format!("{} (spool {token})", text.trim());
-            match self.0.claim(name, &token, &text) {
-                Ok(true) => {}
-                Ok(false) => {
-                    held.claim = Claim::Refused;
-                    return Ok(None);
-                }
-                Err(e) => {
-                    if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
-                        held.claim = Claim::Refused;
-                    }
-                    return Err(e);
-                }
+            let created = self.0.objects.create(name, text.as_bytes()).map_err(no_bucket);
+            let is_refused = |e: &io::Error| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
+            if created.as_ref().is_err_and(is_refused) {
+                held.claim = Claim::Refused;
+            }
+            if !self.0.claim(name, created?, &token, &text)? {
+                held.claim = Claim::Refused;
+                return Ok(None);
             }
             self.0.claims.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), text.clone()));
             held.claim = Claim::Held(text);
