@@ -14,7 +14,7 @@ from convert_support import content, jpeg, kinds
 
 import shardpack as sp
 
-FORMATS = ["webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision"]
+FORMATS = ["webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "nifti", "dicom"]
 
 
 class Items(list):  # type: ignore[type-arg]

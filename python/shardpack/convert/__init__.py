@@ -18,7 +18,7 @@ from ._source import Source, SourceError
 
 __all__ = ["FORMATS", "SourceError", "convert"]
 
-FORMATS = ("webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision")
+FORMATS = ("webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "nifti", "dicom")
 """Names of the formats, each with a module of its own in this package."""
 
 
@@ -46,8 +46,8 @@ def convert(
     Parameters
     ----------
     format
-        ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"`` or
-        ``"torchvision"``.
+        ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"``,
+        ``"torchvision"``, ``"nifti"`` or ``"dicom"``.
     src
         What the format's ``open`` takes. That is usually a path, a folder, a pattern such as
         ``"train-{000..012}.tar"``, or a list of them. For ``"torchvision"`` it is the dataset object.
@@ -103,8 +103,8 @@ def convert(
     >>> sp.convert("webdatasets", ".", "train/")
     Traceback (most recent call last):
         ...
-    ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, found:
-    'webdatasets' hint: did you mean 'webdataset'?
+    ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, nifti, dicom,
+    found: 'webdatasets' hint: did you mean 'webdataset'?
     """
     if format not in FORMATS:
         raise ValueError(
