@@ -8,7 +8,8 @@ fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String,
         put(folder.path(), key, if key.ends_with("txt") { b"text".to_vec() } else { npy() });
     }
     let samples: Vec<_> = samples.iter().map(|&(key, data)| Wanting { key, data }).collect();
-    let paired = Masks::list(folder.path(), Path::new("elsewhere"), Cancel::default()).unwrap().pair(&samples);
+    let paired =
+        Masks::list(folder.path(), Path::new("elsewhere"), Follow::Inside, Cancel::default()).unwrap().pair(&samples);
     let root = std::fs::canonicalize(folder.path()).unwrap();
     let name = |file: SideFile| file.path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
     (paired.masks.into_iter().map(|mask| mask.map(name).map_err(|flaw| flaw.detail)).collect(), paired.note)
@@ -153,7 +154,8 @@ fn masks_that_are_links_or_pipes_are_named() {
     std::fs::write(folder.path().join("elsewhere"), "x").unwrap();
     std::os::unix::fs::symlink("../elsewhere", folder.path().join("masks/a.npy")).unwrap();
     std::os::unix::net::UnixListener::bind(folder.path().join("masks/b.npy")).unwrap();
-    let masks = Masks::list(&folder.path().join("masks"), Path::new("/nowhere"), Cancel::default()).unwrap();
+    let masks =
+        Masks::list(&folder.path().join("masks"), Path::new("/nowhere"), Follow::Inside, Cancel::default()).unwrap();
     let wanting = ["a.npy", "c/b.tif", "d.npy"].map(|key| Wanting { key, data: None });
     let paired = masks.pair(&wanting);
     let found: Vec<_> =
