@@ -8,6 +8,10 @@ import sys
 
 def main() -> int:
     """Runs the command with the arguments of this process and returns its exit code."""
+    if sys.argv[1:2] in (["convert"], ["export"]):
+        from shardpack import _command
+
+        return _command.run(sys.argv[1:])
     from shardpack import _shardpack
 
     # Python's own handler would wait for the interpreter, which is not running: Ctrl-C ends the command as it ends any other.

@@ -31,8 +31,8 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 
 _ALL_BITS = (
-    "hint: to load all bits, store the values as arrays: .npy files, TIFF with kind=\"cubes\", or a Writer that is "
-    "given uint16 arrays; dataset.raw(i, field) is the file as it came"
+    "hint: to load all bits, store the values as arrays: PNG and TIFF by themselves with kind=\"cubes\", or a Writer that "
+    "is given uint16 arrays; dataset.raw(i, field) is the file as it came"
 )
 
 

@@ -14,7 +14,9 @@ from convert_support import content, jpeg, kinds
 
 import shardpack as sp
 
-FORMATS = ["webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo"]
+FORMATS = [
+    "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
+]  # fmt: skip
 
 
 class Items(list):  # type: ignore[type-arg]

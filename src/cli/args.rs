@@ -5,6 +5,7 @@ use super::bench::{
     ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype,
     parse_view, parse_window,
 };
+use super::examples;
 use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use crate::place::Destination;
@@ -13,6 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
 const EXIT_CODES: &str = "\
+The Python package adds `shardpack convert` and `shardpack export`, from and to other formats.
+
 Exit codes:
   0    fine
   1    done, but a problem in the data was found
@@ -50,6 +53,7 @@ pub(super) enum Command {
 /// error is measured and printed; `--values keep` keeps every bit. If a run is interrupted, give
 /// the same command again: it continues.
 #[derive(Debug, Args)]
+#[command(after_help = examples::PACK)]
 pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
     pub src: PathBuf,
@@ -212,6 +216,7 @@ pub(super) struct PackArgs {
 /// take. With --listing FILE it writes the listing there, for `pack --part I/N --listing FILE` on
 /// every machine: a thousand parts then list SRC once. OUT is not touched.
 #[derive(Debug, Args)]
+#[command(after_help = examples::PLAN)]
 pub(super) struct PlanArgs {
     /// Number of parts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -226,6 +231,7 @@ pub(super) struct PlanArgs {
 /// `--array=17,203-210` that submits them again to a job system; with --json, in the object on
 /// stdout as well. Parts of different options are refused, and the option is named.
 #[derive(Debug, Args)]
+#[command(after_help = examples::MERGE)]
 pub(super) struct MergeArgs {
     /// Folder that holds the shards of all parts, or its URL
     pub out: PathBuf,
@@ -282,6 +288,7 @@ impl ToStore {
 
 /// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.
 #[derive(Debug, Args)]
+#[command(after_help = examples::INSPECT)]
 pub(super) struct InspectArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
@@ -310,6 +317,7 @@ pub(super) struct InspectArgs {
 /// and all its CRC32s, but not changes to the manifest as well: if that matters, keep the
 /// manifest's SHA-256 elsewhere.
 #[derive(Debug, Args)]
+#[command(after_help = examples::VERIFY)]
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
@@ -341,6 +349,7 @@ pub(super) struct VerifyArgs {
 /// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give
 /// the same command again: it continues.
 #[derive(Debug, Args)]
+#[command(after_help = examples::UNPACK)]
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
@@ -364,11 +373,7 @@ pub(super) struct UnpackArgs {
 ///
 /// It reads the indexes alone, shard by shard, and no record.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  shardpack ls train | wc -l
-  shardpack ls train --keys 'cat/*' --columns class,height,width,bytes
-  shardpack ls train --where class=ant --where 'height>=256' --limit 10 --json")]
+#[command(after_help = examples::LS)]
 pub(super) struct LsArgs {
     /// Folder of a dataset, its manifest, a lone shard, or a URL
     pub dataset: PathBuf,
@@ -395,6 +400,7 @@ pub(super) struct LsArgs {
 
 /// Write one field of one sample to a file or to stdout.
 #[derive(Debug, Args)]
+#[command(after_help = examples::CAT)]
 pub(super) struct CatArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
@@ -419,6 +425,7 @@ pub(super) struct CatArgs {
 /// Copy all undamaged samples of a damaged dataset into a new one; rebuild a lost manifest, index
 /// or footer.
 #[derive(Debug, Args)]
+#[command(after_help = examples::SALVAGE)]
 pub(super) struct SalvageArgs {
     /// Folder of a dataset, or a lone shard
     pub dataset: PathBuf,
@@ -441,6 +448,7 @@ pub(super) struct SalvageArgs {
 /// prediction. The first epoch is a warm-up and does not count, unless it is the only one or
 /// `--cold` is given.
 #[derive(Debug, Args)]
+#[command(after_help = examples::BENCH)]
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod cat;
+mod examples;
 mod inspect;
 mod interrupt;
 mod ls;

@@ -8,6 +8,7 @@ import unittest
 
 import numpy as np
 import scipy.io
+from PIL import Image
 from support import COMMAND, CommandTest, cube, cubes, digests, jpeg, names, pictures, png, shardpack, shards, unpacked
 
 SUMMARY_KEYS = {"samples", "classes", "bytes_in", "bytes_out", "seconds", "peak_rss_bytes", "fidelity"}
@@ -156,6 +157,23 @@ class Pictures(CommandTest):
         for outcome in ("complete", "already-complete"):
             report = self.ok("pack", source, self.tmp / "elsewhere" / "out", "--follow-links", "--json").json()
             self.assertEqual((report["outcome"], report["samples"]), (outcome, 7))
+
+    def test_pictures_of_16_bits_come_back_with_all_bits(self):
+        values = {f"{kind}/{i}": np.random.default_rng(i).integers(0, 1 << 16, (20, 30), np.uint16) for i, kind in enumerate(["ant", "bee", "ant"])}
+        for key, value in values.items():
+            (self.tmp / "src" / key).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(value).save(self.tmp / "src" / f"{key}.png")
+        result = self.ok("pack", self.tmp / "src", self.tmp / "out")
+        self.assertIn("note: 3 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels]", result.err)
+        self.ok("verify", self.tmp / "out", "--deep")
+        self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 3)
+        listed = self.ok("ls", self.tmp / "out", "--columns", "class,height,width,channels").out
+        self.assertIn("bee/1.png\tbee\t20\t30\t1", listed)
+        self.ok("unpack", self.tmp / "out", self.tmp / "back")
+        for key, value in values.items():
+            back = np.load(self.tmp / "back" / f"{key}.png.npy")
+            self.assertEqual(back.dtype, np.uint16)
+            np.testing.assert_array_equal(back[:, :, 0], value)
 
 
 class Refusals(CommandTest):

@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from support import CommandTest, cube, cubes, jpeg, pictures, shards, unpacked
+from support import CommandTest, cube, cubes, jpeg, pictures, shardpack, shards, unpacked
 
 
 def damaged_jpeg(seed):
@@ -42,7 +42,26 @@ class SecondTry(CommandTest):
         self.assertIn("holds 3 samples in 1 shard", merged.out)
         self.assertIn("there was nothing to merge", merged.out)
         other = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
-        self.assertIn("` already holds a dataset of 3 samples, packed with other options or from other files", other.err)
+        text = "` already holds a dataset of 3 samples, packed with another option `jpeg`: it was packed with \"tile\", now it is \"keep\""
+        self.assertIn(text, other.err)
+        (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
+        more = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("` already holds a dataset of 3 samples, packed from other files: now there are 4\nhint: use --force", more.err)
+
+    def test_whoever_reads_an_unfinished_dataset_is_told_to_go_on(self):
+        source = pictures(self.tmp / "src", 6, classes=1)
+        last = source / "class 0" / "0005.jpg"
+        whole = last.read_bytes()
+        last.write_bytes(damaged_jpeg(5))
+        options = ["--jpeg", "reencode", "--no-shuffle", "--shard-size", "4KiB", "--threads", "1"]
+        self.expect(2, "pack", source, self.tmp / "out", *options)
+        for command in ("inspect", "ls", "bench"):
+            told = shardpack(command, self.tmp / "out")
+            self.assertNotEqual(told.code, 0)
+            self.assertIn("found one whose packing was interrupted, or goes on\nhint: give the same `shardpack pack` again", told.err)
+        last.write_bytes(whole)
+        self.ok("pack", source, self.tmp / "out", *options, "--force")
+        self.ok("inspect", self.tmp / "out")
 
     def test_more_parts_than_shards_are_told(self):
         source = pictures(self.tmp / "src", 3)

@@ -203,7 +203,15 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
+/// What the packer keeps in its folder until the dataset is complete.
+const JOURNAL: &str = ".shardpack-journal.jsonl";
+
 fn no_manifest(storage: &dyn Storage) -> Error {
+    if storage.open(JOURNAL).is_ok() {
+        let found = "one whose packing was interrupted, or goes on\n\
+                     hint: give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
+        return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found);
+    }
     let shards = storage.shard_names().map_or(0, |names| names.len());
     let found = match shards {
         0 => "neither manifest nor shards".to_owned(),

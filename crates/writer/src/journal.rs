@@ -13,7 +13,7 @@ use crate::plan::{Fingerprint, Plan};
 use crate::report::SkippedSample;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_format::{Limits, Metadata, ShardEntry, check_json};
+use shardpack_format::{Limits, Metadata, Recipe, ShardEntry, check_json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -129,17 +129,21 @@ impl Head {
     }
 
     fn recipe_difference(&self, other: &Self) -> Option<Difference> {
-        let (mut a, mut b) = (&self.metadata.recipe, &other.metadata.recipe);
-        let mut name = differing(a, b)?;
-        // Options that belong together are a group of their own.
-        while let (Some(Value::Object(inner_a)), Some(Value::Object(inner_b))) = (a.get(name), b.get(name))
-            && let Some(inner) = differing(inner_a, inner_b)
-        {
-            (a, b, name) = (inner_a, inner_b, inner);
-        }
-        let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), Value::to_string);
-        Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
+        recipe_difference(&self.metadata.recipe, &other.metadata.recipe)
     }
+}
+
+/// The first option that differs between two recipes.
+pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
+    let mut name = differing(a, b)?;
+    // Options that belong together are a group of their own.
+    while let (Some(Value::Object(inner_a)), Some(Value::Object(inner_b))) = (a.get(name), b.get(name))
+        && let Some(inner) = differing(inner_a, inner_b)
+    {
+        (a, b, name) = (inner_a, inner_b, inner);
+    }
+    let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), Value::to_string);
+    Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
 /// The first name whose values differ.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::folder::{Survey, keep_present};
 use crate::fs::Disk;
-use crate::journal::{Difference, Head, Journal, journal_name};
+use crate::journal::{Difference, Head, Journal, journal_name, recipe_difference};
 use crate::options::WriteOptions;
 use crate::plan::Plan;
 use shardpack_format::Manifest;
@@ -55,7 +55,7 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
             Some(_) => "remove the folder first: a part cannot replace a dataset",
             None => "use --force to replace it, or choose another folder",
         };
-        let others = if options.force { "" } else { ", packed with other options or from other files" };
+        let others = if options.force { String::new() } else { why_other(plan, &manifest) };
         let what = format!("`{}` already holds a dataset of {}{others}", out.display(), samples(manifest.samples));
         return Err(Error::refused(what, hint));
     }
@@ -81,6 +81,19 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     let entries = own.map(|journal| journal.entries).unwrap_or_default();
     let entries = keep_present(disk, out, plan.dataset_id(), entries)?;
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
+}
+
+/// In what a complete dataset differs from what is to be packed.
+fn why_other(plan: &Plan, manifest: &Manifest) -> String {
+    match recipe_difference(&plan.metadata().recipe, &manifest.recipe) {
+        Some(Difference { what, values: Some((now, then)) }) => {
+            format!(", packed with another {what}: it was packed with {then}, now it is {now}")
+        }
+        _ if plan.sample_count() != manifest.samples => {
+            format!(", packed from other files: now there are {}", plan.sample_count())
+        }
+        _ => ", packed from files of other names, sizes or labels".to_owned(),
+    }
 }
 
 /// `1 sample`, `2 samples`.

@@ -18,7 +18,9 @@ from ._source import Source, SourceError
 
 __all__ = ["FORMATS", "SourceError", "convert"]
 
-FORMATS = ("webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo")
+FORMATS = (
+    "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
+)  # fmt: skip
 """Names of the formats, each with a module of its own in this package."""
 
 
@@ -47,7 +49,7 @@ def convert(
     ----------
     format
         ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"``,
-        ``"torchvision"``, ``"coco"``, ``"voc"`` or ``"yolo"``.
+        ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"`` or ``"dicom"``.
     src
         What the format's ``open`` takes. That is usually a path, a folder, a pattern such as
         ``"train-{000..012}.tar"``, or a list of them. For ``"torchvision"`` it is the dataset object.
@@ -104,7 +106,7 @@ def convert(
     Traceback (most recent call last):
         ...
     ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, coco, voc, yolo,
-    found: 'webdatasets' hint: did you mean 'webdataset'?
+    nifti, dicom, found: 'webdatasets' hint: did you mean 'webdataset'?
     """
     if format not in FORMATS:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 use super::super::args::{CodecArg, FilterArg, KindArg, SubsamplingArg, WhenArg};
 use super::super::bench::DeviceArg;
+use super::super::examples;
 use super::super::units::{parse_bytes, parse_spatial, parse_target, parse_threads};
 use clap::Args;
 use shardpack_pack::report::MetricCommand;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 ///
 /// Interrupted (Ctrl-C), it writes the page with what was measured by then.
 #[derive(Debug, Args)]
+#[command(after_help = examples::REPORT)]
 pub(crate) struct ReportArgs {
     /// Folder (or single file) of pictures or cubes, or a dataset
     pub src: PathBuf,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub enum Kind {
     /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
     Images,
-    /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, Tivita.
+    /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita.
     Cubes,
 }
 
@@ -71,7 +71,8 @@ pub(crate) enum Found {
     Bad(Flaw, Option<PathBuf>),
 }
 
-/// Looks at one file. `wanted` decides about TIFFs that can be either.
+/// Looks at one file. `wanted` decides about TIFFs and PNGs of 16 bits, which can be either. A PNG of
+/// 8 bits beside cubes is a preview.
 pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, options: &CubeOptions) -> Found {
     let bad = |flaw| Found::Bad(flaw, None);
     let (sniffed, start) = match sniff(path, file) {
@@ -79,7 +80,9 @@ pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, optio
         Err(flaw) => return bad(flaw),
     };
     match sniffed {
-        Some(Sniffed::Picture(picture)) => return Found::Sample(Content::Picture(picture), None),
+        Some(Sniffed::Picture(picture)) if wanted != Some(Kind::Cubes) || !picture.deep => {
+            return Found::Sample(Content::Picture(picture), None);
+        }
         Some(Sniffed::Tiff(header)) => {
             let as_picture = match wanted {
                 Some(Kind::Images) => header.may_be_picture(),
@@ -90,7 +93,7 @@ pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, optio
                 return Found::Sample(Content::Picture(picture::tiff(&header)), None);
             }
         }
-        None => {}
+        Some(Sniffed::Picture(_)) | None => {}
     }
     match cubes::probe(path) {
         Ok(Some(kind)) => cube(path, kind, options),
@@ -132,6 +135,20 @@ fn sniff(path: &Path, file: &FoundFile) -> Result<(Option<Sniffed>, String), Fla
     let sniffed = picture::probe(&file)?;
     let start = if sniffed.is_none() { file.head(8)?.escape_ascii().to_string() } else { String::new() };
     Ok((sniffed, start))
+}
+
+/// Whether all samples are PNGs of 16 bits, which are taken for pictures at first, or such PNGs and
+/// TIFFs, which are cubes anyway. Beside other cubes they may be masks.
+pub(crate) fn all_deep(found: &[Found]) -> bool {
+    let mut pngs = false;
+    found.iter().all(|found| match found {
+        Found::Sample(Content::Picture(picture), _) => {
+            pngs |= picture.deep;
+            picture.deep
+        }
+        Found::Sample(Content::Cube(info), _) => info.kind == CubeKind::Tiff,
+        _ => true,
+    }) && pngs
 }
 
 /// Keys and kinds, counted.

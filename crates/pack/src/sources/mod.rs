@@ -121,6 +121,8 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
 struct Levels {
     first: Vec<String>,
     second: Vec<String>,
+    /// Whether their names are labels, if nothing else gives any.
+    by_folder: bool,
 }
 
 /// Lists `src` anew.
@@ -140,17 +142,25 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
 
-    let look = |file: &FoundFile| {
+    let look = |file: &FoundFile, wanted| {
         cancel.check()?;
-        Ok(examine(&tree.root.join(&file.key), file, options.kind, &cubes))
+        Ok(examine(&tree.root.join(&file.key), file, wanted, &cubes))
     };
-    let found = tree.files.par_iter().with_min_len(16).map(look).collect::<Result<Vec<_>>>()?;
+    let files = || tree.files.par_iter().with_min_len(16);
+    let mut found = files().map(|file| look(file, options.kind)).collect::<Result<Vec<_>>>()?;
+    let deep = options.kind.is_none() && kind::all_deep(&found);
+    if deep {
+        found = files().map(|file| look(file, Some(Kind::Cubes))).collect::<Result<_>>()?;
+    }
     // A reader that was stopped reports a flaw that is not real.
     cancel.check()?;
     let mut bad = std::mem::take(&mut tree.bad);
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
     refuse_masks_of(kind)?;
     let mut notes = Vec::new();
+    if deep {
+        notes.extend(notes::as_arrays(&samples));
+    }
     notes.extend(notes::followed(&tree.followed));
     if let Some(folder) = &options.masks {
         let masks = Masks::list(folder, src, follow, cancel)?;
@@ -189,14 +199,17 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     };
 
     let left_out = bad.iter().map(|bad| bad.key.as_str()).collect();
-    let (classes, columns, labels_from) = find_labels(options, kind, &tree, &samples, &left_out, &mut notes)?;
+    // They are pictures to whoever sorted them into folders.
+    let by_folder = options.class_folders.unwrap_or(kind == Kind::Images || deep);
+    let (classes, columns, labels_from) =
+        find_labels(options, kind, by_folder, &tree, &samples, &left_out, &mut notes)?;
     let names = classes.map_or_else(Vec::new, |Classes { names, labels }| {
         samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = Some(label));
         names
     });
     let Tree { root, ignored, folders: first, inner: second, .. } = tree;
     let listing = Listing { root, kind, samples, classes: names, columns, labels_from, bad, ignored, notes };
-    Ok((listing, Levels { first, second }))
+    Ok((listing, Levels { first, second, by_folder }))
 }
 
 /// Decides the kind of the source, and splits the findings into samples and bad input.
@@ -279,6 +292,7 @@ fn check_key(key: &str) -> Result<(), Flaw> {
 fn find_labels(
     options: &SourceOptions,
     kind: Kind,
+    by_folder: bool,
     tree: &Tree,
     samples: &[Entry],
     left_out: &HashSet<&str>,
@@ -303,7 +317,7 @@ fn find_labels(
     }
     let (classes, from) = match found {
         Some(found) => found,
-        None if options.class_folders.unwrap_or(kind == Kind::Images) => {
+        None if by_folder => {
             let keys = samples.iter().map(|sample| sample.key.as_str());
             let (classes, note) = classes::by_folder(&tree.folders, keys)?;
             notes.extend(note);

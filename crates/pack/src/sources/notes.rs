@@ -1,6 +1,7 @@
 //! What the user should know about samples that are packed, each note once for the whole source.
 
 use super::Entry;
+use super::cubes::CubeKind;
 use super::kind::Content;
 use super::words::{list, plural, verb};
 
@@ -21,6 +22,20 @@ pub(crate) fn followed(links: &[String]) -> Option<String> {
         "followed {} that {lead} out of the source (first: {})",
         plural(count, "link"),
         list([first.as_str()], 1)
+    ))
+}
+
+/// PNGs of 16 bits that are arrays now.
+pub(crate) fn as_arrays(samples: &[Entry]) -> Option<String> {
+    let is_png = |sample: &&Entry| matches!(&sample.content, Content::Cube(info) if info.kind == CubeKind::Png);
+    let mut pngs = samples.iter().filter(is_png);
+    let first = list([pngs.next()?.key.as_str()], 1);
+    let count = pngs.count() as u64 + 1;
+    let (are, arrays) = (verb(count, "is", "are"), verb(count, "an array", "arrays"));
+    Some(format!(
+        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: {first})\n\
+         hint: `--kind images` keeps the files, which are decoded to 8 bits",
+        plural(count, "PNG picture")
     ))
 }
 
@@ -71,7 +86,7 @@ fn deep_pictures(samples: &[Entry]) -> Option<String> {
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
     Some(format!(
         "{pictures} {have} more than 8 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})\n\
-         hint: to load all of them, store the values as arrays: `.npy` files, or TIFF with `--kind cubes`"
+         hint: to load all of them, pack these pictures by themselves, with `--kind cubes`: they become arrays"
     ))
 }
 

@@ -8,7 +8,7 @@ use super::bad::{BadInput, BadKind, Flaw};
 use super::classes::{self, Classes};
 use super::label_notes::{Folders, LabelsFrom, is_split};
 use super::words::{list, verb};
-use super::{Entry, Kind, Listing, Result, SourceError, SourceOptions, enumerate_tree};
+use super::{Entry, Listing, Result, SourceError, SourceOptions, enumerate_tree};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -77,7 +77,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let mut splits = names.into_iter().map(|name| cut_out(&whole, name, &bad)).collect::<Result<Vec<_>>>()?;
     let in_a_split = |key: &str| splits.iter().any(|split| split_of(key).is_some_and(|(name, _)| name == split.name));
     let bad = bad.into_iter().filter(|bad| !in_a_split(&bad.key)).collect();
-    if whole.labels_from == LabelsFrom::Nothing && options.class_folders.unwrap_or(whole.kind == Kind::Images) {
+    if whole.labels_from == LabelsFrom::Nothing && folders.by_folder {
         notes.extend(label(&mut splits, &folders.second)?);
     }
     for split in &mut splits {

@@ -1,5 +1,6 @@
 use super::testing::{Jpeg, bmp, npy, npy_of, png, put, shared_data, tiff, webp};
 use super::*;
+use shardpack_format::Dtype;
 use std::fs;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
@@ -382,4 +383,42 @@ fn a_thousand_photos() {
     assert_eq!((listing.kind, listing.samples.len(), listing.classes.len()), (Kind::Images, 1000, 1000));
     assert!(listing.samples.iter().enumerate().all(|(i, sample)| sample.class == u32::try_from(i).ok()));
     assert!(listing.notes.is_empty() && listing.bad.is_empty());
+}
+
+#[test]
+fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
+    let deep = || {
+        let mut png = png(4, 3);
+        png[24] = 16;
+        png
+    };
+    let root = tree(&[("cat/a.png", deep()), ("dog/b.png", deep()), ("dog/c.tif", tiff(1, 16, 1, 1))]);
+    let listing = |kind| enumerate(root.path(), &SourceOptions { kind, ..SourceOptions::default() }).unwrap();
+    let arrays = listing(None);
+    assert_eq!((arrays.kind, arrays.classes.len()), (Kind::Cubes, 2));
+    let Content::Cube(info) = &arrays.samples[0].content else { panic!("a picture") };
+    assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
+    let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field `cube` (first: `cat/a.png`)\n\
+                hint: `--kind images` keeps the files, which are decoded to 8 bits";
+    assert_eq!(arrays.notes, [told]);
+    assert_eq!(listing(Some(Kind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
+    assert_eq!(listing(Some(Kind::Images)).kind, Kind::Images);
+
+    // Beside cubes of another format they may be masks.
+    put(root.path(), "dog/e.npy", npy());
+    assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::Mixed { .. })));
+    std::fs::remove_file(root.path().join("dog/e.npy")).unwrap();
+
+    put(root.path(), "dog/d.jpg", jpeg());
+    std::fs::remove_file(root.path().join("dog/c.tif")).unwrap();
+    let among = listing(None);
+    assert_eq!(among.kind, Kind::Images);
+    assert!(among.notes[0].starts_with("2 pictures have more than 8 bits a sample"), "{:?}", among.notes);
+    let cubes = SourceOptions { kind: Some(Kind::Cubes), ..SourceOptions::default() };
+    let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
+    assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");
+    // A preview beside cubes is none itself.
+    put(root.path(), "dog/d.jpg", png(4, 3));
+    let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
+    assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");
 }

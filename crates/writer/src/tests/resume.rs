@@ -183,7 +183,7 @@ fn force_starts_over_from_anything_of_ours() {
     let finished = tempdir().unwrap();
     write_dataset(finished.path(), &plan, &source, &options(2)).unwrap();
     let text = refused(finished.path(), &new, &source);
-    assert!(text.contains("` already holds a dataset of 200 samples, packed with other options or"), "{text}");
+    assert!(text.contains("` already holds a dataset of 200 samples, packed from files of other names"), "{text}");
     let report = write_dataset(finished.path(), &new, &source, &force).unwrap();
     assert_eq!((report.outcome, report.shards_reused), (Outcome::Complete, 0));
     assert_eq!(files(finished.path()), expected);

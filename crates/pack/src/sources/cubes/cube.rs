@@ -33,6 +33,8 @@ pub enum CubeKind {
     /// planar, strips or tiles, none, LZW, deflate, PackBits or zstd compression, predictors 1–3,
     /// both byte orders. Pages of one band are stacked.
     Tiff,
+    /// A PNG of grey or colours, 1 to 16 bits: uint8 or uint16.
+    Png,
     /// A cube of a Tivita camera (`…_SpecCube.dat`).
     Tivita,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for CubeKind {
             Self::Mat5 => "MATLAB v5 file",
             Self::Hdf5 => "HDF5 file",
             Self::Tiff => "TIFF",
+            Self::Png => "PNG",
             Self::Tivita => "Tivita cube",
         })
     }

@@ -2,14 +2,13 @@
 
 use super::cube::{CubeOptions, LoadedMask};
 use super::error::Result;
-use super::npz::MAX_DEFLATE_RATIO;
+use super::png::Png;
 use super::select::Want;
 use super::source::Source;
 use super::{known, load_as, sniff};
 use crate::elements::floats_of;
 use shardpack_array::Array;
 use shardpack_format::Dtype;
-use std::io::BufReader;
 use std::path::Path;
 
 /// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from
@@ -90,52 +89,13 @@ fn integers(source: &Source, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u
 
 /// The labels of a grey or palette PNG.
 fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
-    let bad = |error: png::DecodingError| match error {
-        png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
-            source.io("cannot read", error)
-        }
-        other => source.format("PNG", "a whole one", other),
-    };
-    source.stream(0, 0)?;
-    let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
-    // Palette indices and samples as they are stored: no expansion to colours, no gamma.
-    decoder.set_transformations(png::Transformations::IDENTITY);
-    let mut reader = decoder.read_info().map_err(bad)?;
-    let (width, height) = (reader.info().width, reader.info().height);
-    let (color, depth) = (reader.info().color_type, reader.info().bit_depth);
-    if !matches!(color, png::ColorType::Grayscale | png::ColorType::Indexed) {
-        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{color:?}"));
+    let labels = Png::open(source)?;
+    if !matches!(labels.color(), png::ColorType::Grayscale | png::ColorType::Indexed) {
+        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
         return Err(error.hint("save the class numbers themselves, not their colours"));
     }
-    let dtype = if depth == png::BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
-    let bytes = dtype.array_bytes(&[height.into(), width.into()]).unwrap_or(u64::MAX);
-    if bytes > options.max_bytes {
-        return Err(source.limit("label mask", options.max_bytes, bytes));
-    }
-    let packed_bytes =
-        reader.output_buffer_size().ok_or_else(|| source.limit("label mask", options.max_bytes, u64::MAX))?;
-    if packed_bytes as u64 / MAX_DEFLATE_RATIO > source.len() {
-        let claim = format!("{} bytes for {width} x {height} pixels", source.len());
-        return Err(source.format("label mask", "as many pixels as deflate can hold", claim));
-    }
-    let mut packed = source.zeros("label mask", packed_bytes as u64)?;
-    let line = reader.next_frame(&mut packed).map_err(bad)?.line_size;
-    let (height, width) = (u64::from(height), u64::from(width));
-    let bits: u32 = match depth {
-        png::BitDepth::One => 1,
-        png::BitDepth::Two => 2,
-        png::BitDepth::Four => 4,
-        png::BitDepth::Eight => return array(source, dtype, height, width, packed),
-        png::BitDepth::Sixteen => {
-            super::gather::swap_in_place(&mut packed, 2);
-            return array(source, dtype, height, width, packed);
-        }
-    };
-    let per_row = usize::try_from(width).unwrap_or(usize::MAX);
-    let labels = packed.chunks_exact(line.max(1)).flat_map(|row| {
-        let values =
-            row.iter().flat_map(|byte| (0..8 / bits).map(move |n| byte >> (8 - bits * (n + 1)) & ((1 << bits) - 1)));
-        values.take(per_row)
-    });
-    array(source, dtype, height, width, labels.collect())
+    let layout = labels.layout();
+    let [height, width, _] = layout.shape;
+    let stored = labels.read("label mask", options.max_bytes)?;
+    array(source, layout.dtype, height, width, layout.assemble(source, stored)?)
 }

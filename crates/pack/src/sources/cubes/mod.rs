@@ -1,4 +1,4 @@
-//! Readers of cube files: NumPy, ENVI, MATLAB, TIFF, Tivita, HDF5.
+//! Readers of cube files: NumPy, ENVI, MATLAB, TIFF, PNG, Tivita, HDF5.
 //!
 //! A file's content tells its format, not its name. [`probe`] names the format, [`peek`] gives
 //! shape and element type without reading the values, [`load`] gives the cube as
@@ -13,6 +13,7 @@
 //! | ENVI | types 1–5 and 12–15, BSQ, BIL, BIP, both byte orders | complex, compressed, framed data |
 //! | MATLAB v5 | real arrays and matrices, compressed or not, both byte orders | sparse, complex, structures |
 //! | TIFF, BigTIFF | see [`CubeKind::Tiff`] | JPEG, CCITT, LERC and LZMA compression, odd bit depths |
+//! | PNG | grey and colours of 1 to 16 bits | palettes |
 //! | Tivita | `SpecCube.dat` | |
 //! | HDF5, MATLAB v7.3 | with the cargo feature `hdf5` | without it |
 //!
@@ -35,6 +36,7 @@ mod meta;
 mod npy;
 mod npz;
 mod open;
+mod png;
 mod run;
 mod select;
 mod sniff;
@@ -57,8 +59,7 @@ use std::path::{Path, PathBuf};
 /// The kind of cube file, detected from its content; `None` if it is none of those that [`load`]
 /// reads.
 ///
-/// Reads a few hundred bytes (of a zip archive, its directory). A PNG is not a cube, although
-/// [`load_mask`] reads it.
+/// Reads a few hundred bytes (of a zip archive, its directory).
 ///
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
@@ -98,6 +99,7 @@ fn peek_in(source: &Source, want: &Want) -> Result<CubeInfo> {
         CubeKind::Mat5 => mat::peek(source, want),
         CubeKind::Hdf5 => hdf5::peek(source, want),
         CubeKind::Tiff => tiff::peek(source, want),
+        CubeKind::Png => png::peek(source, want),
         CubeKind::Tivita => tivita::peek(source, want),
     }
 }
@@ -138,6 +140,7 @@ fn load_as(kind: CubeKind, source: &Source, want: &Want) -> Result<LoadedCube> {
         CubeKind::Mat5 => mat::load(source, want),
         CubeKind::Hdf5 => hdf5::load(source, want),
         CubeKind::Tiff => tiff::load(source, want),
+        CubeKind::Png => png::load(source, want),
         CubeKind::Tivita => tivita::load(source, want),
     }
 }

@@ -24,6 +24,8 @@ pub(super) fn sniff(source: &Source) -> Result<Option<CubeKind>> {
         Some(CubeKind::EnviHeader)
     } else if is_tiff(&head) {
         Some(CubeKind::Tiff)
+    } else if head.starts_with(PNG) {
+        Some(CubeKind::Png)
     } else if is_hdf5(source, &head)? {
         Some(CubeKind::Hdf5)
     } else if is_mat5(&head) {
@@ -40,7 +42,7 @@ pub(super) fn unknown(source: &Source) -> CubeError {
         Ok(head) => format!("a file that begins with `{}`", head.escape_ascii()),
         Err(error) => return error,
     };
-    source.unsupported("file type", "NumPy, ENVI header, MATLAB, TIFF, Tivita or HDF5", found)
+    source.unsupported("file type", "NumPy, ENVI header, MATLAB, TIFF, PNG, Tivita or HDF5", found)
 }
 
 /// The first line of an ENVI header is exactly `ENVI`.

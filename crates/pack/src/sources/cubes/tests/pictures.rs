@@ -25,7 +25,7 @@ fn png_labels_are_samples_or_indices() {
     }
     let path = folder.write("m.png", png(ColorType::Grayscale, BitDepth::Sixteen, 2, 1, &[1, 2, 3, 4]));
     assert_mask(&path, Dtype::U16, [1, 2], &[2, 1, 4, 3]);
-    assert_eq!(probe(&path).unwrap(), None);
+    assert_eq!(probe(&path).unwrap(), Some(CubeKind::Png));
     let path = folder.write("m.png", png(ColorType::Rgb, BitDepth::Eight, 1, 1, &[1, 2, 3]));
     assert_eq!(
         message(load_mask(&path, &CubeOptions::default())),
@@ -78,4 +78,38 @@ fn masks_of_one_band_only() {
     let path = folder.write("m.tif", TiffSpec { texts, ..TiffSpec::new(Dtype::U8, [3, 4, 1]) }.file());
     assert_mask(&path, Dtype::U8, [3, 4], &cube(Dtype::U8, [3, 4, 1]));
     assert_eq!(load_mask(&path, &CubeOptions::default()).unwrap().no_data, Some(255.0));
+}
+
+#[test]
+fn png_samples_keep_all_bits() {
+    let folder = Folder::new();
+    let options = CubeOptions::default();
+    for (color, depth, rows, dtype, shape, values) in [
+        (
+            ColorType::Grayscale,
+            BitDepth::Sixteen,
+            [1, 2, 3, 4].as_slice(),
+            Dtype::U16,
+            [1, 2, 1],
+            [2, 1, 4, 3].as_slice(),
+        ),
+        (ColorType::Rgb, BitDepth::Sixteen, &[1, 2, 3, 4, 5, 6], Dtype::U16, [1, 1, 3], &[2, 1, 4, 3, 6, 5]),
+        (ColorType::Rgba, BitDepth::Eight, &[1, 2, 3, 4], Dtype::U8, [1, 1, 4], &[1, 2, 3, 4]),
+        (ColorType::GrayscaleAlpha, BitDepth::Sixteen, &[1, 2, 3, 4], Dtype::U16, [1, 1, 2], &[2, 1, 4, 3]),
+        (ColorType::Grayscale, BitDepth::Four, &[0x12, 0x30], Dtype::U8, [1, 3, 1], &[1, 2, 3]),
+    ] {
+        let [height, width, _] = shape;
+        let path = folder.write("p.png", png(color, depth, width as u32, height as u32, rows));
+        let (info, cube) = (peek(&path, &options).unwrap(), load(&path, &options).unwrap());
+        assert_eq!((info.kind, info.dtype, info.shape), (CubeKind::Png, dtype, shape));
+        assert_eq!((cube.array.dtype(), cube.array.shape(), cube.array.bytes()), (dtype, &shape[..], values));
+        let short = CubeOptions { max_bytes: info.array_bytes - 1, ..CubeOptions::default() };
+        assert!(matches!(peek(&path, &short), Err(CubeError::Limit { .. })));
+    }
+    let path = folder.write("p.png", png(ColorType::Indexed, BitDepth::Eight, 1, 1, &[1]));
+    let text = "`p.png`: PNG as an array: expected grey or colours, found a palette\nhint: pack it as a picture, with `--kind images`";
+    assert_eq!(message(peek(&path, &options)), text);
+    let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
+    let path = folder.write("p.png", whole[..whole.len() - 20].to_vec());
+    assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected a whole one, found "));
 }

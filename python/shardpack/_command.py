@@ -1,0 +1,223 @@
+"""``shardpack convert`` and ``shardpack export``: what the functions do, on the command line. The other subcommands are
+those of the Rust command."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shardpack import _pack
+from shardpack._size import size
+from shardpack.convert import FORMATS, convert
+from shardpack.export import FORMATS as OUTWARD
+from shardpack.export import export
+
+NAMES = ("convert", "export")
+"""The subcommands of this module."""
+_LISTED = 20
+_EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
+_EXAMPLES = {
+    "convert": """\
+examples:
+  shardpack convert webdataset 'train-{000..012}.tar' train
+  shardpack convert hdf5 cubes.h5 train --key name --drop notes
+  shardpack convert parquet --help""",
+    "export": """\
+examples:
+  shardpack export train webdataset tars --shard-size 256MiB
+  shardpack export cubes zarr cubes.zarr --fields cube --fields label""",
+}
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs ``convert`` or ``export`` with its arguments, and returns the exit code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return (_convert if args[0] == "convert" else _export)(args[1:])
+    except KeyboardInterrupt:
+        print("interrupted: nothing is left behind", file=sys.stderr)
+        return 130
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print(f"error: {_in_options(str(error))}", file=sys.stderr)
+        return 2
+
+
+def _convert(args: Sequence[str]) -> int:
+    if not args or args[0] not in FORMATS:
+        parser = _parser("convert", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
+        parser.add_argument("format", choices=[name for name in FORMATS if name != "torchvision"], metavar="FORMAT", help=", ".join(FORMATS))
+        parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
+        # It says what is wrong with the arguments, or prints the help.
+        parser.parse_args(args)
+        raise AssertionError("a format was not looked up")
+    format = args[0]
+    if format == "torchvision":
+        hint = 'shardpack.convert("torchvision", dataset, out)'
+        raise ValueError(f"torchvision: expected a dataset object, which the command line cannot give\nhint: in Python, {hint}")
+    opener = importlib.import_module(f"shardpack.convert.{format}").open
+    about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
+    parser = _parser(f"convert {format}", about)
+    parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help=f"{_documented(opener).get('src', 'what to convert')} At the end, the folder of the dataset to write.")
+    common = parser.add_argument_group("fields")
+    common.add_argument("--image", metavar="COLUMN", help="the column that becomes the field `image`")
+    common.add_argument("--label", metavar="COLUMN", help="the column that becomes the field `label`")
+    common.add_argument("--classes", metavar="A,B,…", type=lambda text: text.split(","), help="names of the classes, in the order of their labels")
+    common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="for any other column; may be repeated")
+    common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
+    common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
+    common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do about samples that cannot be converted [default: stop]")
+    own = _of_format(parser, opener)
+    storage = parser.add_argument_group("storage, as of `shardpack pack`; JPEGs and all bits are kept unless you say otherwise")
+    storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
+    for name in _pack.StorageOptions.__annotations__:
+        _add_stored(storage, name)
+    given = vars(parser.parse_args(args[1:]))
+    paths, as_json = given.pop("paths"), given.pop("json")
+    if len(paths) < 2:
+        parser.error("expected SRC and OUT")
+    *sources, out = paths
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in {"rename", "schema"} | {name for name, several in own.items() if several == "pairs"}:
+        if name in options:
+            options[name] = dict(options[name])
+    progress = _Progress("converting")
+    report = convert(format, sources[0] if len(sources) == 1 else sources, out, progress=progress, **options)
+    progress.finish()
+    _tell(report, as_json, f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s", report["fields"])
+    for left_out in report["skipped"][:_LISTED]:
+        print(f"left out: {left_out['reason']}", file=sys.stderr)
+    if report["samples_skipped"] > _LISTED:
+        print(f"… and {report['samples_skipped'] - _LISTED:,} more (--json lists up to 1000)", file=sys.stderr)
+    return 1 if report["samples_skipped"] else 0
+
+
+def _export(args: Sequence[str]) -> int:
+    parser = _parser("export", "Write a dataset in another format.")
+    parser.add_argument("dataset", metavar="DATASET", help="folder of a dataset")
+    parser.add_argument("format", metavar="FORMAT", choices=OUTWARD, help=" or ".join(OUTWARD))
+    parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty or not exist")
+    parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
+    parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")
+    parser.add_argument("--keys", choices=("dataset", "number"), help="keys in tars: those of the dataset, or running numbers [default: dataset]")
+    given = parser.parse_args(args)
+    options = {name: value for name in ("shard_size", "keys") if (value := getattr(given, name)) is not None}
+    progress = _Progress("exporting")
+    report = export(given.dataset, given.format, given.out, fields=given.fields, progress=progress, **options)
+    progress.finish()
+    _tell(report, given.json, f"exported {report['samples']:,} samples to `{given.out}` in {report['seconds']:.1f} s", report["fields"])
+    return 0
+
+
+def _parser(command: str, about: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"shardpack {command}",
+        description=about,
+        epilog=f"{_EXAMPLES[command.split()[0]]}\n\n{_EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the summary")
+    return parser
+
+
+def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
+    """Adds the options of a format that a command line can spell; those of several values with what they are."""
+    group = parser.add_argument_group("of the format")
+    about = _documented(opener)
+    several = {}
+    for name, parameter in inspect.signature(opener).parameters.items():
+        flag, kind = "--" + name.replace("_", "-"), str(parameter.annotation)
+        text = about.get(name, "").replace("%", "%%")
+        if name in ("src", "drop"):
+            continue
+        if kind == "bool":
+            group.add_argument(flag, action="store_const", const=True, help=text)
+        elif kind == "int":
+            group.add_argument(flag, type=lambda given, name=name: size(name, given), metavar="SIZE", help=text)  # type: ignore[misc]
+        elif kind in ("str", "str | None") or kind.startswith("Union[str, Callable"):
+            group.add_argument(flag, metavar="NAME", help=text)
+        elif kind == "Collection[str] | None":
+            group.add_argument(flag, action="append", metavar="NAME", help=f"{text} May be repeated.")
+        elif kind == "Mapping[str, str] | None":
+            several[name] = "pairs"
+            group.add_argument(flag, action="append", type=_pair, metavar="NAME=VALUE", help=f"{text} May be repeated.")
+    return several
+
+
+def _add_stored(group: Any, name: str) -> None:
+    """Adds an option of the writer."""
+    flag, types = "--" + name.replace("_", "-"), _pack._TYPES[name]
+    if types == (bool,):
+        group.add_argument(flag, action="store_const", const=True)
+        return
+    of_number: Any = float if float in types else int if types == (int,) else str
+    group.add_argument(flag, type=of_number, metavar="N" if of_number is not str else "VALUE")
+
+
+def _documented(function: Callable[..., Any]) -> dict[str, str]:
+    """What the docstring says of each parameter."""
+    parameters = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    name = ""
+    for line in parameters.splitlines()[1:]:
+        if line[:1].strip():
+            name = line.strip()
+        elif name:
+            found[name] = f"{found.get(name, '')} {line.strip()}".strip().replace("``", "")
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
+    return name, value
+
+
+def _in_options(text: str) -> str:
+    """``drop=['a']`` and ``on_bad_input='skip'`` as the command line spells them."""
+
+    def listed(match: re.Match[str]) -> str:
+        names = re.findall(r"'([^']*)'", match[2])
+        return " ".join(f"--{match[1]} {name}" for name in names)
+
+    text = re.sub(r"\b(drop|classes)=\[([^\]]*)\]", listed, text)
+    return re.sub(r"\b([a-z_]+)=['\"]([^'\"]*)['\"]", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
+
+
+def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str, Any]) -> None:
+    if as_json:
+        print(json.dumps(report, default=str))
+        return
+    print(summary)
+    for column, field in fields.items():
+        print(f"  {column} → {field}")
+
+
+class _Progress:
+    """A line on a terminal that says how far the work is."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        self._shown = False
+
+    def __call__(self, now: dict[str, Any]) -> None:
+        if not sys.stderr.isatty():
+            return
+        total, seconds = now["total"], max(now["seconds"], 1e-3)
+        of = f" of {total:,}" if total else ""
+        verb = "writing" if now.get("phase") == "write" else self._verb
+        print(f"\r\x1b[K{verb} {now['samples']:,}{of}, {now['samples'] / seconds:,.0f} samples/s", end="", file=sys.stderr, flush=True)
+        self._shown = True
+
+    def finish(self) -> None:
+        """Takes the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,48 @@
+"""One element type for the arrays of a field, whatever each file holds its numbers as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._source import SourceError
+from ._values import DTYPES
+
+
+class SameType:
+    """Makes all arrays of a field those of one type: the one that was asked for, or that of the first array.
+
+    Values never change, except that floats are rounded to a type of floats that was asked for by name.
+    """
+
+    def __init__(self, field: str, dtype: str | None = None) -> None:
+        if dtype is not None and dtype not in DTYPES:
+            raise ValueError(f"dtype: expected one of {', '.join(sorted(DTYPES))}, found: {dtype!r}")
+        self._field = field
+        self._asked = dtype is not None
+        self._dtype = None if dtype is None else np.dtype(dtype)
+
+    def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The array in that type.
+
+        Raises
+        ------
+        SourceError
+            If that would change a value.
+        """
+        if self._dtype is None:
+            self._dtype = array.dtype
+        if array.dtype == self._dtype:
+            return array
+        with np.errstate(invalid="ignore", over="ignore"):
+            made = array.astype(self._dtype)
+        if self._asked and array.dtype.kind == "f" and self._dtype.kind == "f":
+            return made
+        if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
+            first = "" if self._asked else ", as the first sample has"
+            raise SourceError(
+                f"{where}: field `{self._field}`: expected values that {self._dtype} holds{first}, found {array.dtype} of "
+                f"{array.min():g} to {array.max():g}\nhint: dtype='float64' holds those of all scanners"
+            )
+        return made

@@ -1,0 +1,50 @@
+"""The files of a format below a folder, at any depth, with the keys of their samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Union
+
+from ._source import SourceError
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def find(src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool]) -> list[tuple[str, Path]]:
+    """Key and path of every file that `src`, a file, a folder or a list of them, names; sorted by key.
+
+    A file that is named itself is taken whatever `accepts` says. Its key is its name; that of a file below a folder is
+    its path from there. Links to folders are not entered.
+
+    Raises
+    ------
+    SourceError
+        If there is no such file, or two have the same key.
+    FileNotFoundError
+        If a path is not there.
+    """
+    found: dict[str, Path] = {}
+    for text in [src] if isinstance(src, (str, os.PathLike)) else src:
+        start = Path(text)
+        if not start.exists():
+            raise FileNotFoundError(2, "no such file or folder", str(start))
+        for path in _below(start) if start.is_dir() else [start]:
+            if path != start and not (path.is_file() and accepts(path)):
+                continue
+            if path == start and not path.is_file():
+                raise SourceError(f"`{path}`: expected a regular file, found a pipe, socket or device")
+            key = path.relative_to(start).as_posix() if path != start else path.name
+            if key in found:
+                raise SourceError(f"{what}: expected each key once, found two files for {key!r}: `{found[key]}`, `{path}`")
+            found[key] = path
+    if not found:
+        raise SourceError(f"`{src}`: expected files of {what}, found none")
+    return sorted(found.items())
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))

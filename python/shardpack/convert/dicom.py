@@ -1,0 +1,213 @@
+"""DICOM, read with pydicom: a volume for each series, or a sample for each file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._same import SameType
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
+from ._tree import PathLike, find
+from ._values import check_array
+
+_COLUMNS = ("volume", "image", "meta")
+# What says how the numbers are meant. Nothing here names a person, a place or a date.
+_TAGS = (
+    "Modality",
+    "PhotometricInterpretation",
+    "PixelSpacing",
+    "SliceThickness",
+    "SpacingBetweenSlices",
+    "ImageOrientationPatient",
+    "ImagePositionPatient",
+    "BitsStored",
+    "WindowCenter",
+    "WindowWidth",
+    "BodyPartExamined",
+    "ConvolutionKernel",
+)
+
+
+def open(
+    src: PathLike,
+    *,
+    drop: Collection[str] = (),
+    samples: str = "series",
+    dtype: str | None = None,
+    max_sample_bytes: int = 4 << 30,
+) -> Source:
+    """Open DICOM files. They are told by their content, whatever their names.
+
+    Values are those of the modality: rescale slope and intercept are applied (Hounsfield units), as int16 or int32
+    where both are whole numbers, else as float64. Without them the numbers are those of the file. All samples get the
+    type of the first. ``meta`` holds
+    spacing, orientation, position, window and modality. **No names, dates or numbers of patients are taken**; pixels
+    may still show them.
+
+    Parameters
+    ----------
+    src
+        A file, a folder (searched at any depth), or a list of them.
+    drop
+        Columns to leave out.
+    samples
+        ``"series"`` (default): all files of a series are a sample, ``volume`` `[slices, rows, columns]`, in the order
+        of their positions along the normal of the slices; the key is the series' UID. ``"files"``: each file is a
+        sample, ``image``, an array `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows, columns]`; the key is its
+        path below `src`.
+    dtype
+        Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: that of the first. A sample whose
+        values it does not hold cannot be converted; floats are rounded to a type of floats that you name.
+    max_sample_bytes
+        Largest sample, as decoded. Default 4 GiB.
+    """
+    pydicom = library("pydicom", "dicom")
+    if samples not in ("series", "files"):
+        raise SourceError(f"samples: expected 'series' or 'files', found: {samples!r}")
+    check_drop("dicom", drop, ["volume" if samples == "series" else "image", "meta"])
+    files = find(src, "DICOM", _is_dicom)
+    if samples == "files":
+        same = SameType("image", dtype)
+        items = _files(pydicom, files, same, frozenset(drop), max_sample_bytes)
+        return Source(items, kinds={"image": "array"}, total=len(files))
+    return Source(_series(pydicom, files, SameType("volume", dtype), frozenset(drop), max_sample_bytes))
+
+
+def _is_dicom(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(132)[128:] == b"DICM" and path.name != "DICOMDIR"
+    except OSError:
+        # Opened again, it says why it cannot be read.
+        return path.suffix.lower() == ".dcm"
+
+
+def _files(
+    pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int
+) -> Iterator[Item]:
+    for key, path in files:
+        try:
+            dataset = pydicom.dcmread(path)
+            _check_size(f"`{path}`", [dataset], most)
+            values = {"image": same(f"`{path}`", _pixels(dataset)), "meta": _meta([dataset])}
+        except Exception as error:  # A library of a format raises whatever it finds.
+            yield _problem(path, error)
+            continue
+        yield Sample(key, values | dict.fromkeys(drop), f"`{path}`")
+
+
+def _series(
+    pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int
+) -> Iterator[Item]:
+    series: dict[str, list[Path]] = {}
+    for _, path in files:
+        try:
+            head = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=["SeriesInstanceUID"])
+            uid = str(head.SeriesInstanceUID)
+        except Exception as error:  # As above.
+            yield _problem(path, error)
+            continue
+        series.setdefault(uid, []).append(path)
+    for uid, paths in sorted(series.items()):
+        where = f"series `{uid}` (first file: `{paths[0]}`)"
+        path = paths[0]
+        try:
+            slices = []
+            for path in paths:
+                slices.append(pydicom.dcmread(path))
+                # Of all so far: a series is in memory as a whole.
+                _check_size(where, slices, most)
+            slices = _in_order(slices, where)
+            volume = same(where, _stacked([_pixels(dataset) for dataset in slices], where))
+        except Exception as error:  # As above.
+            yield Problem(str(error)) if str(error).startswith("series") else _problem(path, error)
+            continue
+        yield Sample(uid, {"volume": volume, "meta": _meta(slices)} | dict.fromkeys(drop), where)
+
+
+def _problem(path: Path, error: Exception) -> Problem:
+    return Problem(str(error) if str(error).startswith("`") else f"`{path}`: expected a whole DICOM file: {error}")
+
+
+def _check_size(where: str, slices: list[Any], most: int) -> None:
+    def size(dataset: Any) -> int:
+        frames, samples = int(dataset.get("NumberOfFrames", None) or 1), int(dataset.get("SamplesPerPixel", 1))
+        # As decoded and rescaled, at most 8 bytes a value.
+        return 8 * frames * samples * int(dataset.Rows) * int(dataset.Columns)
+
+    found = sum(map(size, slices)) if len(slices) == 1 else size(slices[-1]) * len(slices)
+    if found > most:
+        raise SourceError(f"{where}: expected at most max_sample_bytes = {most} bytes, found up to {found}")
+
+
+def _pixels(dataset: Any) -> np.ndarray[Any, Any]:
+    """The values of the modality."""
+    stored = check_array(np.asarray(dataset.pixel_array))
+    slope, intercept = float(dataset.get("RescaleSlope", 1)), float(dataset.get("RescaleIntercept", 0))
+    if (slope, intercept) == (1.0, 0.0):
+        return stored
+    if not (slope.is_integer() and intercept.is_integer()) or abs(slope) > 2**15 or abs(intercept) > 2**30:
+        return stored * slope + intercept
+    values = stored.astype(np.int64) * int(slope) + int(intercept)
+    narrow = np.iinfo(np.int16)
+    fits = not values.size or (narrow.min <= values.min() and values.max() <= narrow.max)
+    return values.astype(np.int16 if fits else np.int64 if np.abs(values).max() > 2**31 - 1 else np.int32)
+
+
+def _in_order(slices: list[Any], where: str) -> list[Any]:
+    """Slices by their position along their normal; without positions by their number."""
+    if len(slices) == 1:
+        return slices
+    if not all("ImagePositionPatient" in one and "ImageOrientationPatient" in one for one in slices):
+        if not all(one.get("InstanceNumber", None) is not None for one in slices):
+            raise SourceError(f"{where}: expected positions or numbers of {len(slices)} files, found some without")
+        places = [float(one.InstanceNumber) for one in slices]
+    else:
+        row, column = np.reshape(np.asarray(slices[0].ImageOrientationPatient, np.float64), (2, 3))
+        normal = np.cross(row, column)
+        if any(list(one.ImageOrientationPatient) != list(slices[0].ImageOrientationPatient) for one in slices):
+            raise SourceError(f"{where}: expected slices of one orientation, found several\nhint: samples='files'")
+        places = [float(np.dot(normal, np.asarray(one.ImagePositionPatient, np.float64))) for one in slices]
+    order = sorted(range(len(slices)), key=places.__getitem__)
+    twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
+    if twice is not None:
+        raise SourceError(f"{where}: expected each place once, found two slices at {twice:g}\nhint: samples='files'")
+    return [slices[i] for i in order]
+
+
+def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
+    """One array; a file of several frames is a volume of its own. Slices may differ in how their numbers are held."""
+    shapes = sorted({plane.shape for plane in planes})
+    if len(shapes) > 1:
+        found = " and ".join(str(list(shape)) for shape in shapes[:2])
+        raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: samples='files'")
+    if len(planes) == 1 and planes[0].ndim == 3:
+        return planes[0]
+    # An integer of each width becomes one that holds all of them.
+    return np.stack(planes)
+
+
+def _meta(slices: list[Any]) -> dict[str, Any]:
+    """What says how the numbers are meant, of the first slice, and the positions of all."""
+    found: dict[str, Any] = {}
+    for tag in _TAGS:
+        value = slices[0].get(tag, None)
+        if value is not None and value != "":
+            found[tag] = _plain(value)
+    if len(slices) > 1 and all("ImagePositionPatient" in one for one in slices):
+        found["ImagePositionsPatient"] = [_plain(one.ImagePositionPatient) for one in slices]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value of DICOM as JSON holds it."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) or hasattr(value, "as_tuple"):
+        return float(value)
+    return [_plain(one) for one in value]

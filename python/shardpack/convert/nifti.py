@@ -1,0 +1,141 @@
+"""NIfTI, read with nibabel: a volume for each file, and its mask from another folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._same import SameType
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
+from ._tree import PathLike, find
+from ._values import check_array
+
+_COLUMNS = ("volume", "mask", "affine", "meta")
+_ENDINGS = (".nii", ".nii.gz")
+# nnU-Net numbers the channels of an image, and a mask has none.
+_CHANNEL = "_0000"
+
+
+def open(
+    src: PathLike,
+    *,
+    drop: Collection[str] = (),
+    masks: str | None = None,
+    scaled: bool = True,
+    dtype: str | None = None,
+    max_sample_bytes: int = 4 << 30,
+) -> Source:
+    """Open NIfTI files (``.nii``, ``.nii.gz``).
+
+    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]`, or `[t, z, y, x]`:
+    the axes of the file from the last to the first, so that slices are together. ``affine`` is the file's own
+    `[4, 4]` matrix, float64, from voxel (x, y, z) to the scanner's millimetres. ``meta`` holds zooms, units and the
+    description of the header.
+
+    Parameters
+    ----------
+    src
+        A file, a folder (searched at any depth), or a list of them.
+    drop
+        Columns to leave out.
+    masks
+        Folder of label volumes with the same paths as those below `src` (``_0000`` before the ending may be left out):
+        they become the field ``mask``, and must have the shape of their volume's last three axes. Every volume needs
+        one.
+    scaled
+        Whether slope and intercept of the header are applied, as nibabel does: the values are then float64 where there
+        are any, and the file's own numbers where there are none. ``False`` keeps the file's own numbers, and adds
+        ``slope`` and ``intercept`` to ``meta``.
+    dtype
+        Element type of all volumes, such as ``"float32"``. Default: that of the first. A volume whose values it does
+        not hold cannot be converted; floats are rounded to a type of floats that you name.
+    max_sample_bytes
+        Largest volume, as decoded. Default 4 GiB.
+    """
+    nibabel = library("nibabel", "nifti")
+    check_drop("nifti", drop, _COLUMNS if masks is not None else [name for name in _COLUMNS if name != "mask"])
+    files = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS))
+    types = (SameType("volume", dtype), SameType("mask"))
+    return Source(_samples(nibabel, files, masks, scaled, types, frozenset(drop), max_sample_bytes), total=len(files))
+
+
+def _samples(
+    nibabel: Any,
+    files: list[tuple[str, Path]],
+    masks: str | None,
+    scaled: bool,
+    types: tuple[SameType, SameType],
+    drop: frozenset[str],
+    most: int,
+) -> Iterator[Item]:
+    for key, path in files:
+        where = f"`{path}`"
+        try:
+            values: dict[str, Any] = _volume(nibabel, path, scaled, most)
+            if masks is not None:
+                found = _mask_of(key, Path(masks))
+                mask = _volume(nibabel, found, True, most)["volume"]
+                values["mask"] = types[1](f"`{found}`", _labels(mask, found, values["volume"].shape[-3:]))
+            values["volume"] = types[0](where, values["volume"])
+        except Exception as error:  # A library of a format raises whatever it finds.
+            yield Problem(str(error) if str(error).startswith("`") else f"{where}: expected a whole NIfTI file: {error}")
+            continue
+        yield Sample(key, values | dict.fromkeys(drop), where)
+
+
+def _volume(nibabel: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
+    image = nibabel.load(path)
+    if not isinstance(image, nibabel.Nifti1Pair):
+        raise SourceError(f"`{path}`: expected NIfTI, found {type(image).__name__}")
+    proxy = image.dataobj
+    shape = tuple(int(side) for side in image.shape)
+    item = 8 if scaled and (proxy.slope, proxy.inter) != (1, 0) else image.get_data_dtype().itemsize
+    # The header tells before a byte is read: a small file may claim any size.
+    size = item * int(np.prod(shape, dtype=object))
+    if size > most:
+        raise SourceError(f"`{path}`: expected at most max_sample_bytes = {most} bytes, found {size}")
+    meta: dict[str, Any] = {
+        "axes": ["x", "y", "z", "t", "u", "v", "w"][: len(shape)][::-1],
+        "zooms": [float(zoom) for zoom in image.header.get_zooms()][::-1],
+        "units": list(image.header.get_xyzt_units()),
+        "description": bytes(image.header["descrip"].item()).split(b"\0")[0].decode("utf-8", "replace"),
+    }
+    if not scaled:
+        meta |= {"slope": float(proxy.slope), "intercept": float(proxy.inter)}
+    array = np.asanyarray(proxy) if scaled else proxy.get_unscaled()
+    volume = np.ascontiguousarray(check_array(np.asarray(array)).T)
+    return {"volume": volume, "affine": np.asarray(image.affine, np.float64), "meta": meta}
+
+
+def _mask_of(key: str, folder: Path) -> Path:
+    """The mask of a volume: another compression is another ending, and a channel's number may be missing."""
+    ending = next(ending for ending in sorted(_ENDINGS, key=len, reverse=True) if key.lower().endswith(ending) or not ending)
+    stem = key[: -len(ending)]
+    stems = [stem, stem.removesuffix(_CHANNEL)]
+    names = [stem + ending for stem in dict.fromkeys(stems) for ending in _ENDINGS]
+    found = [folder / name for name in names if (folder / name).is_file()]
+    if len(found) != 1:
+        listed = ", ".join(f"`{path}`" for path in found) if found else "none"
+        raise SourceError(f"`{key}`: expected one mask, such as `{folder / key}`, found {listed}")
+    return found[0]
+
+
+def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """A mask as whole numbers, of the shape of its volume."""
+    if mask.shape != shape:
+        raise SourceError(f"`{path}`: expected a mask of {list(shape)} voxels, [z, y, x], found {list(mask.shape)}")
+    if mask.dtype.kind in "iub":
+        return mask
+    whole = mask.astype(np.int64)
+    if not np.array_equal(whole, mask):
+        raise SourceError(f"`{path}`: expected numbers of classes, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
+    narrow = next(dtype for dtype in (np.uint8, np.int16, np.int32, np.int64) if _holds(dtype, whole))
+    return whole.astype(narrow)
+
+
+def _holds(dtype: Any, values: np.ndarray[Any, Any]) -> bool:
+    limits = np.iinfo(dtype)
+    return not values.size or bool(limits.min <= values.min() and values.max() <= limits.max)

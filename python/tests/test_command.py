@@ -1,0 +1,101 @@
+"""`shardpack convert` and `shardpack export` on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg
+
+import shardpack as sp
+from shardpack.convert import FORMATS
+from shardpack._command import _in_options
+
+h5py = pytest.importorskip("h5py")
+
+
+def run(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "shardpack", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["cube"] = np.arange(5 * 4 * 3 * 2, dtype=np.float32).reshape(5, 4, 3, 2) / 7
+        file["kind_of"] = np.arange(5) % 2
+        file["name"] = [f"row {i}" for i in range(5)]
+        file["notes"] = ["x"] * 5
+    return tmp_path / "a.h5"
+
+
+def test_convert_is_the_function(rows: Path, tmp_path: Path) -> None:
+    done = run(
+        "convert", "hdf5", rows, tmp_path / "out", "--key", "name", "--label", "kind_of", "--drop", "notes",
+        "--classes", "ant,bee", "--rename", "cube=scene", "--no-shuffle", "--shard-size", "4MiB", "--threads", 1, "--codec=raw",
+    )  # fmt: skip
+    assert f"converted 5 samples into `{tmp_path / 'out'}` in " in done.stdout and "  cube → scene\n" in done.stdout
+    sp.convert(
+        "hdf5", rows, tmp_path / "function", key="name", label="kind_of", drop=["notes"], classes=["ant", "bee"],
+        rename={"cube": "scene"}, shuffle=False, shard_size="4MiB", threads=1, codec="raw",
+    )  # fmt: skip
+    for path in (tmp_path / "function").iterdir():
+        if path.suffix == ".shard":
+            assert path.stat().st_size == (tmp_path / "out" / path.name).stat().st_size
+    first, second = content(tmp_path / "out"), content(tmp_path / "function")
+    assert list(first) == [f"row {i}" for i in range(5)] == list(second)
+    assert np.array_equal(first["row 3"]["scene"], second["row 3"]["scene"]) and first["row 3"]["label"] == 1
+
+
+def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
+    error = run("convert", "hdf5", rows, tmp_path / "out", "--key", "nome", code=2).stderr
+    assert error.startswith("error: ") and "nome" in error
+    assert "expected SRC and OUT" in run("convert", "hdf5", rows, code=2).stderr
+    assert "invalid choice: 'hdf'" in run("convert", "hdf", rows, tmp_path / "out", code=2).stderr
+    assert "unrecognized arguments: --group-by" in run("convert", "hdf5", rows, tmp_path / "out", "--group-by", "x", code=2).stderr
+    assert "expected a dataset object" in run("convert", "torchvision", "x", "y", code=2).stderr
+    missing = run("convert", "webdataset", tmp_path / "no.tar", tmp_path / "out", code=2).stderr
+    assert "no such file" in missing and str(tmp_path / "no.tar") in missing
+    assert not (tmp_path / "out").exists()
+    assert _in_options("hint: drop=['a b', 'c']") == "hint: --drop a b --drop c"
+    assert _in_options("hint: on_bad_input='skip' leaves such samples out") == "hint: --on-bad-input skip leaves such samples out"
+
+
+def test_what_is_left_out_is_exit_code_1(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, data in (("1.jpg", jpeg(1)), ("1.cls", b"0"), ("2.jpg", jpeg(2)), ("2.cls", b"zero")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    stopped = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "out", code=2)
+    assert "--on-bad-input skip leaves such samples out" in stopped.stderr
+    done = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "out", "--on-bad-input", "skip", "--json", code=1)
+    report = json.loads(done.stdout)
+    assert report["samples"] == 1 and report["samples_skipped"] == 1 and done.stderr.startswith("left out: ")
+
+
+def test_export_and_back(rows: Path, tmp_path: Path) -> None:
+    run("convert", "hdf5", rows, tmp_path / "out", "--key", "name")
+    done = run("export", tmp_path / "out", "webdataset", tmp_path / "tars", "--fields", "cube", "--fields", "notes", "--shard-size", "1MiB", "--json")
+    assert json.loads(done.stdout)["samples"] == 5
+    run("convert", "webdataset", tmp_path / "tars", tmp_path / "again")
+    first, again = content(tmp_path / "out"), content(tmp_path / "again")
+    assert np.array_equal(first["row 2"]["cube"], again["row 2"]["cube"]) and again["row 2"]["notes"] == "x" and "label" not in again["row 2"]
+    assert "expected no folder, or an empty one" in run("export", tmp_path / "out", "webdataset", tmp_path / "tars", code=2).stderr
+    assert "exported 5 samples to" in run("export", tmp_path / "out", "webdataset", tmp_path / "more").stdout
+
+
+@pytest.mark.parametrize("format", [name for name in FORMATS if name != "torchvision"])
+def test_every_format_has_a_help(format: str) -> None:
+    text = run("convert", format, "--help").stdout
+    assert "SRC… OUT" in text and "--on-bad-input" in text and "--shard-size" in text and "examples:" in text
+    assert "exit codes:" in run("export", "--help").stdout and "examples:" in run("convert", "--help").stdout

@@ -1,0 +1,118 @@
+"""From DICOM files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, kinds
+
+import shardpack as sp
+
+pydicom = pytest.importorskip("pydicom")
+SERIES = "1.2.826.0.1.3680043.8.498.1"
+
+
+def plane(seed: int, shape: tuple[int, ...] = (6, 5)) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, 4000, shape).astype(np.uint16)
+
+
+def save(path: Path, pixels: np.ndarray[Any, Any], *, series: str = SERIES, **tags: Any) -> None:
+    """A slice as a CT writes it."""
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = CTImageStorage, generate_uid()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    slice = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
+    slice.SOPClassUID, slice.SOPInstanceUID = CTImageStorage, meta.MediaStorageSOPInstanceUID
+    slice.PatientName, slice.PatientID, slice.StudyDate = "Doe^Jane", "4711", "20200101"
+    slice.SeriesInstanceUID, slice.Modality = series, "CT"
+    slice.Rows, slice.Columns = pixels.shape[-2:]
+    slice.SamplesPerPixel, slice.PhotometricInterpretation, slice.PixelRepresentation = 1, "MONOCHROME2", 0
+    slice.BitsAllocated, slice.BitsStored, slice.HighBit = 16, 12, 11
+    slice.PixelSpacing, slice.SliceThickness = [0.5, 0.5], 2
+    if pixels.ndim == 3:
+        slice.NumberOfFrames = len(pixels)
+    for name, value in tags.items():
+        setattr(slice, name, value)
+    slice.PixelData = pixels.astype("<u2").tobytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    slice.save_as(path, enforce_file_format=True)
+
+
+def oriented(z: float) -> dict[str, Any]:
+    return {"ImageOrientationPatient": [1, 0, 0, 0, 1, 0], "ImagePositionPatient": [-10, 5, z]}
+
+
+def test_a_series_is_a_volume_in_the_order_of_its_places(tmp_path: Path) -> None:
+    # Names and numbers go another way than the places.
+    for number, z in enumerate([4.0, -2.0, 10.0]):
+        save(tmp_path / "src" / f"IM{number}", plane(number), InstanceNumber=number, RescaleSlope=1, RescaleIntercept=-1024, **oriented(z))
+    save(tmp_path / "src" / "other" / "x.dcm", plane(7, (3, 6, 5)), series=SERIES + ".9", WindowCenter=[40, 50])
+    (tmp_path / "src" / "notes.txt").write_text("no slice")
+    report = sp.convert("dicom", tmp_path / "src", tmp_path / "out")
+    assert report["samples"] == 2 and kinds(tmp_path / "out") == {"meta": "json", "volume": "array"}
+    found = content(tmp_path / "out")
+    stacked = np.stack([plane(1), plane(0), plane(2)]).astype(np.int16) - 1024
+    assert found[SERIES]["volume"].dtype == np.int16 and np.array_equal(found[SERIES]["volume"], stacked)
+    frames = found[SERIES + ".9"]["volume"]
+    assert frames.dtype == np.int16 and np.array_equal(frames, plane(7, (3, 6, 5))), "the type of the first series holds it"
+    meta = found[SERIES]["meta"]
+    assert meta["PixelSpacing"] == [0.5, 0.5] and meta["Modality"] == "CT" and meta["SliceThickness"] == 2
+    assert [place[2] for place in meta["ImagePositionsPatient"]] == [-2, 4, 10]
+    assert found[SERIES + ".9"]["meta"]["WindowCenter"] == [40, 50]
+
+
+def test_nothing_that_names_a_patient_is_taken(tmp_path: Path) -> None:
+    save(tmp_path / "src" / "a.dcm", plane(0), InstitutionName="St. Elsewhere", **oriented(0))
+    sp.convert("dicom", tmp_path / "src", tmp_path / "out")
+    written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
+    sample = str(content(tmp_path / "out"))
+    for word in ("Doe", "Jane", "4711", "20200101", "Elsewhere"):
+        assert word.encode() not in written and word not in sample
+
+
+def test_each_file_is_a_sample_on_request(tmp_path: Path) -> None:
+    save(tmp_path / "src" / "a.dcm", plane(0), RescaleSlope=0.5, RescaleIntercept=0)
+    save(tmp_path / "src" / "deep" / "b", plane(1, (4, 4)), RescaleSlope=1000, RescaleIntercept=0)
+    sp.convert("dicom", tmp_path / "src", tmp_path / "out", samples="files")
+    found = content(tmp_path / "out")
+    assert sorted(found) == ["a.dcm", "deep/b"]
+    assert found["a.dcm"]["image"].dtype == np.float64 and np.array_equal(found["a.dcm"]["image"], plane(0) * 0.5)
+    assert np.array_equal(found["deep/b"]["image"], plane(1, (4, 4)).astype(int) * 1000)
+    save(tmp_path / "src" / "0.dcm", plane(2))
+    with pytest.raises(ValueError, match=r"a.dcm`: field `image`: expected values that uint16 holds, as the first sample has, found float64 of"):
+        sp.convert("dicom", tmp_path / "src", tmp_path / "b", samples="files")
+    sp.convert("dicom", tmp_path / "src", tmp_path / "b", samples="files", dtype="float32")
+    assert content(tmp_path / "b")["0.dcm"]["image"].dtype == np.float32
+
+
+def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
+    def why(name: str, *slices: dict[str, Any]) -> str:
+        for number, tags in enumerate(slices):
+            shape = tags.pop("shape", (6, 5))
+            save(tmp_path / name / f"{number}.dcm", plane(number, shape), **tags)
+        with pytest.raises(ValueError) as raised:
+            sp.convert("dicom", tmp_path / name, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        return str(raised.value)
+
+    assert "expected each place once, found two slices at 3" in why("twice", oriented(3), oriented(3))
+    turned = oriented(4) | {"ImageOrientationPatient": [0, 1, 0, 0, 0, 1]}
+    assert "expected slices of one orientation, found several" in why("turned", oriented(3), turned)
+    assert "expected slices of one shape, found [4, 5] and [6, 5]" in why("shapes", oriented(3), oriented(4) | {"shape": (4, 5)})
+    assert "expected positions or numbers of 2 files, found some without" in why("bare", {}, {"InstanceNumber": 1})
+    assert "expected at most max_sample_bytes" in why("huge", {"Rows": 65535, "Columns": 65535})
+    save(tmp_path / "cut" / "a.dcm", plane(0))
+    whole = (tmp_path / "cut" / "a.dcm").read_bytes()
+    (tmp_path / "cut" / "a.dcm").write_bytes(whole[:-9])
+    assert "a.dcm`: expected a whole DICOM file" in why("cut")
+    save(tmp_path / "cut" / "b.dcm", plane(0), series=SERIES + ".2")
+    report = sp.convert("dicom", tmp_path / "cut", tmp_path / "some", on_bad_input="skip")
+    assert report["samples"] == 1 and report["samples_skipped"] == 1
+    with pytest.raises(ValueError, match="samples: expected 'series' or 'files', found: 'slices'"):
+        sp.convert("dicom", tmp_path / "cut", tmp_path / "out", samples="slices")

@@ -1,0 +1,120 @@
+"""From NIfTI files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, kinds
+
+import shardpack as sp
+
+nibabel = pytest.importorskip("nibabel")
+
+
+def volume(seed: int, shape: tuple[int, ...] = (6, 5, 4), dtype: Any = np.int16) -> np.ndarray[Any, Any]:
+    """`[x, y, z]`, as nibabel takes it."""
+    return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(dtype)
+
+
+def save(path: Path, values: np.ndarray[Any, Any], *, slope: float | None = None, intercept: float = 0.0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = nibabel.Nifti1Image(values, np.diag([0.5, 0.75, 2.0, 1.0]), dtype=values.dtype)
+    image.header.set_xyzt_units("mm", "sec")
+    image.header["descrip"] = b"a phantom"
+    if slope is not None:
+        image.header.set_slope_inter(slope, intercept)
+    nibabel.save(image, path)
+
+
+def test_volumes_keep_every_bit_and_their_place(tmp_path: Path) -> None:
+    save(tmp_path / "src" / "a.nii", volume(0))
+    save(tmp_path / "src" / "deep" / "b.nii.gz", volume(1, (3, 4, 5)))
+    (tmp_path / "src" / "README.txt").write_text("no volume")
+    report = sp.convert("nifti", tmp_path / "src", tmp_path / "out")
+    assert report["samples"] == 2
+    assert kinds(tmp_path / "out") == {"affine": "array", "meta": "json", "volume": "array"}
+    found = content(tmp_path / "out")
+    assert sorted(found) == ["a.nii", "deep/b.nii.gz"]
+    for key, seed, shape in (("a.nii", 0, (6, 5, 4)), ("deep/b.nii.gz", 1, (3, 4, 5))):
+        stored = found[key]["volume"]
+        assert stored.dtype == np.int16 and np.array_equal(stored, volume(seed, shape).T)
+    assert np.array_equal(found["a.nii"]["affine"], np.diag([0.5, 0.75, 2.0, 1.0]))
+    meta = found["a.nii"]["meta"]
+    assert meta == {"axes": ["z", "y", "x"], "zooms": [2.0, 0.75, 0.5], "units": ["mm", "sec"], "description": "a phantom"}
+
+
+def test_scaled_values_are_nibabels(tmp_path: Path) -> None:
+    path = tmp_path / "a.nii"
+    save(path, np.zeros((4, 3, 2), np.int16))
+    # Slope and intercept stand at byte 112 of the header; 352 bytes precede the numbers.
+    data = bytearray(path.read_bytes())
+    data[112:120] = np.array([0.5, -3.0], "<f4").tobytes()
+    numbers = volume(3, (4, 3, 2))
+    data[352:] = numbers.astype("<i2").tobytes(order="F")
+    path.write_bytes(bytes(data))
+    sp.convert("nifti", path, tmp_path / "out")
+    scaled = content(tmp_path / "out")["a.nii"]["volume"]
+    assert scaled.dtype == np.float64 and np.array_equal(scaled, (numbers * 0.5 - 3.0).T)
+    assert np.array_equal(scaled, np.asanyarray(nibabel.load(path).dataobj).T)
+    sp.convert("nifti", path, tmp_path / "raw", scaled=False)
+    raw = content(tmp_path / "raw")["a.nii"]
+    assert raw["volume"].dtype == np.int16 and np.array_equal(raw["volume"], numbers.T)
+    assert (raw["meta"]["slope"], raw["meta"]["intercept"]) == (0.5, -3.0)
+
+
+def test_masks_of_another_folder(tmp_path: Path) -> None:
+    for name in ("liver_1", "liver_2"):
+        save(tmp_path / "imagesTr" / f"{name}_0000.nii.gz", volume(1))
+        # Many tools write labels as floats.
+        save(tmp_path / "labelsTr" / f"{name}.nii.gz", (volume(2) % 3).astype(np.float32))
+    sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "out", masks=str(tmp_path / "labelsTr"), drop=["affine"])
+    found = content(tmp_path / "out")
+    assert "affine" not in found["liver_1_0000.nii.gz"] and "mask" in found["liver_1_0000.nii.gz"]
+    mask = found["liver_2_0000.nii.gz"]["mask"]
+    assert mask.dtype == np.uint8 and np.array_equal(mask, (volume(2) % 3).T)
+    loader = sp.Loader(sp.Dataset(tmp_path / "out"), batch_size=2, fields=["volume", "mask"])
+    batch = next(iter(loader))
+    assert batch["volume"].shape == batch["mask"].shape == (2, 4, 5, 6)
+
+    save(tmp_path / "labelsTr" / "liver_2.nii.gz", np.full((6, 5, 4), 0.5, np.float32))
+    with pytest.raises(ValueError, match="expected numbers of classes, found 0.5"):
+        sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"))
+    save(tmp_path / "labelsTr" / "liver_2.nii.gz", np.zeros((6, 5, 3), np.uint8))
+    with pytest.raises(ValueError, match=r"expected a mask of \[4, 5, 6\] voxels, \[z, y, x\], found \[3, 5, 6\]"):
+        sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"))
+    (tmp_path / "labelsTr" / "liver_2.nii.gz").unlink()
+    report = sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"), on_bad_input="skip")
+    assert report["samples"] == 1 and "`liver_2_0000.nii.gz`: expected one mask, such as" in report["skipped"][0]["reason"]
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    save(tmp_path / "src" / "a.nii", volume(0))
+    whole = (tmp_path / "src" / "a.nii").read_bytes()
+    huge = bytearray(whole)
+    huge[40:48] = np.array([3, 30000, 30000, 30000], "<i2").tobytes()
+    bad = {
+        "cut.nii": (whole[:-7], "expected a whole NIfTI file"),
+        "empty.nii": (b"", "expected a whole NIfTI file"),
+        "huge.nii": (bytes(huge), "expected at most max_sample_bytes = 4294967296 bytes, found 54000000000000"),
+        "text.nii.gz": (gzip.compress(b"hello"), "expected a whole NIfTI file"),
+    }
+    for name, (data, _) in bad.items():
+        (tmp_path / "src" / name).write_bytes(data)
+    report = sp.convert("nifti", tmp_path / "src", tmp_path / "out", on_bad_input="skip")
+    assert report["samples"] == 1 and report["samples_skipped"] == len(bad)
+    for (name, (_, expected)), skipped in zip(sorted(bad.items()), report["skipped"], strict=True):
+        assert f"{name}`: {expected}" in skipped["reason"]
+    with pytest.raises(ValueError, match=r"cut.nii`: expected a whole NIfTI file"):
+        sp.convert("nifti", tmp_path / "src" / "cut.nii", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match="expected files of NIfTI, found none"):
+        sp.convert("nifti", tmp_path / "none", tmp_path / "b")
+    with pytest.raises(FileNotFoundError):
+        sp.convert("nifti", tmp_path / "nowhere", tmp_path / "b")
+    with pytest.raises(ValueError, match="`drop` names a column that is not there"):
+        sp.convert("nifti", tmp_path / "src", tmp_path / "b", drop=["mask"])
