@@ -1,9 +1,10 @@
 //! The options of `pack` for other programs: spelled and checked as on the command line.
 
 use super::args::Cli;
-use super::args::Command::{Pack, Plan};
+use super::args::Command::{Add, Pack, Plan};
 use clap::CommandFactory;
 use shardpack_format::Limits;
+use shardpack_pack::grow::AddOptions;
 use shardpack_pack::pack::PackOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -125,6 +126,30 @@ pub fn plan_options<T: Into<OsString>>(
             Ok((args.pack.src, args.pack.out, options, args.parts))
         }
         _ => anyhow::bail!("expected the arguments of `plan`"),
+    }
+}
+
+/// Dataset, source and options of `shardpack add ARGS…`.
+///
+/// ```
+/// let (dataset, src, options) = shardpack::cli::add_options(["train", "week-2", "--threads", "3"])?;
+/// assert_eq!((dataset.to_str(), src.to_str(), options.threads), (Some("train"), Some("week-2"), 3));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+///
+/// # Errors
+/// If the command would refuse them.
+pub fn add_options<T: Into<OsString>>(
+    args: impl IntoIterator<Item = T>,
+) -> anyhow::Result<(PathBuf, PathBuf, AddOptions)> {
+    let own = ["shardpack", "add"].into_iter().map(OsString::from);
+    let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
+    match parsed(&command_line)? {
+        Add(args) => {
+            let options = super::grow::options(&args);
+            Ok((args.dataset, args.src, options))
+        }
+        _ => anyhow::bail!("expected the arguments of `add`"),
     }
 }
 
