@@ -71,6 +71,7 @@ pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
 
 /// Verifies a dataset. Returns the object that `shardpack verify --json` prints, as text.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn verify(
     py: Python<'_>,
     dataset: PathBuf,
