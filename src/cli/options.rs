@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn the_commands_have_the_default_that_other_programs_are_told() {
         let command = Cli::command();
-        for name in ["inspect", "verify", "unpack", "cat", "salvage", "bench"] {
+        for name in ["inspect", "verify", "unpack", "cat", "salvage", "bench", "remove"] {
             let arguments = command.find_subcommand(name).unwrap();
             let limit = arguments.get_arguments().find(|argument| argument.get_long() == Some("max-record")).unwrap();
             let default = limit.get_default_values()[0].to_str().unwrap();
