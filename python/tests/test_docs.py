@@ -114,6 +114,15 @@ def folders(folder: Path) -> None:
         Image.new("RGB", (40, 30), (number, 0, 0)).save(folder / "birds" / "night" / f"{number:03}.jpg")
 
 
+@page("growing.md")
+def growing(folder: Path) -> None:
+    photos(folder / "all")
+    for path in sorted((folder / "all").glob("*/*.jpg")):
+        week = folder / ("week-0" if int(path.stem) < 60 else "week-1") / path.parent.name
+        week.mkdir(parents=True, exist_ok=True)
+        path.rename(week / path.name)
+
+
 @page("README.md")
 def index(folder: Path) -> None:
     photos(folder / "photos")

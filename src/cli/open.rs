@@ -16,9 +16,19 @@ pub(super) fn limits(max_record: u64) -> Limits {
 
 /// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store.
 pub(super) fn dataset(path: &Path, limits: &Limits, from: &FromStore) -> anyhow::Result<Dataset> {
+    generation(path, limits, None, from)
+}
+
+/// The same, of this generation; of the newest if none is named.
+pub(super) fn generation(
+    path: &Path,
+    limits: &Limits,
+    generation: Option<u32>,
+    from: &FromStore,
+) -> anyhow::Result<Dataset> {
     sniff::check(path)?;
-    place::open(path, &DatasetOptions::new().limits(limits.clone()), &from.settings()?)
-        .context("cannot open the dataset")
+    let options = DatasetOptions::new().limits(limits.clone()).generation(generation);
+    place::open(path, &options, &from.settings()?).context("cannot open the dataset")
 }
 
 /// As many threads as there are cores.
