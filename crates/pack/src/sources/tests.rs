@@ -388,9 +388,12 @@ fn a_thousand_photos() {
 #[test]
 fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     let deep = || {
-        let mut png = png(4, 3);
-        png[24] = 16;
-        png
+        let mut out = Vec::new();
+        let mut encoder = ::png::Encoder::new(&mut out, 4, 3);
+        encoder.set_color(::png::ColorType::Rgb);
+        encoder.set_depth(::png::BitDepth::Sixteen);
+        encoder.write_header().unwrap().write_image_data(&[7; 4 * 3 * 6]).unwrap();
+        out
     };
     let root = tree(&[("cat/a.png", deep()), ("dog/b.png", deep()), ("dog/c.tif", tiff(1, 16, 1, 1))]);
     let listing = |kind| enumerate(root.path(), &SourceOptions { kind, ..SourceOptions::default() }).unwrap();

@@ -110,6 +110,6 @@ fn png_samples_keep_all_bits() {
     let text = "`p.png`: PNG as an array: expected grey or colours, found a palette\nhint: pack it as a picture, with `--kind images`";
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
-    let path = folder.write("p.png", whole[..whole.len() - 20].to_vec());
+    let path = folder.write("p.png", &whole[..whole.len() - 20]);
     assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected a whole one, found "));
 }
