@@ -245,7 +245,7 @@ fn what_is_removed_is_in_no_file_after_compacting() {
         place.photo(&format!("src/{number:02}.jpg"), number);
     }
     let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
-    place.pack(&PackOptions { pictures, ..small() });
+    place.pack(&PackOptions { pictures, shard_bytes: 1500, ..small() });
     let before = place.open(None);
     assert!(before.shards().len() > 2);
     // The comment of the picture, and its key.
