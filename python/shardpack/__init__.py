@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from shardpack import augment, view
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
+from shardpack._grow import AddOptions, add, compact, remove
 from shardpack._index import Indices
 from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, plan, verify
@@ -25,6 +26,7 @@ from shardpack.convert import SourceError, convert
 from shardpack.export import export
 
 __all__ = [
+    "AddOptions",
     "Batch",
     "Concat",
     "Dataset",
@@ -48,13 +50,16 @@ __all__ = [
     "Weights",
     "Writer",
     "__version__",
+    "add",
     "augment",
+    "compact",
     "concat",
     "convert",
     "export",
     "merge",
     "pack",
     "plan",
+    "remove",
     "report",
     "verify",
     "view",

@@ -57,6 +57,9 @@ class Dataset:
         Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. It limits the
         memory that a file from a stranger can ask for. If a :class:`Loader` takes a patch or some bands of an array,
         only that part counts.
+    generation : int, optional
+        Which generation of a dataset that has grown or shrunk (:func:`add`, :func:`remove`), from 1. Default: the
+        newest. ``path`` is then the folder.
     storage_options : mapping from str to str, optional
         For a URL: how its store is reached (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and how patient
         the reader is (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They come before what the
@@ -97,14 +100,17 @@ class Dataset:
         *,
         verify_crc: bool = True,
         max_record: Size = "4GiB",
+        generation: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        if generation is not None and (isinstance(generation, bool) or not isinstance(generation, int) or not 0 < generation < 1 << 32):
+            raise ValueError(f"generation: expected an integer from 1, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and _URL.match(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
         # Files are opened when they are needed: by then the program may have gone to another folder.
         self._place = self._path if isinstance(self._path, str) else self._path.absolute()
         self._settings = _settings(storage_options)
-        self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, self._settings)
+        self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, generation, self._settings)
         self._pid = os.getpid()
         self._columns = Columns(self)
 
@@ -112,13 +118,17 @@ class Dataset:
     def _core(self) -> _shardpack.Dataset:
         # In a fork, a thread that is not there may hold the lock of the open files.
         if os.getpid() != self._pid:
-            again = _reopened(self._place, self._verify_crc, self._max_record, self._opened.id, dict(self._settings))
+            again = _reopened(*self._again())
             self._opened = again._opened
             self._pid = os.getpid()
         return self._opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self._place, self._verify_crc, self._max_record, self.id, dict(self._settings))
+        return _reopened, self._again()
+
+    def _again(self) -> tuple[Any, ...]:
+        opened = self._opened
+        return self._place, self._verify_crc, self._max_record, opened.id, dict(self._settings), opened.generation
 
     def __len__(self) -> int:
         return len(self._core)
@@ -306,6 +316,13 @@ class Dataset:
     def path(self) -> Path | str:
         """The path that was opened, or the URL, as text."""
         return self._path
+
+    @property
+    def generation(self) -> int:
+        """Which generation it is: 1 as it was packed, one more with each :func:`add` or :func:`remove`. Of several
+        datasets as one, 1.
+        """
+        return self._core.generation
 
     @property
     def id(self) -> str:
@@ -538,10 +555,20 @@ def _settings(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _reopened(
-    path: Path | str, verify_crc: bool, max_record: int, expected: str, storage_options: Mapping[str, str] | None = None
+    path: Path | str,
+    verify_crc: bool,
+    max_record: int,
+    expected: str,
+    storage_options: Mapping[str, str] | None = None,
+    generation: int = 1,
 ) -> Dataset:
     """A dataset in another process: the same one, or an error."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
+    if dataset.id == expected and dataset.generation != generation:
+        # It has grown meanwhile.
+        dataset = Dataset(
+            path, verify_crc=verify_crc, max_record=max_record, generation=generation, storage_options=storage_options
+        )
     if dataset.id != expected:
         raise _shardpack.UsageError(
             f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"

@@ -425,14 +425,16 @@ class Loader:
 
     def state_dict(self) -> dict[str, int | str]:
         """The position of the loader: three integers and a string, the same on every rank that got the same number
-        of batches. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
+        of batches; and the generation of a dataset that has grown or shrunk. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
         Save it as JSON, or with ``torch.save``.
         """
         fingerprint, seed, epoch, consumed = self._ready().state()
         # Then every rank is at the end, or will be without another batch.
         if self._ended:
             epoch, consumed = epoch + 1, 0
-        return {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
+        state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
+        # States of a dataset that never grew stay what they were.
+        return state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration continue from ``state``. The state may come from a run with another batch size,
@@ -441,11 +443,13 @@ class Loader:
         Raises
         ------
         UsageError
-            The state is of another dataset, subset, seed, order or weights.
+            The state is of another dataset, generation, subset, seed, order or weights.
         ValueError
             It is not a state of a loader.
         """
         names = ("fingerprint", "seed", "epoch", "samples_consumed")
+        saved, own = state.get("generation", 1), self._dataset.generation
+        state = {name: value for name, value in state.items() if name != "generation"}
         if set(state) != set(names):
             raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
         bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
@@ -454,6 +458,12 @@ class Loader:
             if not fits:
                 expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
                 raise ValueError(f"state of a loader: {name}: expected {expected}, found {value!r}")
+        if saved != own:
+            raise _shardpack.UsageError(
+                f"generation of the state: expected {own}, as of the dataset, found {saved}\n"
+                f"hint: the order of an epoch belongs to a generation: open Dataset(path, generation={saved}) to end this "
+                "epoch, and the newest one for the next, with a loader that begins there"
+            )
         core = self._ready()
         resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
         core.restore(*resume)

@@ -264,6 +264,7 @@ def verify(
     digest: bool = False,
     threads: int | None = None,
     max_record: Size = "4GiB",
+    generation: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Check every byte of a dataset and list the damaged samples.
@@ -280,6 +281,8 @@ def verify(
         Worker threads. Default: all cores.
     max_record : int or str, default "4GiB"
         Largest record or decoded field to accept.
+    generation : int, optional
+        Which generation of a dataset, from 1. Default: the newest.
     progress : callable, optional
         Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``.
 
@@ -295,7 +298,8 @@ def verify(
     UsageError, OSError
         There is no dataset. Damage raises no error: it is in the list.
     """
-    return _object(_shardpack.verify(os.fspath(path), deep, digest, threads or 0, size("max_record", max_record), progress))
+    limit = size("max_record", max_record)
+    return _object(_shardpack.verify(os.fspath(path), deep, digest, threads or 0, limit, generation, progress))
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -52,7 +52,12 @@ class UsageError(ValueError):
 @final
 class Dataset:
     def __new__(
-        cls, path: Path | str, verify_crc: bool, max_record: int, settings: list[tuple[str, str]]
+        cls,
+        path: Path | str,
+        verify_crc: bool,
+        max_record: int,
+        generation: int | None,
+        settings: list[tuple[str, str]],
     ) -> Dataset: ...
     @staticmethod
     def concat(datasets: list[Dataset]) -> Dataset: ...
@@ -62,6 +67,8 @@ class Dataset:
     def path(self) -> Path | str: ...
     @property
     def id(self) -> str: ...
+    @property
+    def generation(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
     @property
@@ -164,6 +171,17 @@ def verify(
     digest: bool,
     threads: int,
     max_record: int,
+    generation: int | None,
     progress: Callable[[dict[str, int]], object] | None,
 ) -> str: ...
+def add(args: list[str], progress: Callable[[dict[str, int]], object] | None) -> tuple[str, list[str]]: ...
+def remove(
+    dataset: str,
+    keys: list[str],
+    force: bool,
+    threads: int | None,
+    max_record: int,
+    progress: Callable[[dict[str, int]], object] | None,
+) -> tuple[str, list[str]]: ...
+def compact(dataset: str) -> tuple[list[int], list[str], int]: ...
 def command(args: list[str]) -> int: ...

@@ -73,10 +73,11 @@ impl Dataset {
         path: PathBuf,
         verify_crc: bool,
         max_record: u64,
+        generation: Option<u32>,
         settings: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let limits = shardpack::cli::read_limits(max_record);
-        let options = DatasetOptions::new().verify_crc(verify_crc).limits(limits);
+        let options = DatasetOptions::new().verify_crc(verify_crc).limits(limits).generation(generation);
         let inner = py.detach(|| shardpack::place::open(&path, &options, &settings)).map_err(raise)?;
         Ok(Self::over(inner))
     }
@@ -114,6 +115,12 @@ impl Dataset {
     #[getter]
     fn id(&self) -> String {
         self.inner.dataset_id().to_string()
+    }
+
+    /// Which generation it is.
+    #[getter]
+    fn generation(&self) -> u32 {
+        self.inner.generation()
     }
 
     /// Bytes of all shards.

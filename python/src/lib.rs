@@ -38,7 +38,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::loader::Loader;
     #[pymodule_export]
-    use crate::pack::{merge, pack, pack_flags, plan, size, verify};
+    use crate::pack::{add, compact, merge, pack, pack_flags, plan, remove, size, verify};
     #[pymodule_export]
     use crate::report::{report, report_flags};
     #[pymodule_export]

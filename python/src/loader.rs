@@ -104,7 +104,7 @@ impl Options<'_> {
             let sources = mix.iter().map(|(part, weight)| (Arc::new(order(part)) as Arc<dyn Sampling>, *weight));
             return Ok(Some(Arc::new(Mixture::new(sources.collect(), self.seed).map_err(raise)?)));
         }
-        let id = dataset.dataset_id();
+        let id = dataset.version_id();
         let draws = match &self.members {
             Some(members) => members.readonly().as_array().len() as u64,
             None => dataset.len(),

@@ -3,6 +3,7 @@
 use crate::watch::watch;
 use crate::words::raise_any;
 use pyo3::prelude::*;
+use shardpack_pack::grow::RemoveOptions;
 use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,6 +71,7 @@ pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
 
 /// Verifies a dataset. Returns the object that `shardpack verify --json` prints, as text.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
 pub(crate) fn verify(
     py: Python<'_>,
     dataset: PathBuf,
@@ -77,16 +79,67 @@ pub(crate) fn verify(
     digest: bool,
     threads: usize,
     max_record: u64,
+    generation: Option<u32>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let limits = shardpack::cli::read_limits(max_record);
+    let checks = shardpack::cli::Checks { deep, digest, generation, limits, threads };
     let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, pyo3::types::PyDict>| {
         dict.set_item("samples", now.samples_done)?;
         dict.set_item("bytes", now.bytes_done)?;
         dict.set_item("bytes_total", now.bytes_total)
     };
-    let checked = watch(py, progress, describe, |cancel, tell| {
-        shardpack::cli::check(&dataset, deep, digest, &limits, threads, &tell, cancel)
-    })?;
+    let checked =
+        watch(py, progress, describe, |cancel, tell| shardpack::cli::check(&dataset, &checks, &tell, cancel))?;
     Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())
+}
+
+/// Adds like `shardpack add ARGS…`. Returns the object that `--json` prints, as text, and what the
+/// user should know.
+#[pyfunction]
+pub(crate) fn add(
+    py: Python<'_>,
+    args: Vec<String>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let (dataset, src, mut options) = shardpack::cli::add_options(args).map_err(|e| raise_any(&e))?;
+    let added = watch(py, progress, crate::writer::describe, |cancel, tell| {
+        options.cancel = Some(Arc::clone(cancel));
+        let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
+        shardpack_pack::grow::add(&dataset, &src, &options, &hooks)
+    })?;
+    let added = added.map_err(|e| raise_any(&e))?;
+    let notes = added.packed.notes.iter().map(|note| crate::words::in_keywords(note)).collect();
+    Ok((added.to_json().to_string(), notes))
+}
+
+/// Makes a generation without the samples with these keys. Returns the object that `shardpack remove
+/// --json` prints, as text, and what the user should know.
+#[pyfunction]
+pub(crate) fn remove(
+    py: Python<'_>,
+    dataset: PathBuf,
+    keys: Vec<String>,
+    force: bool,
+    threads: Option<usize>,
+    max_record: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let limits = shardpack::cli::read_limits(max_record);
+    let removed = watch(py, progress, crate::writer::describe, |cancel, tell| {
+        let on_progress = |now: &shardpack_writer::Progress| tell(*now);
+        let base = RemoveOptions { force, limits, on_progress: Some(&on_progress), ..RemoveOptions::default() };
+        let options = RemoveOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
+        shardpack_pack::grow::remove(&dataset, &keys, &options)
+    })?;
+    let removed = removed.map_err(|e| raise_any(&e))?;
+    Ok((removed.to_json().to_string(), removed.notes))
+}
+
+/// Deletes all generations but the newest: their numbers, the names of the shards that are gone, and
+/// their bytes.
+#[pyfunction]
+pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<(Vec<u32>, Vec<String>, u64)> {
+    let gone = py.detach(|| shardpack_pack::grow::compact(&dataset)).map_err(|e| raise_any(&e))?;
+    Ok((gone.generations, gone.shards, gone.bytes))
 }

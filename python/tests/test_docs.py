@@ -86,6 +86,15 @@ def augmentation(folder: Path) -> None:
     photos(folder / "photos")
 
 
+@page("growing.md")
+def growing(folder: Path) -> None:
+    photos(folder / "all")
+    for path in sorted((folder / "all").glob("*/*.jpg")):
+        week = folder / ("week-0" if int(path.stem) < 60 else "week-1") / path.parent.name
+        week.mkdir(parents=True, exist_ok=True)
+        path.rename(week / path.name)
+
+
 @page("README.md")
 def index(folder: Path) -> None:
     photos(folder / "photos")

@@ -284,3 +284,12 @@ def test_cubes_of_the_user_for_the_poster(tmp_path: Path) -> None:
     run("poster", *small, "--out", tmp_path, "--device", "cpu")
     report = json.loads((tmp_path / "poster.json").read_text())
     assert report["source"] == "given" and report["shape"] == [24, 30, 6] and report["cubes_an_epoch"] == 2
+
+
+def test_weekly(tmp_path: Path) -> None:
+    lines = run("weekly", tmp_path).splitlines()
+    assert lines[0] == "generation 2: 16 photos of naevus, scar"
+    assert lines[1] == "generation 3: 24 photos, new class wart"
+    assert lines[2].startswith("refused: generation of the state: expected 3")
+    assert lines[3] == "resumed: 8 + 8 photos, as without a stop: True"
+    assert lines[4:] == ["next epoch: 24 photos", "generation 4: 21 photos; 3 older generations deleted", "whole: True"]

@@ -5,6 +5,7 @@ use super::bench::{
     ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype,
     parse_view, parse_window,
 };
+use super::grow::args::{AddArgs, CompactArgs, RemoveArgs};
 use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -30,6 +31,9 @@ pub(super) enum Command {
     Pack(Box<PackArgs>),
     Plan(Box<PlanArgs>),
     Merge(MergeArgs),
+    Add(AddArgs),
+    Remove(RemoveArgs),
+    Compact(CompactArgs),
     Inspect(InspectArgs),
     Verify(VerifyArgs),
     Unpack(UnpackArgs),
@@ -224,6 +228,9 @@ pub(super) struct MergeArgs {
 pub(super) struct InspectArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
     pub max_record: u64,
@@ -250,6 +257,9 @@ pub(super) struct InspectArgs {
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
     /// Also decode every field
     #[arg(long)]
     pub deep: bool,
@@ -373,6 +383,9 @@ pub(super) struct SalvageArgs {
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
     /// How to load pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part,
     /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a
     /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation), `resizeN`; HxW for

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod cat;
+mod grow;
 mod inspect;
 mod interrupt;
 mod ls;
@@ -21,9 +22,11 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, plan_options, read_limits, report_flags, size};
+pub use options::{
+    Flag, MAX_RECORD_BYTES, add_options, pack_flags, pack_options, plan_options, read_limits, report_flags, size,
+};
 pub use report::{Reported, report};
-pub use verify::{Checked, check};
+pub use verify::{Checked, Checks, check};
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -72,13 +75,19 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             }
         },
     };
-    // `pack`, `plan`, `merge` and `report` refuse their output or their input, never a dataset that is being
-    // read.
-    let reads = !matches!(cli.command, Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Report(_));
+    // `pack`, `plan`, `merge`, `add` and `report` refuse their output or their input, never a dataset that is
+    // being read.
+    let reads = !matches!(
+        cli.command,
+        Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)
+    );
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Merge(args) => pack::merge(&args),
+        Command::Add(args) => grow::run_add(&args),
+        Command::Remove(args) => grow::run_remove(&args),
+        Command::Compact(args) => grow::run_compact(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Unpack(args) => unpack::run(&args),

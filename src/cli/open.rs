@@ -15,8 +15,14 @@ pub(super) fn limits(max_record: u64) -> Limits {
 
 /// Opens a dataset, its manifest, or a lone shard, at a path or a URL.
 pub(super) fn dataset(path: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
+    generation(path, limits, None)
+}
+
+/// The same, of this generation; of the newest if none is named.
+pub(super) fn generation(path: &Path, limits: &Limits, generation: Option<u32>) -> anyhow::Result<Dataset> {
     sniff::check(path)?;
-    place::open(path, &DatasetOptions::new().limits(limits.clone()), &[]).context("cannot open the dataset")
+    let options = DatasetOptions::new().limits(limits.clone()).generation(generation);
+    place::open(path, &options, &[]).context("cannot open the dataset")
 }
 
 /// As many threads as there are cores.

@@ -81,7 +81,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Lists what was left out, and gives the outcome of the command that follows from it.
-fn outcome_of(skipped: &[String]) -> Outcome {
+pub(super) fn outcome_of(skipped: &[String]) -> Outcome {
     if skipped.is_empty() {
         return Outcome::Fine;
     }
@@ -344,7 +344,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
 }
 
 /// What was left out before the run began, and after.
-fn skipped_lines(bad: &[BadInput], report: &Report) -> Vec<String> {
+pub(super) fn skipped_lines(bad: &[BadInput], report: &Report) -> Vec<String> {
     let bad = bad.iter().map(ToString::to_string);
     bad.chain(report.skipped.iter().map(|s| format!("{}: {}", s.key.escape_debug(), s.reason))).collect()
 }

@@ -32,6 +32,21 @@ pub struct Checked {
     pub seconds: f64,
 }
 
+/// What [`check`] looks at, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Checks {
+    /// Decode every field, pictures too.
+    pub deep: bool,
+    /// Compare the SHA-256 of every shard.
+    pub digest: bool,
+    /// The generation; default the newest.
+    pub generation: Option<u32>,
+    /// What the files may ask for.
+    pub limits: Limits,
+    /// Worker threads; 0 is all cores.
+    pub threads: usize,
+}
+
 /// Verifies a dataset as `shardpack verify` does; with `deep`, all fields are decoded, pictures
 /// too.
 ///
@@ -39,13 +54,11 @@ pub struct Checked {
 /// If there is no dataset. Damage is not an error: it is in the report.
 pub fn check(
     dataset: &Path,
-    deep: bool,
-    digest: bool,
-    limits: &Limits,
-    threads: usize,
+    checks: &Checks,
     on_progress: &OnProgress<'_>,
     cancel: &AtomicBool,
 ) -> anyhow::Result<Checked> {
+    let Checks { deep, digest, generation, ref limits, threads } = *checks;
     sniff::check(dataset)?;
     // Pictures are decoded only after their CRC32 was found right, so these are unchanged since
     // packing.
@@ -63,6 +76,7 @@ pub fn check(
     };
     let options = VerifyOptions {
         limits: limits.clone(),
+        generation,
         deep: deep.then_some(&decode),
         on_shard: Some(&on_shard),
         digest,
@@ -75,7 +89,8 @@ pub fn check(
     let mut report = place::verify(dataset, &options)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !report.cancelled
-        && let Ok(opened) = place::open(dataset, &DatasetOptions::new().limits(limits.clone()), &[])
+        && let Ok(opened) =
+            place::open(dataset, &DatasetOptions::new().limits(limits.clone()).generation(generation), &[])
         && let Some(manifest) = opened.manifest()
     {
         check_fidelity(&opened.path().to_string_lossy(), manifest, tallies, &mut report);
@@ -165,7 +180,8 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
         |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
     let threads = args.threads.unwrap_or(0);
     let raised = &interrupt.raised;
-    let mut checked = check(&args.dataset, args.deep, args.digest, &limits, threads, &on_progress, raised)?;
+    let checks = Checks { deep: args.deep, digest: args.digest, generation: args.generation, limits, threads };
+    let mut checked = check(&args.dataset, &checks, &on_progress, raised)?;
     checked.report.problems.iter_mut().for_each(|problem| problem.expected = show::in_flags(&problem.expected));
     if let Some(bar) = bar.get() {
         bar.finish();

@@ -40,7 +40,7 @@ impl Setup {
 
 /// Opens the dataset and makes the loader.
 pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
-    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation)?;
     if dataset.is_empty() {
         bail!("the dataset has no samples: there is nothing to measure: `{}`", args.dataset.display());
     }

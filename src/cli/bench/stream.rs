@@ -20,7 +20,7 @@ struct Pass {
 }
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
         show::note("note: the dataset has no arrays: nothing is decoded (`--decode` leaves pictures encoded)");

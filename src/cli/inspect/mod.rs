@@ -16,7 +16,7 @@ use shardpack_reader::Dataset;
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation)?;
     let facts = Facts::gather(&dataset);
     if args.json {
         show::json(&to_json(&facts, &dataset))?;
@@ -45,6 +45,7 @@ fn to_json(facts: &Facts, dataset: &Dataset) -> Value {
         dataset.shards().map(|s| json!({ "name": s.name, "bytes": s.bytes, "samples": s.samples })).collect();
     json!({
         "dataset_id": dataset.dataset_id().to_string(),
+        "generation": dataset.generation(),
         "samples": dataset.len(),
         "bytes": facts.bytes,
         "record_bytes": facts.record_bytes.map(|(min, max)| json!({ "min": min, "max": max })),
@@ -68,6 +69,9 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
         units::bytes(facts.bytes)
     );
     let mut rows = vec![("dataset id", dataset.dataset_id().to_string())];
+    if dataset.generation() > 1 {
+        rows.push(("generation", dataset.generation().to_string()));
+    }
     if let Some((min, max)) = facts.record_bytes {
         rows.push(("records", format!("{} to {}", units::bytes(min), units::bytes(max))));
     }

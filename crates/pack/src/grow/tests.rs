@@ -1,1 +1,305 @@
+//! What additions and removals leave, read back by the reader.
 
+use super::*;
+use crate::pack::{Hooks, PackOptions, pack};
+use crate::sources::{Kind, OnBadInput, SourceOptions};
+use shardpack_reader::{VerifyOptions, verify};
+use shardpack_writer::Outcome;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// A folder with `src` and `out`.
+struct Place {
+    scratch: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { scratch: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// Photos of a few sizes: real ones, so that each record differs.
+    fn photo(&self, path: &str, number: u8) {
+        let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
+        // A comment that no other has, right behind the first marker.
+        let comment = [&[0xFF, 0xFE, 0, 6], format!("n{number:03}").as_bytes()].concat();
+        let bytes = [&bytes[..2], &comment, &bytes[2..]].concat();
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn cube(&self, path: &str, shape: [usize; 3], seed: f32) {
+        let count: usize = shape.iter().product();
+        let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape:?}, }}");
+        let header = header.replace('[', "(").replace(']', ")");
+        let mut bytes = b"\x93NUMPY\x01\0\x76\0".to_vec();
+        bytes.extend(format!("{header:<117}\n").bytes());
+        bytes.extend((0..count).flat_map(|i| (seed + (i as f32 * 0.013).sin()).to_le_bytes()));
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn pack(&self, options: &PackOptions) {
+        hooked(|hooks| pack(&self.path("src"), &self.path("out"), options, hooks)).unwrap();
+    }
+
+    fn add(&self, src: &str, options: &AddOptions) -> anyhow::Result<AddReport> {
+        hooked(|hooks| add(&self.path("out"), &self.path(src), options, hooks))
+    }
+
+    fn open(&self, generation: Option<u32>) -> Dataset {
+        DatasetOptions::new().generation(generation).open(self.path("out")).unwrap()
+    }
+
+    /// Every generation up to `newest` verifies, whole.
+    fn verify(&self, newest: u32) {
+        for generation in (1..=newest).map(Some).chain([None]) {
+            let options = VerifyOptions { digest: true, generation, ..Default::default() };
+            let report = verify(&self.path("out"), &options).unwrap();
+            assert!(report.is_whole(), "{generation:?}: {:?}", report.problems);
+        }
+    }
+}
+
+fn hooked<T>(work: impl FnOnce(&Hooks<'_>) -> T) -> T {
+    let cancel = AtomicBool::new(false);
+    work(&Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
+}
+
+/// Keys and labels.
+fn labels(dataset: &Dataset) -> BTreeMap<String, i64> {
+    let labels = dataset.labels().unwrap();
+    (0..dataset.len()).map(|i| dataset.key(i).unwrap()).zip(labels).collect()
+}
+
+fn small() -> PackOptions {
+    PackOptions { shard_bytes: 4096, threads: 2, ..PackOptions::default() }
+}
+
+fn keys(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn classes_keep_their_numbers_and_new_ones_come_behind() {
+    let place = Place::new();
+    for (number, name) in (0..).zip(["src/cat/1.jpg", "src/cat/2.jpg", "src/dog/1.jpg"]) {
+        place.photo(name, number);
+    }
+    place.pack(&small());
+    let first = labels(&place.open(None));
+    for (number, name) in (10..).zip(["week/ant/1.jpg", "week/dog/9.jpg"]) {
+        place.photo(name, number);
+    }
+    fs::create_dir_all(place.path("week/empty")).unwrap();
+    let added = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((added.generation, added.samples, added.packed.report.samples), (2, 5, 2));
+    assert_eq!(added.new_classes, ["ant"]);
+    let newest = place.open(None);
+    assert_eq!(newest.classes().unwrap(), ["cat", "dog", "ant"]);
+    let all = labels(&newest);
+    assert!(first.iter().all(|(key, label)| all.get(key) == Some(label)));
+    assert_eq!((all["ant/1.jpg"], all["dog/9.jpg"]), (2, 1));
+    assert_eq!(place.open(Some(1)).classes().unwrap(), ["cat", "dog"]);
+    assert_eq!(labels(&place.open(Some(1))), first);
+    assert_ne!(place.open(Some(1)).version_id(), newest.version_id());
+    assert_eq!(place.open(Some(1)).version_id(), place.open(Some(1)).dataset_id());
+    place.verify(2);
+    let error = DatasetOptions::new().generation(Some(3)).open(place.path("out")).unwrap_err().to_string();
+    assert!(error.contains("up to 2, found 3"), "{error}");
+    // Of all pictures, whenever they came.
+    assert_eq!(newest.fidelity().unwrap()["image"]["samples"], 5);
+    assert_eq!(newest.fidelity().unwrap()["image"]["source_bytes"], {
+        let folders = ["src", "week"].map(|name| place.path(name));
+        let files = folders.iter().flat_map(|folder| walk(folder));
+        files.map(|file| fs::metadata(file).unwrap().len()).sum::<u64>()
+    });
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn keys_that_are_there_are_refused_by_name_or_left_out() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.photo("src/b.jpg", 2);
+    place.pack(&small());
+    for (number, name) in (3..).zip(["week/b.jpg", "week/c.jpg"]) {
+        place.photo(name, number);
+    }
+    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("1 of 2 new samples") && error.contains("`b.jpg`"), "{error}");
+    assert_eq!(place.open(None).generation(), 1);
+    let skip = AddOptions { on_known_key: OnKnownKey::Skip, ..AddOptions::default() };
+    let added = place.add("week", &skip).unwrap();
+    assert_eq!((added.packed.report.samples, added.known, added.samples), (1, 1, 3));
+    // Nothing is left to add: no generation for nothing.
+    let added = place.add("week", &skip).unwrap();
+    assert_eq!((added.packed.report.outcome, added.generation, added.known), (Outcome::AlreadyComplete, 2, 2));
+    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("2 of 2 new samples"), "{error}");
+    place.verify(2);
+}
+
+#[test]
+fn the_same_command_again_after_its_end_says_that_all_is_there() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.pack(&small());
+    place.photo("week/c.jpg", 3);
+    place.add("week", &AddOptions::default()).unwrap();
+    let again = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((again.packed.report.outcome, again.generation), (Outcome::AlreadyComplete, 2));
+}
+
+#[test]
+fn cubes_are_stored_by_the_settings_that_the_first_ones_were() {
+    let place = Place::new();
+    (0..4).for_each(|n| place.cube(&format!("src/{n}.npy"), [6, 5, 4], f32::from(n as u8)));
+    place.pack(&small());
+    let recipe = place.open(None).recipe().clone();
+    // Larger cubes alone might have led to other settings.
+    (0..2).for_each(|n| place.cube(&format!("week/w{n}.npy"), [40, 30, 20], 0.5));
+    let added = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((added.packed.kind, added.samples), (Kind::Cubes, 6));
+    let newest = place.open(None);
+    assert_eq!(newest.manifest().unwrap().shard_recipe(), recipe);
+    let number = newest.shards().len() - 1;
+    assert_eq!(newest.shard(number).unwrap().index().metadata().recipe, recipe);
+    assert_eq!(newest.fidelity().unwrap()["cube"]["samples"], 6);
+    place.verify(2);
+}
+
+#[test]
+fn what_the_dataset_has_no_place_for_is_refused() {
+    let place = Place::new();
+    place.photo("src/cat/1.jpg", 1);
+    fs::write(place.path("labels.csv"), "key,label,age\ncat/1.jpg,cat,1.5\n").unwrap();
+    let source = SourceOptions { labels: Some(place.path("labels.csv")), ..SourceOptions::default() };
+    place.pack(&PackOptions { source, ..small() });
+    place.photo("week/cat/2.jpg", 2);
+    let with = |table: &str| {
+        fs::write(place.path("week.csv"), table).unwrap();
+        let given = AddOptions { labels: Some(place.path("week.csv")), ..AddOptions::default() };
+        place.add("week", &given).map_err(|error| format!("{error:#}"))
+    };
+    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("--labels FILE") && error.contains("age"), "{error}");
+    for (table, words) in [
+        ("key,label\ncat/2.jpg,cat\n", "field `age` of the dataset"),
+        ("key,label,age,size\ncat/2.jpg,cat,1,3\n", "column `size`"),
+        ("key,label,age\ncat/2.jpg,cat,old\n", "expected float64, as in the dataset, found text"),
+        ("key,age\ncat/2.jpg,2\n", "the new samples have none"),
+    ] {
+        let error = with(table).unwrap_err();
+        assert!(error.contains(words), "{table}: {error}");
+        assert_eq!(place.open(None).generation(), 1);
+    }
+    // In another order, and with whole numbers.
+    with("key,age,label\ncat/2.jpg,2,cat\n").unwrap();
+    assert_eq!(place.open(None).column("age").unwrap().len(), 2);
+    place.verify(2);
+}
+
+#[test]
+fn a_dataset_without_classes_gets_none() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.pack(&small());
+    place.photo("week/2/b.jpg", 2);
+    let added = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!(added.samples, 2);
+    assert!(place.open(None).classes().is_none());
+    place.verify(2);
+}
+
+#[test]
+fn bad_files_are_treated_as_when_the_dataset_was_packed() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.pack(&small());
+    place.photo("week/b.jpg", 2);
+    fs::write(place.path("week/c.jpg"), b"\xFF\xD8 no picture").unwrap();
+    let error = format!("{:#}", place.add("week", &AddOptions::default()).unwrap_err());
+    assert!(error.contains("c.jpg"), "{error}");
+    let skip = AddOptions { on_bad_input: Some(OnBadInput::Skip), ..AddOptions::default() };
+    let added = place.add("week", &skip).unwrap();
+    assert_eq!((added.samples, added.packed.bad.len()), (2, 1));
+}
+
+#[test]
+fn what_is_removed_is_in_no_file_after_compacting() {
+    let place = Place::new();
+    for number in 0..12 {
+        place.photo(&format!("src/{number:02}.jpg"), number);
+    }
+    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
+    place.pack(&PackOptions { pictures, shard_bytes: 1500, ..small() });
+    let before = place.open(None);
+    assert!(before.shards().len() > 2);
+    // The comment of the picture, and its key.
+    let needles = [b"n007".as_slice(), b"07.jpg"];
+    let found = || {
+        let files = walk(&place.path("out")).into_iter().map(|file| fs::read(file).unwrap());
+        let has = |bytes: &[u8], needle: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+        files.map(|bytes| needles.iter().filter(|needle| has(&bytes, needle)).count()).sum::<usize>()
+    };
+    assert!(found() >= 2);
+    let out = place.path("out");
+    let error = remove(&out, &keys(&["07.jpg", "7.jpg", "x"]), &RemoveOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("2 of 3 keys") && error.contains("`7.jpg`, `x`"), "{error}");
+    assert_eq!(place.open(None).generation(), 1);
+    let removed = remove(&out, &keys(&["07.jpg"]), &RemoveOptions::default()).unwrap();
+    assert_eq!((removed.removed, removed.samples, removed.generation, removed.shards), (1, 11, 2, 1));
+    assert!(found() >= 2, "the older generation has it");
+    let after = place.open(None);
+    assert!(after.by_key("07.jpg").unwrap().is_none());
+    for index in 0..before.len() {
+        let key = before.key(index).unwrap();
+        if key != "07.jpg" {
+            let again = after.by_key(&key).unwrap().unwrap();
+            let bytes =
+                |dataset: &Dataset, index| dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec();
+            assert_eq!(bytes(&before, index), bytes(&after, again), "{key}");
+        }
+    }
+    place.verify(2);
+    drop((before, after));
+    let gone = compact(&out).unwrap();
+    assert_eq!((gone.generations, gone.shards.len()), (vec![1], 1));
+    assert_eq!(found(), 0);
+    let report = verify(&out, &VerifyOptions { digest: true, ..Default::default() }).unwrap();
+    assert!(report.is_whole() && report.notes.is_empty(), "{:?} {:?}", report.problems, report.notes);
+    let error = DatasetOptions::new().generation(Some(1)).open(&out).unwrap_err().to_string();
+    assert!(error.contains("compact"), "{error}");
+    // It goes on growing.
+    place.photo("week/new.jpg", 99);
+    let added = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((added.generation, added.samples), (3, 12));
+}
+
+#[test]
+fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.photo("src/b.jpg", 2);
+    place.pack(&PackOptions { shard_bytes: 1, ..small() });
+    let out = place.path("out");
+    let error = remove(&out, &keys(&["a.jpg", "b.jpg"]), &RemoveOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("all 2 samples"), "{error}");
+    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
+    let newest = place.open(None);
+    assert_eq!((newest.len(), newest.shards().len()), (1, 2));
+    place.verify(2);
+}

@@ -1,0 +1,120 @@
+"""`add`, `remove`, `compact`, and generations of a dataset, from Python."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardpack as sp
+from shardpack import _grow
+
+
+def photos(folder: Path, names: list[str]) -> Path:
+    for number, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        random = np.random.default_rng([number, len(names)])
+        Image.fromarray(random.integers(0, 256, (40, 40, 3), np.uint8)).save(path, quality=90)
+    return folder
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Path:
+    """Six photos of two classes, and four more with a third."""
+    sp.pack(photos(tmp_path / "first", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(6)]), tmp_path / "out")
+    report = sp.add(tmp_path / "out", photos(tmp_path / "week", [f"{'ab0'[i % 3]}/w{i}.jpg" for i in range(4)]))
+    assert (report["samples"], report["samples_of_dataset"], report["generation"]) == (4, 10, 2)
+    assert report["new_classes"] == ["0"]
+    return tmp_path / "out"
+
+
+def test_the_table_of_options_is_the_typed_dict() -> None:
+    assert set(_grow._TYPES) == set(sp.AddOptions.__annotations__)
+    with pytest.raises(TypeError, match="did you mean 'on_known_key'"):
+        sp.add("a", "b", on_known_keys="skip")  # type: ignore[call-arg]
+
+
+def test_generations_are_opened_by_number(grown: Path) -> None:
+    first, newest = sp.Dataset(grown, generation=1), sp.Dataset(grown)
+    assert (len(first), first.generation, first.classes) == (6, 1, ["a", "b"])
+    assert (len(newest), newest.generation, newest.classes) == (10, 2, ["a", "b", "0"])
+    for key, label in [("a/0.jpg", 0), ("b/1.jpg", 1), ("0/w2.jpg", 2)]:
+        assert newest[newest.index_of(key)]["label"] == label
+    with pytest.raises(sp.UsageError, match="up to 2, found 3"):
+        sp.Dataset(grown, generation=3)
+    with pytest.raises(ValueError, match="expected an integer from 1"):
+        sp.Dataset(grown, generation=0)
+    with pytest.raises(sp.UsageError, match="a folder with a manifest"):
+        sp.Dataset(grown / "manifest.json", generation=1)
+    for generation in (1, 2, None):
+        report = sp.verify(grown, deep=True, digest=True, generation=generation)
+        assert report["whole"], report["problems"]
+
+
+def test_a_pickle_means_the_generation_that_was_open(grown: Path, tmp_path: Path) -> None:
+    pickled = pickle.dumps(sp.Dataset(grown))
+    sp.add(grown, photos(tmp_path / "more", ["a/more.jpg"]))
+    again = pickle.loads(pickled)
+    assert (again.generation, len(again)) == (2, 10)
+    assert pickle.loads(pickle.dumps(sp.Dataset(grown, generation=1))).generation == 1
+
+
+def test_a_state_belongs_to_a_generation(grown: Path) -> None:
+    def loader(generation: int) -> sp.Loader:
+        return sp.Loader(sp.Dataset(grown, generation=generation), 2, image="rrc32", threads=1)
+
+    states = []
+    for generation in (1, 2):
+        with loader(generation) as running:
+            next(iter(running))
+            states.append(running.state_dict())
+    assert "generation" not in states[0] and states[1]["generation"] == 2
+    for state, generation in [(states[0], 2), (states[1], 1)]:
+        with loader(generation) as other, pytest.raises(sp.UsageError, match="generation of the state"):
+            other.load_state_dict(state)
+    # The fingerprint differs as well: other programs see it.
+    with loader(2) as other, pytest.raises(sp.UsageError, match="fingerprint"):
+        other.load_state_dict({**states[0], "generation": 2})
+    with loader(2) as same:
+        same.load_state_dict(states[1])
+        assert sum(len(batch) for batch in same) == 8
+
+
+def test_keys_that_are_there(grown: Path, tmp_path: Path) -> None:
+    both = photos(tmp_path / "both", ["a/0.jpg", "a/new.jpg"])
+    with pytest.raises(sp.UsageError, match="1 of 2 new samples .* `a/0.jpg`"):
+        sp.add(grown, both)
+    report = sp.add(grown, both, on_known_key="skip")
+    assert (report["samples"], report["known"]) == (1, 1)
+    assert sp.add(grown, both, on_known_key="skip")["outcome"] == "already-complete"
+
+
+def test_removed_and_compacted(grown: Path) -> None:
+    with pytest.raises(sp.UsageError, match="1 of 2 keys to remove are not in the dataset: `a/zzz.jpg`"):
+        sp.remove(grown, ["a/0.jpg", "a/zzz.jpg"])
+    with pytest.raises(TypeError, match="a list of one"):
+        sp.remove(grown, "a/0.jpg")
+    assert sp.remove(grown, ["a/0.jpg"])["generation"] == 3
+    newest = sp.Dataset(grown)
+    assert len(newest) == 9
+    with pytest.raises(KeyError):
+        newest.index_of("a/0.jpg")
+    holding = [path for path in grown.iterdir() if b"a/0.jpg" in path.read_bytes()]
+    assert holding
+    gone = sp.compact(grown)
+    assert gone["generations"] == [1, 2] and gone["bytes"] > 0
+    assert not [path for path in grown.iterdir() if b"a/0.jpg" in path.read_bytes()]
+    assert sp.verify(grown, deep=True, digest=True)["whole"]
+    with pytest.raises(sp.UsageError, match="compact"):
+        sp.Dataset(grown, generation=1)
+
+
+def test_what_a_program_wrote_is_not_added_to(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out") as writer:
+        writer.write({"text": "a"}, key="a")
+    with pytest.raises(sp.UsageError, match="was not packed from a folder"):
+        sp.add(tmp_path / "out", photos(tmp_path / "week", ["a.jpg"]))

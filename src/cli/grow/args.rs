@@ -1,0 +1,107 @@
+//! The arguments of `add`, `remove` and `compact`.
+
+use super::super::args::BadInputArg;
+use super::super::units::{parse_bytes, parse_threads};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Pack more files behind a dataset, by its own recipe: its next generation.
+///
+/// The new samples go into new shards in the same folder; nothing there is written anew, and the run
+/// takes the time of the new files alone. Classes are matched by their names; new ones get the next
+/// numbers. Older generations stay: `manifest-0001.json` is the dataset as it was packed, and
+/// `--generation 1` opens it. If a run is interrupted, the dataset is as it was; give the same
+/// command again, and it continues.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  shardpack add train week-2
+  shardpack add train week-2 --labels week-2.csv --on-known-key skip
+  shardpack inspect train --generation 1")]
+pub(in super::super) struct AddArgs {
+    /// Folder of the dataset
+    pub dataset: PathBuf,
+    /// Folder (or single file) with the new samples
+    pub src: PathBuf,
+    /// Table of labels of the new samples, as for `pack`; needed if the dataset was packed with one
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Folder of label masks of the new samples, as for `pack`
+    #[arg(long, value_name = "DIR")]
+    pub masks: Option<PathBuf>,
+    /// What to do about files that cannot be packed: stop, or skip them, list them, and end with
+    /// exit code 1 [default: as the dataset was packed]
+    #[arg(long, value_name = "POLICY")]
+    pub on_bad_input: Option<BadInputArg>,
+    /// What to do about samples whose keys the dataset holds already: stop before anything is
+    /// written, or skip them
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "stop")]
+    pub on_known_key: KnownKeyArg,
+    /// Drop what an interrupted `add` or `remove` of other samples has made so far
+    #[arg(long)]
+    pub force: bool,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+    /// Limit on the memory of samples that are being packed [default: enough for one sample on each
+    /// thread, and one more]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub memory: Option<u64>,
+    /// Largest cube to accept, in decoded bytes
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_cube: u64,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--on-known-key`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in super::super) enum KnownKeyArg {
+    Stop,
+    Skip,
+}
+
+/// Leave samples out of a dataset: a generation without them.
+///
+/// The shards that hold them are written anew without them; all others stay as they are. Older
+/// generations still hold the samples, until `shardpack compact` deletes those. A key that the
+/// dataset does not hold is an error, and nothing is removed. If a run is interrupted, the dataset
+/// is as it was; give the same command again, and it continues.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  shardpack remove train --keys withdrawn.txt && shardpack compact train
+  shardpack ls train --where patient=17 | shardpack remove train --keys -")]
+pub(in super::super) struct RemoveArgs {
+    /// Folder of the dataset
+    pub dataset: PathBuf,
+    /// Text with the key of a sample on each line; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub keys: PathBuf,
+    /// Drop what an interrupted `add` or `remove` of other samples has made so far
+    #[arg(long)]
+    pub force: bool,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+    /// Largest record to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Delete all generations of a dataset but the newest, and the shards that only they have.
+///
+/// After `remove`, this is what makes the bytes of the removed samples go: no file of the folder
+/// holds them any more. Copies of the folder, backups and the blocks of the disk are beyond it.
+#[derive(Debug, Args)]
+pub(in super::super) struct CompactArgs {
+    /// Folder of the dataset
+    pub dataset: PathBuf,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,188 @@
+//! `shardpack add`, `remove` and `compact`: the generations of a dataset.
+
+pub(super) mod args;
+
+use super::args::BadInputArg;
+use super::progress::Bar;
+use super::{Outcome, interrupt, open, pack, show, units};
+use crate::place::refuse_url;
+use anyhow::Context;
+use args::{AddArgs, CompactArgs, KnownKeyArg, RemoveArgs};
+use serde_json::json;
+use shardpack_pack::grow::{AddOptions, AddReport, OnKnownKey, RemoveOptions, add, compact, remove};
+use shardpack_pack::pack::{Hooks, Planned};
+use shardpack_pack::sources::OnBadInput;
+use shardpack_writer::Outcome as Written;
+use std::cell::OnceCell;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Largest list of keys: a million of the longest.
+const MAX_KEYS_BYTES: u64 = 4 << 30;
+
+pub(super) fn options(args: &AddArgs) -> AddOptions {
+    AddOptions {
+        labels: args.labels.clone(),
+        masks: args.masks.clone(),
+        on_bad_input: args.on_bad_input.map(|policy| match policy {
+            BadInputArg::Stop => OnBadInput::Stop,
+            BadInputArg::Skip => OnBadInput::Skip,
+        }),
+        on_known_key: match args.on_known_key {
+            KnownKeyArg::Stop => OnKnownKey::Stop,
+            KnownKeyArg::Skip => OnKnownKey::Skip,
+        },
+        max_cube: args.max_cube,
+        force: args.force,
+        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
+        memory_bytes: args.memory,
+        limits: open::limits(super::MAX_RECORD_BYTES),
+        cancel: None,
+    }
+}
+
+pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.dataset, "add")?;
+    refuse_url(&args.src, "add")?;
+    let interrupt = interrupt::install(false)?;
+    let options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..options(args) };
+    let bar = OnceCell::new();
+    let on_plan = |planned: &Planned<'_>| {
+        interrupt.graceful.store(true, Ordering::SeqCst);
+        let _ = bar.set(Bar::new("add", planned.source_bytes));
+    };
+    let on_progress = |p: &shardpack_writer::Progress| {
+        if let Some(bar) = bar.get() {
+            bar.pack(p.samples.saturating_sub(p.samples_reused), p.bytes_in, p.bytes_in_reused, p.bytes_out);
+        }
+    };
+    let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel: &interrupt.raised };
+    let result = add(&args.dataset, &args.src, &options, &hooks);
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    let added = match result {
+        Err(error) if interrupt.raised.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
+            return Ok(interrupted());
+        }
+        other => other?,
+    };
+    added.packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
+    let skipped = pack::skipped_lines(&added.packed.bad, &added.packed.report);
+    if args.json {
+        show::json(&added.to_json())?;
+    } else {
+        show::print(&added_text(&added, &args.dataset))?;
+    }
+    Ok(pack::outcome_of(&skipped))
+}
+
+fn interrupted() -> Outcome {
+    show::note("interrupted: the dataset is as it was\nhint: run the same command again to go on");
+    Outcome::Interrupted
+}
+
+fn added_text(added: &AddReport, dataset: &Path) -> String {
+    let (name, report) = (dataset.display(), &added.packed.report);
+    let known = match added.known {
+        0 => String::new(),
+        n => format!("left out {} whose keys were there already\n", units::plural(n, "sample")),
+    };
+    let whole = format!("generation {} of {}", added.generation, units::plural(added.samples, "sample"));
+    if report.outcome == Written::AlreadyComplete {
+        return format!("nothing to add: `{name}` holds these keys already; it stays at {whole}\n{known}");
+    }
+    let reused = match report.shards_reused {
+        0 => String::new(),
+        n => format!(", {n} of them from an earlier run"),
+    };
+    let mut text = format!(
+        "added {} in {}{reused}, {}, to `{name}` in {}: {whole}\n",
+        units::plural(report.samples, "sample"),
+        units::plural(u64::from(report.shards), "shard"),
+        units::bytes(report.bytes_out),
+        units::seconds(report.elapsed.as_secs_f64()),
+    );
+    text += &known;
+    if !added.new_classes.is_empty() {
+        let names: Vec<_> = added.new_classes.iter().map(|name| show::plain(name)).collect();
+        text += &format!("new classes, behind the others: {}\n", names.join(", "));
+    }
+    text
+}
+
+pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.dataset, "remove")?;
+    let keys = read_keys(&args.keys)?;
+    let interrupt = interrupt::install(true)?;
+    let options = RemoveOptions {
+        force: args.force,
+        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
+        limits: open::limits(args.max_record),
+        on_progress: None,
+        cancel: Some(&interrupt.raised),
+    };
+    let removed = match remove(&args.dataset, &keys, &options) {
+        Err(error) if interrupt::is_cancelled(&error) => return Ok(interrupted()),
+        other => other?,
+    };
+    removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
+    if args.json {
+        show::json(&removed.to_json())?;
+    } else {
+        let name = args.dataset.display();
+        show::print(&format!(
+            "removed {} from `{name}`: generation {} of {}; wrote {} anew, {}\n\
+             older generations still hold what was removed; `shardpack compact {name}` deletes them\n",
+            units::plural(removed.removed, "sample"),
+            removed.generation,
+            units::plural(removed.samples, "sample"),
+            units::plural(u64::from(removed.shards), "shard"),
+            units::bytes(removed.bytes_out),
+        ))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The keys on the lines of a file; empty lines say nothing.
+fn read_keys(file: &Path) -> anyhow::Result<Vec<String>> {
+    let mut text = String::new();
+    let shown = || format!("cannot read the keys in `{}`", file.display());
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(MAX_KEYS_BYTES).read_to_string(&mut text).with_context(shown)?;
+    } else {
+        std::fs::File::open(file)
+            .with_context(shown)?
+            .take(MAX_KEYS_BYTES)
+            .read_to_string(&mut text)
+            .with_context(shown)?;
+    }
+    let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    if keys.is_empty() {
+        anyhow::bail!("`{}`: expected the key of a sample on each line, found none", file.display());
+    }
+    Ok(keys)
+}
+
+pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.dataset, "compact")?;
+    let gone = compact(&args.dataset)?;
+    if args.json {
+        show::json(&json!({ "generations": gone.generations, "shards": gone.shards, "bytes": gone.bytes }))?;
+        return Ok(Outcome::Fine);
+    }
+    let name = args.dataset.display();
+    if gone.generations.is_empty() {
+        show::print(&format!("nothing to delete: `{name}` has one generation\n"))?;
+        return Ok(Outcome::Fine);
+    }
+    show::print(&format!(
+        "deleted {} of `{name}`, and {} that only they had, {}\n",
+        units::plural(gone.generations.len() as u64, "older generation"),
+        units::plural(gone.shards.len() as u64, "shard"),
+        units::bytes(gone.bytes),
+    ))?;
+    Ok(Outcome::Fine)
+}

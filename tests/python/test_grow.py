@@ -1,0 +1,90 @@
+"""`shardpack add`, `remove` and `compact`, as a user meets them; the files of every generation by the independent reader."""
+
+import json
+import pathlib
+import signal
+import sys
+import unittest
+
+from support import CommandTest, digests, pictures, start, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "format-spec"))
+import reader  # noqa: E402
+
+
+class GrowTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.data = self.tmp / "data"
+        self.expect(0, "pack", pictures(self.tmp / "in", 30), self.data, "--shard-size", "40KiB")
+        self.week = pictures(self.tmp / "week", 20, classes=4)
+        for path in sorted(self.week.rglob("*.jpg")):
+            path.rename(path.with_name(f"week-{path.name}"))
+
+    def check(self, newest):
+        """Every generation is whole, by both readers."""
+        for generation in range(1, newest + 1):
+            report = self.expect(0, "verify", self.data, "--deep", "--digest", "--generation", generation, "--json").json()
+            self.assertTrue(report["whole"], report)
+            self.assertEqual(reader.verify(str(self.data / f"manifest-{generation:04}.json")), [])
+        self.assertEqual(reader.verify(str(self.data)), [])
+
+    def test_weeks_and_a_withdrawn_patient(self):
+        before = digests(self.data)
+        added = self.expect(0, "add", self.data, self.week).out
+        self.assertIn("added 20 samples", added)
+        self.assertIn("generation 2 of 50 samples", added)
+        self.assertIn("new classes, behind the others: class 3", added)
+        after = digests(self.data)
+        self.assertEqual({name: after[name] for name in before if name != "manifest.json"},
+                         {name: value for name, value in before.items() if name != "manifest.json"})
+        self.assertEqual(after["manifest-0001.json"], before["manifest.json"])
+        self.check(2)
+        self.assertEqual(self.expect(0, "inspect", self.data, "--generation", "1", "--json").json()["samples"], 30)
+        self.assertEqual(self.expect(0, "inspect", self.data, "--json").json()["generation"], 2)
+        self.expect(0, "bench", self.data, "--generation", "1", "--epochs", "1", "--json")
+
+        keys = self.tmp / "keys.txt"
+        keys.write_text("class 3/week-0003.jpg\nno such key\n")
+        refused = self.expect(2, "remove", self.data, "--keys", keys).err
+        self.assertIn("1 of 2 keys to remove are not in the dataset: `no such key`", refused)
+        keys.write_text("class 3/week-0003.jpg\n")
+        self.assertIn("generation 3 of 49 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
+        self.check(3)
+        self.assertTrue(any(b"week-0003" in path.read_bytes() for path in self.data.iterdir()))
+        self.assertIn("deleted 2 older generations", self.expect(0, "compact", self.data).out)
+        self.assertFalse(any(b"week-0003" in path.read_bytes() for path in self.data.iterdir()))
+        self.expect(0, "verify", self.data, "--deep", "--digest")
+        self.assertEqual(reader.verify(str(self.data)), [])
+        self.assertIn("nothing to delete", self.expect(0, "compact", self.data).out)
+
+    def test_keys_that_are_there_and_the_same_command_again(self):
+        self.expect(0, "add", self.data, self.week)
+        self.assertIn("nothing to add", self.expect(0, "add", self.data, self.week).out)
+        refused = self.expect(2, "add", self.data, self.tmp / "in")
+        self.assertIn("30 of 30 new samples have keys that the dataset holds already", refused.err)
+        self.assertIn("--on-known-key skip", refused.err)
+        self.assertIn("expected a dataset", self.expect(2, "add", self.tmp / "in", self.week).err)
+
+    def test_a_killed_addition_leaves_the_old_generation_and_goes_on(self):
+        many = pictures(self.tmp / "many", 300)
+        for path in sorted(many.rglob("*.jpg")):
+            path.rename(path.with_name(f"many-{path.name}"))
+        before = digests(self.data)
+        process = start("add", self.data, many, "--threads", "1")
+        next_folder = self.data / ".shardpack-next"
+        wait_until(lambda: process.poll() is not None or any(next_folder.glob("*.shard")), process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        now = {name: value for name, value in digests(self.data).items() if name in before}
+        if json.loads((self.data / "manifest.json").read_text())["version"] == "1.0":
+            self.assertEqual(now, before)
+            self.expect(0, "verify", self.data, "--digest")
+        self.expect(0, "add", self.data, many)
+        self.assertEqual(self.expect(0, "inspect", self.data, "--json").json()["samples"], 330)
+        self.assertFalse(next_folder.exists())
+        self.check(2)
+
+
+if __name__ == "__main__":
+    unittest.main()
