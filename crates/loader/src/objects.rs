@@ -3,7 +3,6 @@
 
 use super::align::{self, Align, Followed, Kept, Shape};
 use super::batch::Batch;
-use super::examples::of_field;
 use super::options::LoaderOptions;
 use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldValue, Limits, Schema};
@@ -118,7 +117,7 @@ pub(super) fn of_sample(
 ) -> Result<Vec<Option<Object>>, FormatError> {
     let mut objects: Vec<Option<Object>> = Vec::with_capacity(plans.len());
     for plan in plans {
-        let named = |error| of_field(&plan.name, name_field(&plan.name, error));
+        let named = |error| name_field(&plan.name, error);
         let value = record.value(plan.position).map_err(named)?;
         let object = value.map(|value| decoded(plan.kind, &value, (&mut *decoder, limits)));
         objects.push(object.transpose().map_err(named)?);
@@ -127,22 +126,28 @@ pub(super) fn of_sample(
     // Boxes first: others follow them.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
-            let named = |error| of_field(&plan.name, name_field(&plan.name, error));
+            let named = |error| name_field(&plan.name, error);
             let Some(Some(Object::Array(array))) = objects.get(number) else { continue };
             let of = |boxes: Option<usize>| boxes.and_then(|boxes| kept.get(boxes)?.as_ref());
-            let (array, rows) = match &plan.follows {
+            let followed = match &plan.follows {
                 Follows::Picture { align, picture, boxes } if matches!(align, Align::Boxes { .. }) == of_boxes => {
-                    let Some(shape) = record.shape(picture).map_err(named)? else { continue };
-                    align::moved(align, array, &shape, of(*boxes)).map_err(named)?
+                    let shape = if boxes.is_some() && of(*boxes).is_none() {
+                        None
+                    } else {
+                        record.shape(picture).map_err(named)?
+                    };
+                    shape.map(|shape| align::moved(align, array, &shape, of(*boxes))).transpose().map_err(named)?
                 }
-                Follows::Boxes(boxes) if !of_boxes => match of(Some(*boxes)) {
-                    Some(kept) => (align::rows_of(array, kept).map_err(named)?, None),
-                    None => continue,
-                },
+                Follows::Boxes(boxes) if !of_boxes => {
+                    let rows = of(Some(*boxes)).map(|kept| Ok((align::rows_of(array, kept)?, None)));
+                    rows.transpose().map_err(named)?
+                }
                 _ => continue,
             };
+            // Without its picture, or its boxes, nobody knows where it would be.
+            let (array, rows) = followed.map_or((None, None), |(array, rows)| (Some(array), rows));
             if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
-                (*object, *kept) = (Some(Object::Array(array)), rows);
+                (*object, *kept) = (array.map(Object::Array), rows);
             }
         }
     }

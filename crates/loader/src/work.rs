@@ -5,7 +5,6 @@ use super::align::MaskRows;
 use super::array_row::ArrayRows;
 use super::augment::Augment;
 use super::cached;
-use super::examples::of_field;
 use super::fields::{Fields, From};
 use super::job::{Made, RowOf};
 use super::large::{Large, PartBench, There};
@@ -486,8 +485,7 @@ impl Bench {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let shape = Viewed { record: of.record(), recipe, pictures: &mut self.pictures }.shape(picture)?;
                 let Some(shape) = shape else { return Ok(false) };
-                let made = self.masks.decode(of, &value, (&shape, recipe.layout), out, dims);
-                made.map_err(|error| of_field(&of.field.name, error))?;
+                self.masks.decode(of, &value, (&shape, recipe.layout), out, dims)?;
             }
         }
         Ok(true)

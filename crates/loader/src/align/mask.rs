@@ -7,6 +7,9 @@ use shardpack_array::{ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Result};
 use shardpack_jpeg::PixelLayout;
 
+/// Scratch memory that a thread keeps at most from one mask to the next.
+const MOST_KEPT: usize = 8 << 20;
+
 /// One thread's decoder of masks.
 pub(in super::super) struct MaskRows {
     decoder: ArrayDecoder,
@@ -25,15 +28,15 @@ impl MaskRows {
     /// writes its values to `out`.
     ///
     /// # Errors
-    /// `Usage` if the mask has not the size of its picture, or its values would change in the type
-    /// of the batch; else as the decoder.
+    /// `Format` if the mask has not the size of its picture; `Usage` if its values would change in the
+    /// type of the batch; else as the decoder.
     pub(in super::super) fn decode(
         &mut self,
         of: &FieldOf<'_>,
         value: &FieldValue<'_>,
         (shape, layout): (&Shape, PixelLayout),
         out: &mut [u8],
-        dims: &[u64],
+        dims: &mut [u64],
     ) -> Result<()> {
         let Shape { picture, crop } = *shape;
         let limits = &of.shard.options().limits;
@@ -47,20 +50,17 @@ impl MaskRows {
         let [height, width] = picture.map(u64::from);
         let channels = match &*descriptor.shape {
             &[h, w] if [h, w] == [height, width] => 1,
-            &[h, w, channels] if [h, w] == [height, width] => channels,
+            &[h, w, channels] if [h, w] == [height, width] && channels > 0 => channels,
             other => {
                 let expected = format!("as high and wide as its upright picture, {height} × {width}");
-                return Err(Error::usage("shape of a mask", expected, format!("{other:?}")));
+                return Err(Error::format("shape of a mask", expected, format!("{other:?}")));
             }
         };
         if of.field.is_ragged() {
-            let promised = match (dims, layout) {
-                (&[_, h, w], PixelLayout::ChannelsHeightWidth) | (&[h, w] | &[h, w, _], _) => [h, w],
-                _ => [0, 0],
-            };
-            if promised != [height, width] {
-                let expected = format!("{} × {}, as the index says", promised[0], promised[1]);
-                return Err(Error::format("size of a mask", expected, format!("{height} × {width}")));
+            // The index may hold the sides of the stored picture, which is turned.
+            match (dims, layout) {
+                ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
+                (other, _) => return Err(Error::internal("axes of a mask", "two or three", other.len())),
             }
         }
         positions(&mut self.rows, (crop.area.y, crop.area.height), crop.height, picture[0], false);
@@ -82,7 +82,8 @@ impl MaskRows {
         self.decoder.decode_region(value.codec, &descriptor, value.bytes, &region, pixels, limits)?;
         let expected = self.rows.len().saturating_mul(self.columns.len()).saturating_mul(pixel);
         if out.len() != expected {
-            return Err(Error::usage("channels of a mask", format!("{} bytes a row", out.len()), expected));
+            let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
+            return Err(Error::format("channels of a mask", of_batch, channels));
         }
         // Channel by channel, a plane takes one element of each pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
@@ -99,6 +100,10 @@ impl MaskRows {
                     copy(to, from);
                 }
             }
+        }
+        // One large mask is no reason to keep its memory.
+        if self.pixels.len() > MOST_KEPT {
+            self.pixels = Vec::new();
         }
         Ok(())
     }

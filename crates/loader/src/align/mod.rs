@@ -10,7 +10,7 @@ pub(super) use points::{Kept, Shape, moved, rows_of};
 
 use super::arrays;
 use super::examples::Examples;
-use super::fields::{Col, From, Parts, Size, axes, several_shapes};
+use super::fields::{Axis, Col, From, Parts, Size, axes, several_shapes};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use shardpack_array::{As, Bands};
 use shardpack_format::{FieldKind, Schema};
@@ -64,7 +64,12 @@ pub(super) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
 pub(super) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), options: &LoaderOptions) -> Result<Parts> {
     let named = options.aligned(name).and_then(Align::picture);
     let picture = followed(dataset.schema(), options, name, named)?;
-    let Some((height, width)) = picture.view.size().filter(|_| !dataset.is_empty()) else {
+    let columns = ["height", "width"].map(|side| Col::find(dataset.schema(), side).map(Axis::Column));
+    let view = picture.view.size().map(|(height, width)| [height, width].map(|side| Axis::Fixed(side.into())));
+    let (false, Some([height, width])) =
+        (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
+    else {
+        // Whole pictures of which the index says no sizes: masks of one size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let (From::Array { stored, .. }, dtype, shape, size) = whole else {
             return Err(Error::internal("plan of a mask", "an array", name));
@@ -80,15 +85,19 @@ pub(super) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
     if to != As::Decoded {
         return refuse("element type", "one that holds all values of a mask", dtype.to_string());
     }
-    let (height, width) = (u64::from(height), u64::from(width));
-    let shape = match &*descriptor.shape {
+    let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
-        &[_, _, channels] => axes(options.layout, height, width, channels).to_vec(),
+        &[_, _, channels] => axes(options.layout, height, width, Axis::Fixed(channels)).to_vec(),
         other => return refuse("axes", "two, or three, of a mask", format!("{other:?}")),
+    };
+    let stored = examples.stored(dtype, to);
+    let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
+    let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
+        let shape = vec![0; axes.len()];
+        return Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Columns(axes)));
     };
     let bytes = usize::try_from(dtype.array_bytes(&shape)?);
     let bytes = bytes.map_err(|_| Error::usage("size of a view", "one that fits memory", format!("{shape:?}")))?;
-    let stored = examples.stored(dtype, to);
     Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Dense { bytes }))
 }
 
@@ -96,7 +105,7 @@ pub(super) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
 ///
 /// # Errors
 /// `Usage`: a field is unknown, is no array, is named twice, or its elements are made into others;
-/// arrays are cut; an augmentation moves pixels of the picture alone.
+/// arrays are cut or turned; an augmentation moves pixels of the picture alone.
 pub(super) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
     let refuse = |expected: &str, found: String| Err(Error::usage("aligned fields", expected, found));
@@ -114,17 +123,25 @@ pub(super) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         if options.normalise.iter().any(|(other, _)| other == name) {
             return refuse("fields without mean and std", quoted(name));
         }
-        let boxes = |of: &String| options.align.iter().any(|(n, a)| n == of && matches!(a, Align::Boxes { .. }));
-        if let Some(of) = align.rows().filter(|of| !boxes(of)) {
-            return refuse(
-                "rows of a field that is aligned as boxes",
-                format!("`{}`, for {}", of.escape_debug(), quoted(name)),
-            );
+        if let Some(of) = align.rows() {
+            let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
+            let found = || format!("{}, for {}", quoted(of), quoted(name));
+            let Some(boxes) = boxes else { return refuse("rows of a field that is aligned as boxes", found()) };
+            if matches!(align, Align::Keypoints { .. }) && align.picture() != boxes.picture() {
+                return refuse("keypoints and their boxes on one picture", found());
+            }
         }
     }
     if options.cube != CubeMode::Whole {
         let hint = "hint: load the patches in a loader of their own";
         return refuse("whole arrays", format!("{}, of which a patch is cut\n{hint}", quoted(first)));
+    }
+    if !options.augment.is_none() {
+        let hint = "hint: the view mirrors both: `flip=0.5`";
+        return refuse(
+            "arrays that are not turned",
+            format!("{}, beside flips or turns of arrays\n{hint}", quoted(first)),
+        );
     }
     if options.bands != Bands::All {
         return refuse("all bands", format!("{}, of which some are chosen", quoted(first)));

@@ -5,6 +5,9 @@ use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Result};
 use shardpack_jpeg::Crop;
 
+/// Relative: a box that touches the border of its picture may lose this by rounding.
+const ROUNDING: f64 = 1e-6;
+
 /// What is shown of a picture: its height and width, and the part.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Shape {
@@ -45,8 +48,8 @@ impl Shape {
 /// belong to boxes, which boxes are left.
 ///
 /// # Errors
-/// `Usage` if the array has not the shape of what it is said to be, or a box has a number that is
-/// not finite; `Internal` for what is no point.
+/// `Format` if the array has not the shape of what it is said to be, or a box has a number that is
+/// not finite, or sides of a negative length; `Internal` for what is no point.
 pub(in super::super) fn moved(
     align: &Align,
     array: &Array,
@@ -60,8 +63,12 @@ pub(in super::super) fn moved(
             Ok((boxes, Some(kept)))
         }
         Align::Keypoints { relative, swap, .. } => {
+            if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
+                let expected = "[objects, points, 2 or 3], of which points change places and objects are boxes";
+                return Err(Error::format("shape of keypoints", expected, format!("{:?}", array.shape())));
+            }
             let moved = keypoints(array.shape(), &numbers, (*relative, swap), shape)?;
-            Ok((kept.map_or(Ok(moved.clone()), |kept| rows_of(&moved, kept))?, None))
+            Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
         Align::Mask { .. } | Align::Rows { .. } => {
             Err(Error::internal("aligned points", "boxes or keypoints", "others"))
@@ -77,15 +84,16 @@ fn boxes(
 ) -> Result<(Array, Kept)> {
     // Nothing has no width: an empty list of boxes may be of any shape.
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
-        return Err(Error::usage("shape of boxes", "[boxes, 4]", format!("{shape_of:?}")));
+        return Err(Error::format("shape of boxes", "[boxes, 4]", format!("{shape_of:?}")));
     }
     let (from, to) = shape.units(relative);
     let [width, height] = [f64::from(shape.crop.width), f64::from(shape.crop.height)];
+    let [source_height, source_width] = shape.picture.map(f64::from);
     let (all, _) = numbers.as_chunks::<4>();
     let (mut out, mut rows) = (Vec::new(), Vec::new());
     for (row, given) in all.iter().enumerate() {
         if !given.iter().all(|number| number.is_finite()) {
-            return Err(Error::usage("numbers of a box", "finite ones", format!("{given:?} in box {row}")));
+            return Err(Error::format("numbers of a box", "finite ones", format!("{given:?} in box {row}")));
         }
         let [a, b, c, d] = *given;
         let [left, top, right, bottom] = match format {
@@ -93,13 +101,19 @@ fn boxes(
             BoxFormat::Xywh => [a, b, a + c, b + d],
             BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
         };
-        let corner = |x: f64, y: f64| shape.moved([x * from[0], y * from[1]]);
-        let ([x0, y0], [x1, y1]) = (corner(left, top), corner(right, bottom));
+        if right < left || bottom < top {
+            let found = format!("{given:?} in box {row}\nhint: other forms of boxes are format=xywh and format=cxcywh");
+            return Err(Error::format("sides of a box", "none of a negative length", found));
+        }
+        // What lies outside of the picture is no part of a box, whatever the view shows.
+        let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
+        let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
+        let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
         let (x0, x1) = if shape.crop.flip { (x1, x0) } else { (x0, x1) };
         let area = (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
         let (x0, x1, y0, y1) = (x0.max(0.0), x1.min(width), y0.max(0.0), y1.min(height));
         let shown = (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
-        if shown > 0.0 && shown >= visible * area {
+        if shown > 0.0 && shown >= visible * area * (1.0 - ROUNDING) {
             let [x0, x1] = [x0, x1].map(|x| x / to[0]);
             let [y0, y1] = [y0, y1].map(|y| y / to[1]);
             rows.push(row);
@@ -120,11 +134,14 @@ fn keypoints(
     (relative, swap): (bool, &[(u32, u32)]),
     shape: &Shape,
 ) -> Result<Array> {
+    if numbers.is_empty() {
+        return floats(&[], shape_of.to_vec());
+    }
     let (points, width) = match *shape_of {
         [points, width @ (2 | 3)] | [_, points, width @ (2 | 3)] => (points, width),
         _ => {
             let expected = "[points, 2], [points, 3], [objects, points, 2] or [objects, points, 3]";
-            return Err(Error::usage("shape of keypoints", expected, format!("{shape_of:?}")));
+            return Err(Error::format("shape of keypoints", expected, format!("{shape_of:?}")));
         }
     };
     let size = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
@@ -143,11 +160,11 @@ fn keypoints(
             (None, false) => out.extend([f64::NAN; 2]),
         }
     }
+    let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
+    if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
+        return Err(Error::format("points that change places", format!("below {points}"), format!("{a}-{b}")));
+    }
     if shape.crop.flip {
-        let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
-        if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
-            return Err(Error::usage("points that change places", format!("below {points}"), format!("{a}-{b}")));
-        }
         for object in out.chunks_exact_mut(points.saturating_mul(width).max(1)) {
             for &(a, b) in swap {
                 for number in 0..width {
@@ -162,12 +179,14 @@ fn keypoints(
 /// The rows of an array whose boxes are left.
 ///
 /// # Errors
-/// `Usage` if it has not as many rows as there were boxes.
+/// `Format` if it has not as many rows as there were boxes.
 pub(in super::super) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
-    let (&found, rest) = array.shape().split_first().unwrap_or((&0, &[]));
+    let expected = || format!("{}, one for each box", kept.of);
+    let Some((&found, rest)) = array.shape().split_first() else {
+        return Err(Error::format("rows that belong to boxes", expected(), "a single value"));
+    };
     if found != kept.of as u64 {
-        let expected = format!("{}, one for each box", kept.of);
-        return Err(Error::usage("rows that belong to boxes", expected, found));
+        return Err(Error::format("rows that belong to boxes", expected(), found));
     }
     let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
     let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
@@ -199,6 +218,6 @@ fn numbers(array: &Array) -> Result<Vec<f64>> {
         Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
         Dtype::F32 => all!(f32),
         Dtype::F64 => all!(f64),
-        other => return Err(Error::usage("type of boxes and keypoints", "numbers", other)),
+        other => return Err(Error::format("type of boxes and keypoints", "numbers", other)),
     })
 }
