@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
         following.set_epoch(1)
         print(f"next epoch: {len(keys(following))} photos")
 
-    withdrawn = [str(key) for key in (newest.key(i) for i in range(len(newest))) if "patient5" in str(key)]
+    withdrawn = [key for key in newest.keys if "patient5" in key]
     removed = sp.remove(train, withdrawn)
     gone = sp.compact(train)
     print(f"generation {removed['generation']}: {removed['samples']} photos; {len(gone['generations'])} older generations deleted")

@@ -124,9 +124,6 @@ def _fields(
         chosen = [name for name in kinds if name not in plain]
     if len(set(chosen)) < len(chosen):
         raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
-    for name, text in align:
-        if name not in chosen:
-            raise _shardpack.UsageError(f"align: expected fields out of {', '.join(chosen)}, found {name!r}, as {text!r}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
@@ -140,15 +137,26 @@ def _align(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]:
     return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
 
 
+# A box may be three things, and only who made it knows which.
+_BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
+
+
 # Words of names of arrays that hold places in a picture.
 _PLACES = {
-    "mask": "mask()", "masks": "mask()", "segmentation": "mask()", "box": "boxes()", "boxes": "boxes()", "bbox": "boxes()",
-    "bboxes": "boxes()", "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
+    "mask": "mask()", "masks": "mask()", "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
+    "bboxes": _BOXES, "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
 }  # fmt: skip
+# Masks of other things than pictures.
+_ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
 def _unaligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Warns of fields that say by their names where things are in a picture, beside a view that moves them."""
+    """Warns of fields that say by their names where things are in a picture, beside a view that moves them. Refuses names
+    that are none of the fields.
+    """
+    for name, text in (align or {}).items():
+        if name not in chosen:
+            raise _shardpack.UsageError(f"align: expected fields out of {', '.join(chosen)}, found {name!r}, as {text!r}")
     if image in ("full", "raw"):
         return
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -156,6 +164,8 @@ def _unaligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mappi
         return
     for name in chosen:
         words = re.split("[^a-z]+", name.lower())
+        if _ELSEWHERE.intersection(words):
+            continue
         place = next((_PLACES[word] for word in words if word in _PLACES), None)
         if place is not None and kinds.get(name) == "array" and name not in (align or {}):
             warn(

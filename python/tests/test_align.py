@@ -147,7 +147,7 @@ def test_whole_pictures_and_their_masks_are_mirrored_together(tmp_path: Path) ->
 
 
 def test_what_is_not_aligned_is_said(scenes: sp.Dataset) -> None:
-    with pytest.warns(UserWarning, match=r"field `boxes` comes as it is stored(.|\n)*sp.align.boxes\(\)"):
+    with pytest.warns(UserWarning, match=r"field `boxes` comes as it is stored(.|\n)*sp.align.boxes"):
         sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -170,6 +170,8 @@ def test_what_is_not_aligned_is_said(scenes: sp.Dataset) -> None:
         ({"align": {"mask": "mask"}, "augment": [sp.augment.trivial_augment_wide()]}, sp.UsageError, "moves the pixels"),
         ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
         ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
+        ({"align": {"boxs": None}}, sp.UsageError, "expected fields out of (.*), found 'boxs'"),
+        ({"align": {"mask": "mask"}, "augment": "hflip"}, sp.UsageError, "arrays that are not turned"),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(
@@ -188,5 +190,39 @@ def test_a_sample_that_is_not_as_it_is_said_names_itself(tmp_path: Path) -> None
     loader = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize8", align={"boxes": "boxes"}, shuffle=False)
     batches = iter(loader)
     assert next(batches)["boxes"][0].shape == (0, 4)
-    with pytest.raises(sp.UsageError, match=r"shape of boxes of field `boxes`: expected \[boxes, 4\](.|\n)*`three`"):
+    with pytest.raises(sp.FormatError, match=r"field `boxes`: shape of boxes: expected \[boxes, 4\](.|\n)*`three`"):
         next(batches)
+
+
+def test_boxes_of_another_form_are_an_error_that_can_be_skipped(tmp_path: Path) -> None:
+    picture = np.zeros((200, 400, 3), np.uint8)
+    with sp.Writer(tmp_path / "out", {"image": "image", "boxes": "array"}, shuffle=False) as writer:
+        writer.write({"image": picture, "boxes": np.array([[10, 10, 200, 150]], np.float32)}, key="good")
+        # Left, top, width, height.
+        writer.write({"image": picture, "boxes": np.array([[300, 100, 50, 80]], np.float32)}, key="other")
+    dataset = sp.Dataset(tmp_path / "out")
+    options = {"image": "resize200x400", "align": {"boxes": sp.align.boxes()}, "shuffle": False}
+    with pytest.raises(sp.FormatError, match=r"negative length(.|\n)*format=xywh"):
+        next(iter(sp.Loader(dataset, 2, **options)))
+    (batch,) = sp.Loader(dataset, 2, skip_corrupt=1, **options)
+    assert batch.mask.tolist() == [True, False] and batch["boxes"][1] is None
+
+
+def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", {"image": "image", "mask": "array"}, shuffle=False) as writer:
+        for number, orientation in enumerate((1, 6, 3, 8)):
+            y, x = np.mgrid[:40, :56].astype(np.uint8)
+            upright = np.stack([x * 4, y * 4, x], axis=2)
+            # What is seen when it is turned as Exif says.
+            stored = Image.fromarray(upright).rotate({1: 0, 6: 90, 3: 180, 8: 270}[orientation], expand=True)
+            exif = Image.Exif()
+            exif[0x0112] = orientation
+            file = io.BytesIO()
+            stored.save(file, "JPEG", quality=100, subsampling=0, exif=exif)
+            writer.write({"image": file.getvalue(), "mask": x + y}, key=f"{number}")
+    for image in ("full", "full,flip=1"):
+        (batch,) = sp.Loader(sp.Dataset(tmp_path / "out"), 4, image=image, align={"mask": sp.align.mask()}, shuffle=False)
+        for row in range(4):
+            assert batch["mask"][row].shape == batch["image"][row].shape[:2] == (40, 56)
+            red, green = batch["image"][row][..., 0] / 4, batch["image"][row][..., 1] / 4
+            assert np.abs(batch["mask"][row] - (red + green)).max() < 3

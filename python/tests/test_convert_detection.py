@@ -135,6 +135,11 @@ def test_voc(tmp_path: Path) -> None:
     assert set(check(tmp_path / "train", lambda boxes: boxes)) == {"a.jpg", "c.jpg"}
     sp.convert("voc", root, tmp_path / "masks", split="train", names=NAMES, masks="SegmentationClass")
     (mask,) = content(tmp_path / "masks").values()
+    (root / "ImageSets" / "Main" / "cat_train.txt").write_text("a  1\nb -1\nc  0\n")
+    sp.convert("voc", root, tmp_path / "cats", split="cat_train", names=NAMES)
+    assert set(content(tmp_path / "cats")) == {"a.jpg", "c.jpg"}
+    with pytest.raises(sp.SourceError, match="a list of names of classes, found: 'cat'"):
+        sp.convert("voc", root, tmp_path / "never", names="cat")
     assert mask["mask"].shape == (24, 40) and (mask["mask"] == 2).all()
     with pytest.raises(sp.SourceError, match="split is one of train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
@@ -171,6 +176,14 @@ def test_yolo(tmp_path: Path) -> None:
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "expected 4 numbers for a `bbox`"),
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "id of a category, found: 4"),
         ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "in `val2017` or `images`"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "float32 holds"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "float32 holds"),
+        ({"annotations": [{"image_id": 70, "category_id": [1], "bbox": [0, 0, 1, 1]}]}, r"id of a category, found: \[1\]"),
+        ({"annotations": [{"image_id": [1], "bbox": [0, 0, 1, 1]}]}, "annotations with an `image_id`"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "keypoints": 5}]}, "`keypoints` as a list"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": "no"}]}, "`iscrowd` 0 or 1"),
+        ({"images": [{"id": 70, "file_name": "a.jpg"}, {"id": 70, "file_name": "b.jpg"}]}, "`id` of a picture once"),
+        ({"categories": [{"id": 3, "name": "\ud800"}]}, "names of classes"),
     ],
 )
 def test_odd_files_of_coco_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -209,8 +222,10 @@ def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
     for bad, said in [
         ("0 0.1 0.2 0.3", "a.txt`, line 1: expected a class and 4 numbers, found 4 words"),
         ("0 0.1 0.2 0.3 x", "a.txt`, line 1: expected a class and 4 numbers, found: '0 0.1 0.2 0.3 x'"),
-        ("3 0.1 0.2 0.3 0.4", "a class below 3, found: 3"),
-        ("0 0.1 0.2 0.3 nan", "expected finite numbers"),
+        ("3 0.1 0.2 0.3 0.4", "a class from 0 to 2, found: 3"),
+        ("0 100 100 50 50", "shares of the picture, from 0 to 1"),
+        ("9" * 40 + " 0.1 0.2 0.3 0.4", "a class from 0 to 2"),
+        ("0 0.1 0.2 0.3 nan", "shares of the picture, from 0 to 1"),
         ("0.5 0.1 0.2 0.3 0.4", "expected a class and 4 numbers"),
     ]:
         path.write_text(bad)

@@ -43,6 +43,22 @@ Examples:
   shardpack cat cubes 17 --field mask > mask.npy
   shardpack cat train cat/1.jpg --json";
 
+pub(super) const ADD: &str = "\
+Examples:
+  shardpack add train week-2
+  shardpack add train week-2 --labels week-2.csv --on-known-key skip
+  shardpack inspect train --generation 1";
+
+pub(super) const REMOVE: &str = "\
+Examples:
+  shardpack remove train --keys withdrawn.txt && shardpack compact train
+  shardpack ls train --where patient=17 | shardpack remove train --keys -";
+
+pub(super) const COMPACT: &str = "\
+Examples:
+  shardpack compact train
+  shardpack compact train --json";
+
 pub(super) const SALVAGE: &str = "\
 Examples:
   shardpack salvage damaged whole
@@ -55,8 +71,8 @@ Examples:
 
 pub(super) const REPORT: &str = "\
 Examples:
-  shardpack report photos report.html --quality 80 --quality 90
-  shardpack report train report.html --source photos";
+  shardpack report photos -o report.html --quality 80,90
+  shardpack report train -o report.html --source photos";
 
 #[cfg(test)]
 mod tests {

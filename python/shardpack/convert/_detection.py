@@ -40,26 +40,37 @@ def picture(path: Path) -> bytes:
     """
     if not path.is_file():
         raise ValueError(f"expected the picture `{path}`, found {'no regular file' if path.exists() else 'nothing'}")
-    data = path.read_bytes()
-    if picture_type(data) is None:
-        start = data[:8].hex(" ") or "nothing"
+    content = path.read_bytes()
+    if picture_type(content) is None:
+        start = content[:8].hex(" ") or "nothing"
         raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture in `{path}`, found bytes that begin with: {start}")
-    return data
+    return content
 
 
-def text(path: Path) -> str:
+def data(path: Path) -> bytes:
     """A small file of annotations.
 
     Raises
     ------
     ValueError, OSError
-        If it is too large, no text, or cannot be read.
+        If it is too large, or cannot be read.
     """
     with path.open("rb") as file:
-        data = file.read(MOST_TEXT + 1)
-    if len(data) > MOST_TEXT:
+        content = file.read(MOST_TEXT + 1)
+    if len(content) > MOST_TEXT:
         raise ValueError(f"expected at most {MOST_TEXT} bytes in `{path}`, found more")
-    return data.decode("utf-8-sig")
+    return content
+
+
+def text(path: Path) -> str:
+    """The same, as text in UTF-8.
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`data`; if it is no text.
+    """
+    return data(path).decode("utf-8-sig")
 
 
 def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]:
@@ -74,10 +85,30 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
         good = isinstance(row, (list, tuple)) and len(row) == width
         if not good or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in row):
             raise ValueError(f"expected {width} numbers for {what}, found: {_short(row)}")
-    array = np.array(values, np.float64).reshape(-1, width)
+    try:
+        with np.errstate(over="ignore"):
+            array = np.array(values, np.float64).reshape(-1, width).astype(np.float32)
+    except OverflowError:
+        raise ValueError(f"expected numbers that float32 holds for {what}, found a larger one") from None
     if not np.isfinite(array).all():
-        raise ValueError(f"expected finite numbers for {what}, found: {_short(array[~np.isfinite(array).all(1)][0].tolist())}")
-    return array.astype(np.float32)
+        row = int((~np.isfinite(array).all(1)).nonzero()[0][0])
+        raise ValueError(f"expected finite numbers that float32 holds for {what}, found: {_short(values[row])}")
+    return array
+
+
+def check_names(names: object, what: str) -> list[str]:
+    """Names of classes, each once.
+
+    Raises
+    ------
+    SourceError
+        If they are no list of texts, or one is there twice.
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise SourceError(f"{what}: expected a list of names of classes, found: {_short(names)}")
+    if len(set(names)) < len(names) or any(not name.isprintable() for name in names):
+        raise SourceError(f"{what}: expected names of classes, each once, of characters that can be printed, found: {_short(names)}")
+    return list(names)
 
 
 def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._detection import folder, numbers, picture
+from ._detection import check_names, folder, numbers, picture
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 from ._values import parse_json
 
@@ -47,10 +47,12 @@ def open(
     names, classes = _categories(path, content.get("categories", []))
     of_picture: defaultdict[int, list[Any]] = defaultdict(list)
     for annotation in annotations:
-        if not isinstance(annotation, dict) or "image_id" not in annotation:
+        if not isinstance(annotation, dict) or not _is_id(annotation.get("image_id")):
             raise SourceError(f"`{path}`: expected annotations with an `image_id`, found: {str(annotation)[:100]}")
         of_picture[annotation["image_id"]].append(annotation)
-    has = {name for name in ("keypoints", "segmentation", "caption", "bbox") if any(name in one for one in annotations)}
+    has = {name for name in ("segmentation", "caption", "bbox") if any(name in one for one in annotations)}
+    points = _points(path, annotations)
+    has |= {"keypoints"} if points else set()
     columns = ["image", "image_id"]
     if "bbox" in has or not annotations:
         columns += _BOXES
@@ -60,7 +62,6 @@ def open(
     stray = set(of_picture) - {one.get("id") for one in pictures}
     if stray:
         raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
-    points = next((len(one["keypoints"]) // 3 for one in annotations if one.get("keypoints")), 0)
     root = _folder(path, images, pictures)
     reader = _Reader(root, columns, classes, points)
     return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures))
@@ -82,8 +83,13 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(content.get(name, []), list):
             raise SourceError(f"`{path}`: expected a list `{name}`, found: {type(content[name]).__name__}")
     for one in content["images"]:
-        if not isinstance(one, dict) or not isinstance(one.get("file_name"), str) or "id" not in one:
+        if not isinstance(one, dict) or not isinstance(one.get("file_name"), str) or not _is_id(one.get("id")):
             raise SourceError(f"`{path}`: expected pictures with `id` and `file_name`, found: {str(one)[:100]}")
+    for name in ("id", "file_name"):
+        values = [one[name] for one in content["images"]]
+        if len(set(values)) < len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            raise SourceError(f"`{path}`: expected each `{name}` of a picture once, found twice: {twice!r}")
     if not content["images"]:
         raise SourceError(f"`{path}`: expected pictures, found an empty list `images`")
     return content
@@ -99,7 +105,22 @@ def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[
     ids = {one["id"]: number for number, one in enumerate(ordered)}
     if len(ids) < len(names) or len(set(names)) < len(names):
         raise SourceError(f"`{path}`: expected each category once, found an id or a name twice")
-    return names, ids
+    return check_names(names, f"`{path}`"), ids
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, (int, str)) and not isinstance(value, bool)
+
+
+def _points(path: Path, annotations: Sequence[Any]) -> int:
+    """How many points an object has; 0 if none has any."""
+    for one in annotations:
+        points = one.get("keypoints")
+        if points is not None and (not isinstance(points, list) or len(points) % 3):
+            raise SourceError(f"`{path}`: expected `keypoints` as a list of three numbers a point, found: {str(points)[:100]}")
+        if points:
+            return len(points) // 3
+    return 0
 
 
 def _folder(path: Path, images: Union[str, "os.PathLike[str]", None], pictures: Sequence[Mapping[str, Any]]) -> Path:
@@ -131,13 +152,17 @@ class _Reader:
         values: dict[str, Any] = {"image": picture(file), "image_id": one["id"]}
         if "boxes" in self.columns:
             for annotation in annotations:
-                if annotation.get("category_id") not in self.classes:
+                category = annotation.get("category_id")
+                if not isinstance(category, int) or category not in self.classes:
                     raise ValueError(f"expected the id of a category, found: {annotation.get('category_id')!r}")
             values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")
             values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
             areas = [[annotation.get("area", 0.0)] for annotation in annotations]
             values["area"] = numbers(areas, 1, "an `area`")[:, 0]
-            values["iscrowd"] = np.array([bool(one.get("iscrowd", 0)) for one in annotations], np.uint8)
+            for one in annotations:
+                if one.get("iscrowd", 0) not in (0, 1):
+                    raise ValueError(f"expected `iscrowd` 0 or 1, found: {one['iscrowd']!r}")
+            values["iscrowd"] = np.array([one.get("iscrowd", 0) for one in annotations], np.uint8)
         if "keypoints" in self.columns:
             width = self.points * 3
             points = [annotation.get("keypoints") or [0] * width for annotation in annotations]
@@ -145,7 +170,10 @@ class _Reader:
         if "segmentation" in self.columns:
             values["segmentation"] = [annotation.get("segmentation") for annotation in annotations]
         if "captions" in self.columns:
-            values["captions"] = [str(annotation.get("caption", "")) for annotation in annotations]
+            captions = [annotation.get("caption", "") for annotation in annotations]
+            if not all(isinstance(caption, str) for caption in captions):
+                raise ValueError(f"expected a `caption` of text, found: {str(captions)[:100]}")
+            values["captions"] = captions
         return values
 
 

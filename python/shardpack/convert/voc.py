@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ._detection import PICTURES, class_numbers, folder, numbers, picture, text
+from ._detection import PICTURES, check_names, class_numbers, data, folder, numbers, picture, text
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 
 _CLASSES = (
@@ -54,7 +54,7 @@ def open(
     if masks is not None:
         folder(root / masks, "of masks")
     check_drop(f"`{root}`", drop, ["image", "boxes", "classes", "difficult", "truncated", *(["mask"] if masks else [])])
-    classes = list(names or _CLASSES)
+    classes = check_names(names or _CLASSES, "names")
     keys = _keys(root, annotations, split, masks)
     reader = _Reader(pictures, annotations, {name: number for number, name in enumerate(classes)}, masks and root / masks)
     return Source(_samples(root, keys, reader), classes=classes, total=len(keys))
@@ -66,7 +66,9 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None) -
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
             raise SourceError(f"`{path}`: expected a list of pictures, found none\nhint: split is one of {', '.join(there) or 'none'}")
-        keys = [line.split()[0] for line in text(path).splitlines() if line.strip()]
+        # The list of a class, `cat_train`, names all pictures, and says by -1 which have none.
+        lines = [line.split() for line in text(path).splitlines() if line.strip()]
+        keys = [words[0] for words in lines if words[-1] != "-1"]
     else:
         of = root / masks if masks else annotations
         keys = sorted(file.stem for file in of.iterdir() if file.suffix in (".xml", ".png"))
@@ -92,6 +94,8 @@ class _Reader:
         objects = _objects(self.annotations / f"{key}.xml")
         boxes = numbers([one[1] for one in objects], 4, "a `bndbox`")
         boxes[:, :2] -= 1
+        if (boxes[:, 2:] < boxes[:, :2]).any():
+            raise ValueError(f"expected `xmin` and `ymin` below `xmax` and `ymax` in `{key}.xml`, found others")
         values: dict[str, Any] = {
             "image": picture(file),
             "boxes": boxes,
@@ -104,13 +108,17 @@ class _Reader:
                 if mask.mode not in ("P", "L"):
                     raise ValueError(f"expected a mask of one byte a pixel, found mode {mask.mode!r}")
                 values["mask"] = np.array(mask, np.uint8)
+            with self.image.open(file) as shown:
+                if shown.size != mask.size:
+                    raise ValueError(f"expected a mask of {shown.size}, the picture's size, found {mask.size}")
         return file.name, values
 
 
 def _objects(path: Path) -> list[tuple[str, list[float], bool, bool]]:
     """Class, box, difficult, truncated of each object."""
-    content = text(path)
-    if "<!DOCTYPE" in content or "<!ENTITY" in content:
+    # Not as text: XML says itself how it is encoded.
+    content = data(path)
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise ValueError(f"expected plain XML in `{path.name}`, found a document type, which may stand for anything")
     try:
         tree = ElementTree.fromstring(content)

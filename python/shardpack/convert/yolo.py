@@ -9,7 +9,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._detection import PICTURES, folder, numbers, picture, text
+from ._detection import PICTURES, check_names, folder, numbers, picture, text
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 from ._values import parse_int
 
@@ -48,14 +48,19 @@ def open(
         config = _yaml(path)
         names = names or _names(path, config.get("names"))
         points = points or config.get("kpt_shape")
-        base = path.parent / str(config.get("path", "."))
+        base = path.parent / str(config.get("path") or ".")
         entry = config.get(split or "", f"images/{split}") if split else "images"
         if not isinstance(entry, str):
             raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {entry!r}")
+        # Many files say `../train/images` of the folder that they lie in.
+        if entry.startswith("../") and not (base / entry).is_dir():
+            entry = entry[3:]
         root = folder(base / entry, f"of the pictures of {split!r}" if split else "of the pictures")
     else:
         root = folder(folder(path, "with `images` and `labels`") / "images" / (split or ""), "of the pictures")
-    if points is not None and (len(points) != 2 or points[0] < 1 or points[1] not in (2, 3)):
+    names = check_names(names, "names") if names else None
+    pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
+    if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
         raise SourceError(f"points: expected how many, and 2 or 3 numbers each, such as (17, 3), found: {points!r}")
     check_drop(f"`{path}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
     files = sorted(file for file in root.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
@@ -86,7 +91,9 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     return config
 
 
-def _names(path: Path, names: Any) -> list[str]:
+def _names(path: Path, names: Any) -> list[str] | None:
+    if names is None:
+        return None
     if isinstance(names, dict):
         if sorted(names) != list(range(len(names))):
             raise SourceError(f"`{path}`: expected names of classes 0 to {len(names) - 1}, found: {sorted(names, key=str)}")
@@ -112,14 +119,17 @@ class _Reader:
             if not words:
                 continue
             if len(words) != width + 1:
-                hint = "" if self.points or len(words) < 6 else "\nhint: points=(17, 3) for poses; polygons are not taken"
+                hint = "" if self.points or len(words) < 7 else "\nhint: points=(17, 3) for poses; polygons are not taken"
                 raise ValueError(f"`{path}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
             try:
                 of_class, row = parse_int(words[0]), [float(word) for word in words[1:]]
             except ValueError:
                 raise ValueError(f"`{path}`, line {number}: expected a class and {width} numbers, found: {line[:100]!r}") from None
-            if of_class < 0 or (self.classes is not None and of_class >= self.classes):
-                raise ValueError(f"`{path}`, line {number}: expected a class below {self.classes}, found: {of_class}")
+            most = 2**31 if self.classes is None else self.classes
+            if not 0 <= of_class < most:
+                raise ValueError(f"`{path}`, line {number}: expected a class from 0 to {most - 1}, found: {words[0][:100]}")
+            if not all(-0.01 <= share <= 1.01 for share in row[:4]):
+                raise ValueError(f"`{path}`, line {number}: expected shares of the picture, from 0 to 1, found: {line[:100]!r}")
             classes.append(of_class)
             rows.append(row)
         all_numbers = numbers(rows, width, f"an object of `{path.name}`")

@@ -1,6 +1,7 @@
 //! The arguments of `add`, `remove` and `compact`.
 
 use super::super::args::BadInputArg;
+use super::super::examples;
 use super::super::units::{parse_bytes, parse_threads};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -13,11 +14,7 @@ use std::path::PathBuf;
 /// `--generation 1` opens it. If a run is interrupted, the dataset is as it was; give the same
 /// command again, and it continues.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  shardpack add train week-2
-  shardpack add train week-2 --labels week-2.csv --on-known-key skip
-  shardpack inspect train --generation 1")]
+#[command(after_help = examples::ADD)]
 pub(in super::super) struct AddArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
@@ -69,10 +66,7 @@ pub(in super::super) enum KnownKeyArg {
 /// dataset does not hold is an error, and nothing is removed. If a run is interrupted, the dataset
 /// is as it was; give the same command again, and it continues.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  shardpack remove train --keys withdrawn.txt && shardpack compact train
-  shardpack ls train --where patient=17 | shardpack remove train --keys -")]
+#[command(after_help = examples::REMOVE)]
 pub(in super::super) struct RemoveArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
@@ -98,6 +92,7 @@ pub(in super::super) struct RemoveArgs {
 /// After `remove`, this is what makes the bytes of the removed samples go: no file of the folder
 /// holds them any more. Copies of the folder, backups and the blocks of the disk are beyond it.
 #[derive(Debug, Args)]
+#[command(after_help = examples::COMPACT)]
 pub(in super::super) struct CompactArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,

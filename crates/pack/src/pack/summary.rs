@@ -120,10 +120,13 @@ pub struct SpreadSummary {
     /// How many have it.
     pub count: u64,
     /// The smallest.
+    #[serde(deserialize_with = "float")]
     pub min: f64,
     /// The mean.
+    #[serde(deserialize_with = "float")]
     pub mean: f64,
     /// The largest.
+    #[serde(deserialize_with = "float")]
     pub max: f64,
 }
 
