@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image, ImageDraw
@@ -21,7 +22,7 @@ import tiny
 
 SIDE, STEP = 96, 8
 ALIGN = {"boxes": sp.align.boxes(visible=0.4), "classes": sp.align.rows_of("boxes")}
-OPTIONS = {"fields": ["image", "boxes", "classes"], "align": ALIGN, "layout": "chw", "to": "torch"}
+OPTIONS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALIGN, "layout": "chw", "to": "torch"}
 
 
 class Net(nn.Module):
@@ -95,7 +96,8 @@ def main(dataset: sp.Dataset, picture: Path | None) -> None:
             draw(next(iter(loader)), picture)
         for epoch in range(32):
             total = 0.0
-            for images, boxes, kinds in loader:
+            for batch in loader:
+                images, boxes, kinds = batch["image"], batch["boxes"], batch["classes"]
                 centres, sides = model(images)
                 goal, box, there = targets(boxes, kinds, centres)
                 hits = nn.functional.binary_cross_entropy_with_logits(centres, goal, pos_weight=torch.tensor(8.0))
@@ -109,7 +111,8 @@ def main(dataset: sp.Dataset, picture: Path | None) -> None:
     model.eval()
     right = objects = claimed = 0
     with sp.Loader(test, 16, image=sp.view.resize(SIDE), end="uneven", shuffle=False, **OPTIONS) as loader, torch.no_grad():
-        for images, boxes, kinds in loader:
+        for batch in loader:
+            images, boxes, kinds = batch["image"], batch["boxes"], batch["classes"]
             for seen, of_row, of_kind in zip(found(*model(images)), boxes, kinds, strict=True):
                 claimed += len(seen)
                 for box, kind in zip(of_row.tolist(), of_kind.tolist(), strict=True):

@@ -90,8 +90,9 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
             array = np.array(values, np.float64).reshape(-1, width).astype(np.float32)
     except OverflowError:
         raise ValueError(f"expected numbers that float32 holds for {what}, found a larger one") from None
-    if not np.isfinite(array).all():
-        row = int((~np.isfinite(array).all(1)).nonzero()[0][0])
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
         raise ValueError(f"expected finite numbers that float32 holds for {what}, found: {_short(values[row])}")
     return array
 

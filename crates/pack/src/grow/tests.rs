@@ -63,7 +63,7 @@ impl Place {
     fn verify(&self, newest: u32) {
         for generation in (1..=newest).map(Some).chain([None]) {
             let options = VerifyOptions { digest: true, generation, ..Default::default() };
-            let report = verify(&self.path("out"), &options).unwrap();
+            let report = verify(self.path("out"), &options).unwrap();
             assert!(report.is_whole(), "{generation:?}: {:?}", report.problems);
         }
     }

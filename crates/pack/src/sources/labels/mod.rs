@@ -1,6 +1,6 @@
 //! `--labels FILE`: a table with one row per sample, in CSV with a header or in JSON Lines.
 //!
-//! One column names the sample: the one that the user names, else the first of [`KEY_NAMES`]. The
+//! One column names the sample: the one that the user names, else the first of `KEY_NAMES`. The
 //! others become fields. How a row finds its sample is in `names.rs`. A text column `label`, or if there is none `class`, becomes the classes of the source. Every
 //! sample has exactly one row, and every row one sample.
 
