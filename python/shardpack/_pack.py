@@ -90,7 +90,7 @@ class PackOptions(StorageOptions, total=False):
     splits: bool
     """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     masks: StrPath
-    """Folder of label masks, paired with the samples by stem."""
+    """Folder of label masks, paired with pictures or cubes by stem."""
     follow_links: bool
     """Follow symbolic links that lead out of the source."""
     on_bad_input: Literal["stop", "skip"]

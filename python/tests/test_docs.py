@@ -106,12 +106,18 @@ def alignment(folder: Path) -> None:
 
 @page("folders.md")
 def folders(folder: Path) -> None:
-    """Animals in two splits of class folders, and birds that a table labels."""
+    """Animals in two splits of class folders, birds that a table labels, and streets with masks."""
     photos(folder / "animals" / "train", 60)
     photos(folder / "animals" / "val", 30)
     (folder / "birds" / "night").mkdir(parents=True)
     for number in range(4):
         Image.new("RGB", (40, 30), (number, 0, 0)).save(folder / "birds" / "night" / f"{number:03}.jpg")
+    for name in ("images", "labels"):
+        (folder / "streets" / name).mkdir(parents=True)
+    for number in range(4):
+        mask = np.full((90, 120), number, np.uint8)
+        Image.fromarray(np.stack([mask] * 3, -1)).save(folder / "streets" / "images" / f"{number}.jpg")
+        Image.fromarray(mask).save(folder / "streets" / "labels" / f"{number}.png")
 
 
 @page("growing.md")

@@ -83,9 +83,9 @@ pub(super) struct PackArgs {
     /// OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers
     #[arg(long, conflicts_with = "listing")]
     pub splits: bool,
-    /// Folder of label masks (.npy, .png, .tif, .mat). A mask belongs to the sample with the same
-    /// file stem, and is stored without loss as the field `mask` [default: `a.mask.npy` beside `a.npy`,
-    /// as `unpack` writes them]
+    /// Folder of label masks of pictures or cubes (.png, .npy, .tif, .mat). A mask belongs to the
+    /// sample with the same file stem, and is stored without loss as the field `mask` [default:
+    /// `a.mask.npy` beside `a.npy`, and `a.jpg.mask.npy` beside `a.jpg`, as `unpack` writes them]
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input
@@ -354,7 +354,7 @@ pub(super) struct VerifyArgs {
 ///
 /// Pictures that were kept come back to the byte. Tiled pictures come back with the same pixels,
 /// ICC profile and orientation. A cube `a.npy` has its mask beside it as `a.mask.npy` and its
-/// metadata as `a.meta.json`; `pack` takes both back.
+/// metadata as `a.meta.json`, a picture `a.jpg` its mask as `a.jpg.mask.npy`; `pack` takes them back.
 ///
 /// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give
 /// the same command again: it continues.

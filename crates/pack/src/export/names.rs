@@ -7,15 +7,16 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
 /// The usual name of a field's file. It is the key itself for the first image field of the schema;
-/// `<key>.npy` for the first array field (a key that ends in `.npy` is used unchanged); and
-/// `<key>.<field>.<extension>` for every other field, without the key's own `.npy`.
+/// `<key>.npy` for the first array field if there is no image field (a key that ends in `.npy` is
+/// used unchanged); and `<key>.<field>.<extension>` for every other field, without the key's own
+/// `.npy`.
 ///
 /// Two keys can lead to the same name: `a.tif` and `a.tif.npy` both to `a.tif.npy`. [`FileNames`]
 /// then gives both their full names.
 #[must_use]
-pub fn file_name(key: &str, field: &str, kind: FieldKind, first_of_kind: bool) -> String {
+pub fn file_name(key: &str, field: &str, kind: FieldKind, is_main: bool) -> String {
     let stem = key.strip_suffix(".npy").unwrap_or(key);
-    match (kind, first_of_kind) {
+    match (kind, is_main) {
         (FieldKind::Image, true) => key.to_owned(),
         (FieldKind::Array, true) => format!("{stem}.npy"),
         (FieldKind::Array | FieldKind::Text | FieldKind::Json, _) => full_name(stem, field, kind),
@@ -38,7 +39,7 @@ fn full_name(key: &str, field: &str, kind: FieldKind) -> String {
 pub struct FileField {
     /// The field.
     pub field: Field,
-    first_of_kind: bool,
+    is_main: bool,
 }
 
 /// The names of all files that a dataset unpacks into. No two are the same, and none is the name of
@@ -70,11 +71,13 @@ impl FileNames {
         taken: &[&str],
         keys: impl Fn() -> I,
     ) -> Result<Self> {
+        // Beside a picture an array is a mask, or the like, and no sample by itself.
+        let has_images = schema.stored().any(|field| field.kind == FieldKind::Image);
         let mut kinds = Vec::new();
         let fields = schema.stored().filter(|field| wanted(field)).map(|field| {
-            let first_of_kind = !kinds.contains(&field.kind);
+            let is_main = !(kinds.contains(&field.kind) || has_images && field.kind == FieldKind::Array);
             kinds.push(field.kind);
-            FileField { field: field.clone(), first_of_kind }
+            FileField { field: field.clone(), is_main }
         });
         let mut names = Self { fields: fields.collect(), crowded: HashSet::new(), stuck: HashSet::new() };
         loop {
@@ -110,8 +113,8 @@ impl FileNames {
     }
 
     fn wanted(&self, key: &str, field: &FileField) -> String {
-        let FileField { field: Field { name, kind, .. }, first_of_kind } = field;
-        let usual = file_name(key, name, *kind, *first_of_kind);
+        let FileField { field: Field { name, kind, .. }, is_main } = field;
+        let usual = file_name(key, name, *kind, *is_main);
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 

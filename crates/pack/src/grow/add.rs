@@ -37,7 +37,7 @@ pub enum OnKnownKey {
 pub struct AddOptions {
     /// Table of labels; needed if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
-    /// Folder of masks, for cubes. Default: none.
+    /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
     /// What to do about files that cannot be packed. Default: as the dataset was packed.
     pub on_bad_input: Option<OnBadInput>,
@@ -131,12 +131,13 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let packed = match listing.kind {
         Kind::Images => {
             let icc = base.schema.fields().iter().any(|field| field.name == "icc");
-            let own = images::fields(&listing, &options.pictures, icc);
+            let beside = images::Beside { icc, masks: trials.first().map(|(_, trial)| trial.clone()) };
+            let own = images::fields(&listing, &options.pictures, &beside);
             fit::columns(&mut listing, &base.schema, &own)?;
-            let source = pool.install(|| Images::with_icc(&listing, &options, icc))?;
+            let source = pool.install(|| Images::new(&listing, &options, &beside))?;
             drop(pool);
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-            let mut packed = adding.run(&listing, source.fields(), &stored, &source, Vec::new())?;
+            let mut packed = adding.run(&listing, source.fields(), &stored, &source, trials)?;
             packed.add_damaged(source.damaged());
             packed
         }

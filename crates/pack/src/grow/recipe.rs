@@ -15,7 +15,7 @@ use std::path::Path;
 /// What a recipe says that packing more with it must know.
 pub(super) struct Known {
     pub(super) options: PackOptions,
-    /// For cubes: how `cube` is stored, and `mask` if there is that field.
+    /// How `cube` is stored, if there are cubes, and `mask` if there is that field.
     pub(super) trials: Vec<(String, Trial)>,
 }
 
@@ -36,15 +36,14 @@ pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOp
         (Kind::Cubes, _) => PictureOptions::default(),
     };
     let mut trials = Vec::new();
-    if kind == Kind::Cubes {
-        for field in ["cube", "mask"] {
-            let Some(entry) = recipe.get(field) else { continue };
-            let trial = trial(entry).with_context(|| strange(&format!("the field `{field}`")))?;
-            trials.push((field.to_owned(), trial));
-        }
-        if trials.is_empty() {
-            bail!("{}", strange("the field `cube`"));
-        }
+    let arrays: &[&str] = if kind == Kind::Cubes { &["cube", "mask"] } else { &["mask"] };
+    for &field in arrays {
+        let Some(entry) = recipe.get(field) else { continue };
+        let trial = trial(entry).with_context(|| strange(&format!("the field `{field}`")))?;
+        trials.push((field.to_owned(), trial));
+    }
+    if kind == Kind::Cubes && !recipe.contains_key("cube") {
+        bail!("{}", strange("the field `cube`"));
     }
     if recipe.contains_key("labels") && given.labels.is_none() {
         bail!(

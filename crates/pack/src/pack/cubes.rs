@@ -2,12 +2,12 @@
 
 use super::fidelity::{self, Totals};
 use super::stored_value::{self, Standing, StoredValue};
-use super::tries::{mask_file_options, mask_options};
+use super::tries::mask_file_options;
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use crate::sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use crate::sources::unpacked::read_meta;
 use crate::sources::{Content, Entry, Listing};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
@@ -83,22 +83,14 @@ impl<'a> Cubes<'a> {
             recipe.insert("spatial".into(), json!([height, width]));
         }
         for (field, trial) in &self.trials {
-            let mut entry = Map::new();
-            let asked = if field == "mask" { mask_options(&options.arrays) } else { options.arrays };
-            entry.insert("settings".into(), json!(trial.settings));
-            entry.insert("asked".into(), json!(asked));
-            entry.insert("candidates".into(), json!(trial.table));
-            recipe.insert(field.clone(), Value::Object(entry));
+            recipe.insert(field.clone(), tries::recipe_of_arrays(field, trial, &options.arrays));
         }
         recipe
     }
 
     /// Estimated size of a sample's record, from the ratios of the trial.
     pub(crate) fn estimate(&self, entry: &Entry) -> u64 {
-        let ratio = |field: usize| {
-            let best = self.trials.get(field).and_then(|(_, trial)| trial.table.first());
-            best.map_or((1, 1), |c| (c.payload_bytes.max(1), c.source_bytes.max(1)))
-        };
+        let ratio = |field: usize| tries::ratio(self.trials.get(field).map(|(_, trial)| trial));
         // Integers only: the plan must be the same on every machine.
         let scale = |bytes: u64, (stored, source): (u64, u64)| {
             u64::try_from(u128::from(bytes) * u128::from(stored) / u128::from(source)).unwrap_or(u64::MAX)

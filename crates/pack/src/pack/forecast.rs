@@ -152,8 +152,8 @@ pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> an
         }
         let forecast = match listing.kind {
             Kind::Images => {
-                refuse_cube_options(options)?;
-                let source = images::Images::new(&listing, options)?;
+                refuse_cube_options(&listing, options)?;
+                let source = images::Images::new(&listing, options, &images::Beside::of(&listing, options)?)?;
                 let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
                 let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
                 of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?

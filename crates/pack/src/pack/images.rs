@@ -1,24 +1,47 @@
 //! Pictures: kept byte for byte, tiled, or re-encoded, and laid out as records.
 
 use super::picture_maker::{Body, Look, PictureMaker, Stored, kept, recipe_of_pictures};
+use super::picture_masks::{self, PictureMasks};
 use super::picture_sizes::{Sizes, refuse_huge};
 use super::stored_value::StoredValue;
-use super::{DamagedPicture, Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables};
+use super::{
+    DamagedPicture, Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables, tries,
+};
 use crate::sources::picture::Picture;
 use crate::sources::{Content, Entry, Listing};
+use shardpack_array::{ArrayEncoder, Trial};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_jpeg::check_markers;
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
+/// Fields that pictures have beside their pixels.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Whether there is a field for ICC profiles.
+    pub(crate) icc: bool,
+    /// How masks are stored, if there are any.
+    pub(crate) masks: Option<Trial>,
+}
+
+impl Beside {
+    /// What the pictures of a listing need. Runs on the caller's rayon pool.
+    pub(crate) fn of(listing: &Listing, options: &PackOptions) -> anyhow::Result<Self> {
+        let icc = has_icc(listing, &options.pictures);
+        Ok(Self { icc, masks: tries::choose_for_masks(listing, options)? })
+    }
+}
+
 /// The pictures of a listing.
 pub(crate) struct Images<'a> {
     listing: &'a Listing,
     options: &'a PictureOptions,
+    fields: Vec<Field>,
     schema: Schema,
     /// Whether the schema has a field for ICC profiles.
     icc: bool,
+    masks: Option<PictureMasks>,
     skip: bool,
     sizes: Sizes<'a>,
     idle: Mutex<Vec<Bench>>,
@@ -30,19 +53,16 @@ pub(crate) struct Images<'a> {
 struct Bench {
     maker: PictureMaker,
     source: Vec<u8>,
+    masks: Option<ArrayEncoder>,
 }
 
 impl<'a> Images<'a> {
     /// Prepares, and re-encodes a few pictures to learn how large they become. Runs on the caller's
     /// rayon pool.
-    pub(super) fn new(listing: &'a Listing, options: &'a PackOptions) -> anyhow::Result<Self> {
-        Self::with_icc(listing, options, has_icc(listing, &options.pictures))
-    }
-
-    /// As [`new`](Self::new), but the caller says whether there is a field for ICC profiles.
-    pub(crate) fn with_icc(listing: &'a Listing, options: &'a PackOptions, icc: bool) -> anyhow::Result<Self> {
+    pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, beside: &Beside) -> anyhow::Result<Self> {
         let pictures = &options.pictures;
-        let schema = schema::metadata(listing, fields(listing, pictures, icc), Recipe::new())?.schema;
+        let fields = fields(listing, pictures, beside);
+        let schema = schema::metadata(listing, fields.clone(), Recipe::new())?.schema;
         let skip = options.skips();
         if pictures.jpeg != Jpeg::Keep && !skip {
             refuse_huge(listing)?;
@@ -51,8 +71,10 @@ impl<'a> Images<'a> {
         Ok(Self {
             listing,
             options: pictures,
+            fields,
             schema,
-            icc,
+            icc: beside.icc,
+            masks: beside.masks.clone().map(|trial| PictureMasks::new(trial, options)),
             skip,
             sizes,
             idle: Mutex::default(),
@@ -68,18 +90,22 @@ impl<'a> Images<'a> {
     }
 
     pub(crate) fn fields(&self) -> Vec<Field> {
-        fields(self.listing, self.options, self.icc)
+        self.fields.clone()
     }
 
     pub(super) fn recipe(&self, options: &PackOptions) -> Recipe {
         let mut recipe = schema::recipe(self.listing, options);
         recipe.insert("image".into(), recipe_of_pictures(self.options));
+        if let Some(masks) = &self.masks {
+            recipe.insert("mask".into(), tries::recipe_of_arrays("mask", masks.trial(), &options.arrays));
+        }
         recipe
     }
 
     /// Estimated size of a sample's record.
     pub(crate) fn estimate(&self, entry: &Entry) -> u64 {
-        self.sizes.estimate(entry)
+        let mask = self.masks.as_ref().map_or(0, |masks| masks.estimate(entry));
+        self.sizes.estimate(entry).saturating_add(mask)
     }
 
     /// Which checks are made on a sample.
@@ -107,14 +133,22 @@ impl<'a> Images<'a> {
     }
 
     /// Reads a picture and makes the stored one.
-    fn make<'b>(&self, bench: &'b mut Bench, entry: &Entry, look: Look) -> Result<Stored<'b>, SampleError> {
+    fn make<'b>(
+        &self,
+        (maker, source): (&'b mut PictureMaker, &'b mut Vec<u8>),
+        entry: &Entry,
+        look: Look,
+    ) -> Result<Stored<'b>, SampleError> {
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
-        let length = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
-        bench.source.resize(length, 0);
-        self.listing.read_into(entry, &mut bench.source)?;
-        bench.maker.make(&bench.source, picture, self.options, self.icc, look)
+        if self.options.jpeg == Jpeg::Keep {
+            // Read directly into the record.
+            return Ok(kept(Body::File, entry.bytes, picture, self.options, None));
+        }
+        source.resize(usize::try_from(entry.bytes).unwrap_or(usize::MAX), 0);
+        self.listing.read_into(entry, source)?;
+        maker.make(source, picture, self.options, self.icc, look)
     }
 }
 
@@ -142,9 +176,12 @@ pub(crate) fn picture(entry: &Entry) -> Option<&Picture> {
     }
 }
 
-pub(crate) fn fields(listing: &Listing, options: &PictureOptions, icc: bool) -> Vec<Field> {
+pub(crate) fn fields(listing: &Listing, options: &PictureOptions, beside: &Beside) -> Vec<Field> {
     let mut fields = vec![Field::stored("image", FieldKind::Image)];
-    if icc {
+    if beside.masks.is_some() {
+        fields.push(Field::stored("mask", FieldKind::Array));
+    }
+    if beside.icc {
         fields.push(Field::stored("icc", FieldKind::Bytes));
     }
     fields.extend(tables::label_field(listing));
@@ -167,46 +204,51 @@ impl SampleSource for Images<'_> {
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {
-        self.entry(sample).map_or(0, |(_, entry)| self.sizes.memory_bytes(entry, self.looks_at(sample)))
+        self.entry(sample).map_or(0, |(_, entry)| {
+            self.sizes.memory_bytes(entry, self.looks_at(sample)).saturating_add(picture_masks::memory_bytes(entry))
+        })
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
         let Some((position, entry)) = self.entry(sample) else {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
-        if self.options.jpeg == Jpeg::Keep {
-            return self.keep(position, entry, shard_number, buffer);
-        }
         let look = self.looks_at(sample);
-        self.with_bench(|bench| {
-            let stored = match self.make(bench, entry, look) {
-                Ok(stored) => stored,
-                Err(SampleError::Picture { error }) if self.skip => {
-                    // Without the hint, because leaving the picture out was the next step.
-                    let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
-                    return Ok(Encoded::Skipped { reason });
-                }
-                Err(error) => return Err(error),
-            };
-            self.record(position, entry, shard_number, buffer, stored)
+        self.with_bench(|bench| match self.encode_with(bench, (position, entry), look, shard_number, buffer) {
+            Err(SampleError::Picture { error }) if self.skip => {
+                // Without the hint, because leaving the picture out was the next step.
+                let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                Ok(Encoded::Skipped { reason })
+            }
+            Err(error) if self.skip && error.is_of_source() && !self.is_cancelled() => {
+                Ok(Encoded::Skipped { reason: error.to_string() })
+            }
+            encoded => encoded,
         })
     }
 }
 
 impl Images<'_> {
-    /// The source's own bytes, read directly into the record.
-    fn keep(
+    fn encode_with(
         &self,
-        position: usize,
-        entry: &Entry,
+        bench: &mut Bench,
+        (position, entry): (usize, &Entry),
+        look: Look,
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {
-        let Some(picture) = picture(entry) else {
-            return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
+        let stored = self.make((&mut bench.maker, &mut bench.source), entry, look)?;
+        let is_turned = stored.orientation > 4;
+        let size = if is_turned { [stored.width, stored.height] } else { [stored.height, stored.width] };
+        let mask = match &self.masks {
+            Some(masks) => masks.encode(&mut bench.masks, self.listing, entry, size)?,
+            None => None,
         };
-        let stored = kept(Body::File, entry.bytes, picture, self.options, None);
-        self.record(position, entry, shard_number, buffer, stored)
+        self.record(position, entry, shard_number, buffer, stored, mask)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.masks.as_ref().is_some_and(PictureMasks::is_cancelled)
     }
 
     /// Lays out the record.
@@ -217,6 +259,7 @@ impl Images<'_> {
         shard_number: u32,
         buffer: Vec<u8>,
         stored: Stored<'_>,
+        mask: Option<StoredValue>,
     ) -> Result<Encoded<Tally>, SampleError> {
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
@@ -244,17 +287,18 @@ impl Images<'_> {
             decoded_bytes: bytes,
             descriptor: picture.media_type.as_bytes(),
         };
-        let mut small = Vec::new();
-        if self.icc {
-            small.push(stored.icc.as_deref());
+        let mut others = Vec::new();
+        if self.masks.is_some() {
+            others.push(mask);
         }
-        small.extend(tables::texts(self.listing, position).into_iter().map(|text| Some(text.as_bytes())));
-        let small: Vec<_> = small
-            .into_iter()
-            .map(|value| value.map(StoredValue::bytes).transpose())
-            .collect::<Result<_, shardpack_format::Error>>()?;
+        if self.icc {
+            others.push(stored.icc.as_deref().map(StoredValue::bytes).transpose()?);
+        }
+        for text in tables::texts(self.listing, position) {
+            others.push(Some(StoredValue::bytes(text.as_bytes())?));
+        }
         let fields: Vec<_> = std::iter::once(Some(image))
-            .chain(small.iter().map(|value| value.as_ref().map(StoredValue::describe)))
+            .chain(others.iter().map(|value| value.as_ref().map(StoredValue::describe)))
             .collect();
         let sample = position as u64;
         let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
@@ -270,7 +314,7 @@ impl Images<'_> {
             let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
             damaged.push(DamagedPicture { key: entry.key.clone(), what });
         }
-        for (i, value) in small.iter().enumerate() {
+        for (i, value) in others.iter().enumerate() {
             if let Some(value) = value {
                 record.field_mut(i + 1).copy_from_slice(&value.payload);
             }

@@ -9,6 +9,7 @@ pub(crate) mod images;
 mod json;
 mod options;
 pub(crate) mod picture_maker;
+mod picture_masks;
 mod picture_sizes;
 pub(crate) mod picture_totals;
 mod sample_encoder;
@@ -136,8 +137,8 @@ pub fn pack(
 
 /// What several datasets have in common, settled on the samples of all of them.
 enum Common {
-    /// Whether there is a field for ICC profiles.
-    Pictures { icc: bool },
+    /// Fields beside the pictures.
+    Pictures(images::Beside),
     /// How arrays are stored.
     Cubes { trials: Vec<(String, Trial)> },
 }
@@ -147,8 +148,8 @@ impl Common {
     fn of(listing: &Listing, options: &PackOptions) -> anyhow::Result<Self> {
         Ok(match listing.kind {
             Kind::Images => {
-                refuse_cube_options(options)?;
-                Self::Pictures { icc: images::has_icc(listing, &options.pictures) }
+                refuse_cube_options(listing, options)?;
+                Self::Pictures(images::Beside::of(listing, options)?)
             }
             Kind::Cubes => {
                 refuse_picture_options(options)?;
@@ -183,12 +184,13 @@ fn pack_like(
     // The pool looks at files; the writer has its own threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     match common {
-        Common::Pictures { icc } => {
-            let source = pool.install(|| images::Images::with_icc(listing, options, *icc))?;
+        Common::Pictures(beside) => {
+            let source = pool.install(|| images::Images::new(listing, options, beside))?;
             drop(pool);
             let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-            let mut report = run(out, listing, split, metadata, &stored, &source, Vec::new(), options, hooks)?;
+            let trials = beside.masks.clone().map(|trial| ("mask".to_owned(), trial)).into_iter().collect();
+            let mut report = run(out, listing, split, metadata, &stored, &source, trials, options, hooks)?;
             report.add_damaged(source.damaged());
             Ok(report)
         }
@@ -320,10 +322,23 @@ fn damaged_note(pictures: &[DamagedPicture]) -> Option<String> {
 }
 
 /// Refuses options that would have no effect: whoever gives them expects one.
-fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
-    let cubes = &options.source.cubes;
-    if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
-        bail!("the source holds pictures: options on values, codecs and variables are for cubes");
+fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> anyhow::Result<()> {
+    let (cubes, arrays) = (&options.source.cubes, options.arrays);
+    let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());
+    // Masks are arrays, whose codec may be chosen.
+    let allowed = match has_masks {
+        true => ArrayOptions {
+            coder: arrays.coder,
+            level: arrays.level,
+            filter: arrays.filter,
+            prefer: arrays.prefer,
+            ..ArrayOptions::default()
+        },
+        false => ArrayOptions::default(),
+    };
+    if arrays != allowed || cubes.variable.is_some() || cubes.spatial.is_some() {
+        let and_codecs = if has_masks { "" } else { ", codecs" };
+        bail!("the source holds pictures: options on values{and_codecs} and variables are for cubes");
     }
     Ok(())
 }
@@ -476,14 +491,14 @@ pub enum SampleError {
     /// Metadata beside the cube that cannot be read.
     #[error("{0}")]
     Meta(String),
-    /// A mask that does not fit its cube.
-    #[error("mask `{mask}`: expected {height} × {width} pixels as the cube has, found {found}")]
+    /// A mask that does not fit its sample.
+    #[error("mask `{mask}`: expected {height} × {width} pixels, as its sample has, found {found}")]
     Mask {
         /// The mask.
         mask: String,
-        /// Height of the cube.
+        /// Height of the cube, or of the upright picture.
         height: u64,
-        /// Width of the cube.
+        /// Width of the cube, or of the upright picture.
         width: u64,
         /// Shape of the mask.
         found: String,

@@ -2,7 +2,7 @@
 //! wants to know what packing would do before it is done.
 
 use super::cubes::Cubes;
-use super::images::Images;
+use super::images::{Beside, Images};
 use super::{PackOptions, SampleError, Tally, refuse_cube_options, refuse_picture_options, schema};
 use crate::sources::{Kind, Listing};
 use shardpack_array::ArraySettings;
@@ -31,8 +31,8 @@ impl<'a> SampleEncoder<'a> {
         options.arrays.check()?;
         let (samples, metadata) = match listing.kind {
             Kind::Images => {
-                refuse_cube_options(options)?;
-                let images = Images::new(listing, options)?;
+                refuse_cube_options(listing, options)?;
+                let images = Images::new(listing, options, &Beside::of(listing, options)?)?;
                 let metadata = schema::metadata(listing, images.fields(), images.recipe(options))?;
                 (Samples::Pictures(Box::new(images)), metadata)
             }

@@ -5,6 +5,7 @@ use crate::sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use crate::sources::{Entry, Listing};
 use anyhow::Context;
 use rayon::prelude::*;
+use serde_json::{Value, json};
 use shardpack_array::{
     Array, ArrayOptions, ArraySource, BandDifference, EncodeError, Trial, Values, crop_for_trial, trial,
 };
@@ -42,9 +43,10 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
     let run = CubeRun::new(options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
+    let load = |entry: &Entry| load_one(listing, entry, &cubes);
     let crops: Vec<Crop> = positions
         .par_iter()
-        .map(|&position| load_from(listing, position, &cubes, options.skips()).context("cannot try codecs"))
+        .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
     let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
@@ -55,6 +57,39 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
     let mut trials = vec![("cube".to_owned(), cube?)];
     trials.extend(mask?.map(|mask| ("mask".to_owned(), mask)));
     Ok(trials)
+}
+
+/// The settings for the masks of pictures, with all candidates; `None` if there are no masks. Runs
+/// on the caller's rayon pool.
+pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyhow::Result<Option<Trial>> {
+    if listing.samples.iter().all(|entry| entry.mask.is_none()) {
+        return Ok(None);
+    }
+    let run = CubeRun::new(options.source.cancel.clone());
+    let cubes = CubeOptions { run, ..options.source.cubes.clone() };
+    let arrays = mask_options(&options.arrays);
+    let load = |entry: &Entry| {
+        let mask = load_part(entry, &cubes)?.with_context(|| format!("no mask of `{}`", entry.key.escape_debug()))?;
+        Ok((entry.key.clone(), mask))
+    };
+    let parts: Vec<(String, Part)> = positions(listing.samples.len(), &arrays)
+        .par_iter()
+        .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
+        .collect::<Result<_, _>>()?;
+    let parts: Vec<_> = parts.iter().map(|(key, part)| (key.as_str(), part)).collect();
+    try_on("mask", &parts, &arrays).map(Some)
+}
+
+/// What a recipe says about an array field: how it is stored, and what else was tried.
+pub(super) fn recipe_of_arrays(field: &str, trial: &Trial, options: &ArrayOptions) -> Value {
+    let asked = if field == "mask" { mask_options(options) } else { *options };
+    json!({ "settings": trial.settings, "asked": asked, "candidates": trial.table })
+}
+
+/// Bytes of payload and of source of what was chosen: how much smaller a field becomes.
+pub(super) fn ratio(trial: Option<&Trial>) -> (u64, u64) {
+    let best = trial.and_then(|trial| trial.table.first());
+    best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)))
 }
 
 /// Tries the codecs. An error names the sample that it is about, and the place in its whole array.
@@ -111,12 +146,17 @@ fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
 }
 
 /// Loads the sample at `position`. If damaged samples are skipped, loads the next whole one.
-fn load_from(listing: &Listing, position: usize, cubes: &CubeOptions, skips: bool) -> anyhow::Result<Crop> {
+fn load_from<T>(
+    listing: &Listing,
+    position: usize,
+    skips: bool,
+    load: impl Fn(&Entry) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
     for entry in samples {
-        match load_one(listing, entry, cubes) {
-            Ok(crop) => return Ok(crop),
+        match load(entry) {
+            Ok(loaded) => return Ok(loaded),
             Err(error) if skips => first_error = first_error.or(Some(error)),
             Err(error) => return Err(error),
         }
@@ -126,9 +166,15 @@ fn load_from(listing: &Listing, position: usize, cubes: &CubeOptions, skips: boo
 
 fn load_one(listing: &Listing, entry: &Entry, options: &CubeOptions) -> anyhow::Result<Crop> {
     let cube = open(&listing.path(entry), options, Vec::new())?;
-    let mask = entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(options))).transpose()?;
-    let mask = mask.map(|mask| Part::of(&mask.array, mask.no_data)).transpose()?;
-    Ok(Crop { key: entry.key.clone(), cube: Part::of(&cube.values, cube.no_data)?, mask })
+    let cube = Part::of(&cube.values, cube.no_data)?;
+    Ok(Crop { key: entry.key.clone(), cube, mask: load_part(entry, options)? })
+}
+
+/// The middle of a sample's mask, if it has one.
+fn load_part(entry: &Entry, options: &CubeOptions) -> anyhow::Result<Option<Part>> {
+    let Some(file) = &entry.mask else { return Ok(None) };
+    let mask = load_mask(&file.path, &mask_file_options(options))?;
+    Part::of(&mask.array, mask.no_data).map(Some)
 }
 
 #[cfg(test)]

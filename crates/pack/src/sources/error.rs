@@ -66,16 +66,6 @@ pub enum SourceError {
         /// Key of the first cube.
         first_cube: String,
     },
-    /// Masks were given, but the samples are pictures.
-    #[error(
-        "masks `{}`: expected cubes, which masks are paired with, found pictures\n\
-         hint: leave `--masks` out; if the source's TIFFs are cubes, say so with `--kind cubes`",
-        masks.display()
-    )]
-    MasksOfPictures {
-        /// The folder of masks.
-        masks: PathBuf,
-    },
     /// Some files cannot be packed, and the policy is to stop.
     #[error("{0}")]
     BadInputs(BadInputs),

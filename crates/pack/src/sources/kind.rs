@@ -58,6 +58,17 @@ impl Content {
             Self::Cube(_) => Kind::Cubes,
         }
     }
+
+    /// Height and width that a mask must have, and what has them.
+    pub(crate) const fn mask_size(&self) -> ([u64; 2], &'static str) {
+        match self {
+            Self::Picture(picture) => {
+                let [height, width] = picture.upright();
+                ([height as u64, width as u64], "upright picture")
+            }
+            Self::Cube(CubeInfo { shape: [height, width, _], .. }) => ([*height, *width], "cube"),
+        }
+    }
 }
 
 /// What was found in one file.

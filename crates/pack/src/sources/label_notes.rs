@@ -141,18 +141,15 @@ impl Folders<'_> {
             let name = names.first().copied().unwrap_or_default();
             format!("{}/{}{}", self.src, under.escape_debug(), name.escape_debug())
         };
-        let masks = match self.kind {
-            Kind::Cubes => format!(" with `--masks {}`", first(truths)),
-            Kind::Images => String::new(),
-        };
         format!(
             "files in {} and in {} are all packed as samples, but {} {} like the masks or labels of the others\n\
-             hint: pack `{}`{masks}",
+             hint: pack `{}` with `--masks {}`",
             shown(samples),
             shown(truths),
             shown(truths),
             verb(truths.len() as u64, "looks", "look"),
-            first(samples)
+            first(samples),
+            first(truths)
         )
     }
 
@@ -227,7 +224,7 @@ mod tests {
             assert_eq!(told.len(), 1, "{told:?}");
             let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like the masks or labels";
             assert!(told[0].starts_with(text), "{told:?}");
-            assert_eq!(told[0].contains("`--masks SRC/labels`"), kind == "npy");
+            assert!(told[0].ends_with("hint: pack `SRC/images` with `--masks SRC/labels`"), "{told:?}");
         }
     }
 

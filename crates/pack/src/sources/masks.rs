@@ -2,13 +2,13 @@
 //!
 //! A mask belongs to the sample with the same path below its folder, whatever the extensions:
 //! `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` too). If there is none, the file name alone decides,
-//! provided it is unique on both sides. A mask has one band, and the height and width of the cube.
+//! provided it is unique on both sides. A mask has one band, and the height and width of the cube,
+//! or of the upright picture.
 
 use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
-use super::cubes::{CubeOptions, load_mask};
+use super::cubes::{CubeOptions, mask_size};
 use super::error::{Result, SourceError};
-use super::kind::Content;
 use super::read_at::{FileAt, ReadAt};
 use super::walk::{Follow, Tree, walk};
 use super::words::{plural, verb};
@@ -20,8 +20,9 @@ use std::path::Path;
 /// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with one
 /// that does not fit, becomes bad input. Returns what the user should know, if anything.
 ///
-/// The masks are read here, in parallel: only the values of floats tell whether they are labels,
-/// and a wrong mask must be known before the first shard is written.
+/// The masks are looked at here, in parallel: a wrong one must be known before the first shard is
+/// written. Of a PNG the header says whether it holds labels; others are read, because only the
+/// values of floats tell.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
@@ -72,23 +73,19 @@ pub(crate) fn give(
     Ok(())
 }
 
-/// Checks that `mask` can be read, and has one label per pixel of the cube.
+/// Checks that `mask` can be read, and has one label per pixel of the sample.
 fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
-    let Content::Cube(info) = &sample.content else { return Err(flaw("a mask of a picture".to_owned())) };
-    let [height, width, _] = info.shape;
+    let ([height, width], what) = sample.content.mask_size();
     // The error names the mask.
-    let labels = load_mask(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
-    match *labels.array.shape() {
-        [h, w] if [h, w] == [height, width] => Ok(()),
-        ref other => {
-            let found = other.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
-            let path = mask.path.to_string_lossy();
-            Err(flaw(format!(
-                "mask `{}`: expected {height} × {width} pixels, as the cube has, found {found}",
-                path.escape_debug()
-            )))
-        }
+    let found = mask_size(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
+    if found == [height, width] {
+        return Ok(());
     }
+    let (path, [h, w]) = (mask.path.to_string_lossy(), found);
+    Err(flaw(format!(
+        "mask `{}`: expected {height} × {width} pixels, as the {what} has, found {h} × {w}",
+        path.escape_debug()
+    )))
 }
 
 /// The key of a sample, and the path of its data file below the source if that is a different file.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sources::testing::{Jpeg, npy, npy_of, png, put, tiff};
+use crate::sources::testing::{Jpeg, exif, npy, npy_of, png, put, tiff};
 use crate::sources::{OnBadInput, SourceOptions, enumerate};
 
 fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String, String>>, Option<String>) {
@@ -135,15 +135,30 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
 }
 
 #[test]
-fn pictures_take_no_masks() {
+fn masks_of_pictures_have_their_upright_size() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
+    let turned = Jpeg { segments: vec![(0xE1, exif(6, true))], ..Jpeg::default() };
     put(root, "a.jpg", Jpeg::default().bytes());
+    put(root, "turned.jpg", turned.bytes());
+    put(root, "wrong.jpg", turned.bytes());
     put(root, "masks/a.npy", npy_of(&[17, 33]));
-    for kind in [None, Some(super::super::Kind::Images)] {
-        let error = enumerate(root, &SourceOptions { kind, ..options(root, OnBadInput::Skip) }).unwrap_err();
-        assert!(matches!(error, SourceError::MasksOfPictures { .. }), "{error}");
-    }
+    put(root, "masks/turned.npy", npy_of(&[33, 17]));
+    put(root, "masks/wrong.npy", npy_of(&[17, 33]));
+    let listing = enumerate(root, &options(root, OnBadInput::Skip)).unwrap();
+    let keys: Vec<_> = listing.samples.iter().map(|sample| (sample.key.as_str(), sample.mask.is_some())).collect();
+    assert_eq!(keys, [("a.jpg", true), ("turned.jpg", true)]);
+    let told = listing.bad[0].to_string();
+    assert!(told.ends_with("expected 33 × 17 pixels, as the upright picture has, found 17 × 33"), "{told}");
+}
+
+#[test]
+fn masks_beside_pictures_are_those_of_an_unpacked_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a.jpg", Jpeg::default().bytes());
+    put(folder.path(), "a.jpg.mask.npy", npy_of(&[17, 33]));
+    let listing = enumerate(folder.path(), &SourceOptions::default()).unwrap();
+    assert_eq!((listing.samples.len(), listing.samples[0].mask.is_some()), (1, true));
 }
 
 #[cfg(unix)]

@@ -66,7 +66,7 @@ pub struct SourceOptions {
     /// Name of the column of `labels` that holds the keys. Default: the first of `key`, `path`,
     /// `file`, `filename`, `file_name`, `file_path`, `image`, `image_path`, `image_id` and `id`.
     pub key_column: Option<String>,
-    /// Folder of masks, for cubes. Each is read to check that it fits its cube. Default: none.
+    /// Folder of masks. Each is looked at to check that it fits its sample. Default: none.
     pub masks: Option<PathBuf>,
     /// Whether first-level folders are classes. Default: for images, if every sample is in one and
     /// no table gives labels. `Some(true)` does the same for cubes, whose folders are often
@@ -106,10 +106,9 @@ pub struct SourceOptions {
 ///
 /// # Errors
 /// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if
-/// there are pictures and cubes and no kind is given; `MasksOfPictures`; `BadInputs` with the
-/// complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is
-/// wrong; `Listing` if the file of a listing is not one of this source and these options;
-/// `Cancelled`.
+/// there are pictures and cubes and no kind is given; `BadInputs` with the complete list if the
+/// policy is to stop; `Empty` if no samples are left; `Labels` if the table is wrong; `Listing` if
+/// the file of a listing is not one of this source and these options; `Cancelled`.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(file) = &options.listing {
         return listing_file::read(file, src, options);
@@ -131,11 +130,6 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
     let cancel = Cancel::new(options.cancel.as_deref());
     let cubes = CubeOptions { run: CubeRun::new(options.cancel.clone()), ..options.cubes.clone() };
-    let refuse_masks_of = |kind| match &options.masks {
-        Some(masks) if kind == Some(Kind::Images) => Err(SourceError::MasksOfPictures { masks: masks.clone() }),
-        _ => Ok(()),
-    };
-    refuse_masks_of(options.kind)?;
     let follow = if options.follow_links { Follow::Everywhere } else { Follow::Inside };
     let mut tree = walk::walk(src, &exclude, follow, cancel)?;
     side_files::drop(&mut tree);
@@ -156,7 +150,6 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     cancel.check()?;
     let mut bad = std::mem::take(&mut tree.bad);
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
-    refuse_masks_of(kind)?;
     let mut notes = Vec::new();
     if deep {
         notes.extend(notes::as_arrays(&samples));

@@ -35,6 +35,16 @@ pub struct Picture {
     pub jpeg: Option<JpegFacts>,
 }
 
+impl Picture {
+    /// Height and width as it is shown, after any Exif orientation.
+    pub(crate) const fn upright(&self) -> [u32; 2] {
+        match self.jpeg {
+            Some(JpegFacts { orientation: Some(5..=8), .. }) => [self.width, self.height],
+            _ => [self.height, self.width],
+        }
+    }
+}
+
 /// What the rest of the program needs to know about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {

@@ -1,5 +1,6 @@
 //! What `shardpack unpack` writes beside a cube `a.npy`: its mask `a.mask.npy` and its metadata
-//! `a.meta.json`. Packed again they belong to that cube.
+//! `a.meta.json`; beside a picture `a.jpg` its mask `a.jpg.mask.npy`. Packed again they belong to
+//! that sample.
 
 use super::bad::Flaw;
 use super::walk::{FoundFile, Tree};
@@ -16,7 +17,7 @@ const META: &str = ".meta.json";
 /// Largest file of metadata.
 const MAX_META_BYTES: u64 = 16 << 20;
 
-/// Files beside cubes, by the key of the cube.
+/// Files beside samples, by the key of the sample.
 #[derive(Default)]
 pub(crate) struct Unpacked {
     masks: HashMap<String, SideFile>,
@@ -32,6 +33,9 @@ impl Unpacked {
             let cube = format!("{}{CUBE}", key.strip_suffix(ending)?);
             has(&cube).then_some(cube)
         };
+        let owner_of_mask = |key: &str| {
+            cube_of(key, MASK).or_else(|| key.strip_suffix(MASK).filter(|owner| has(owner)).map(str::to_owned))
+        };
         let root = tree.root.clone();
         let side_file = |file: &FoundFile| {
             let path = root.join(&file.key);
@@ -39,10 +43,10 @@ impl Unpacked {
         };
         let mut taken = Vec::with_capacity(tree.files.len());
         for file in &tree.files {
-            let mask = if with_masks { cube_of(&file.key, MASK) } else { None };
+            let mask = if with_masks { owner_of_mask(&file.key) } else { None };
             let meta = cube_of(&file.key, META);
             taken.push(mask.is_some() || meta.is_some());
-            found.masks.extend(mask.map(|cube| (cube, side_file(file))));
+            found.masks.extend(mask.map(|owner| (owner, side_file(file))));
             found.metas.extend(meta.map(|cube| (cube, side_file(file))));
         }
         let mut taken = taken.into_iter();
@@ -54,7 +58,7 @@ impl Unpacked {
     pub(crate) fn masks(&mut self, samples: &[Entry]) -> Option<Vec<Result<SideFile, Flaw>>> {
         let missing = |key: &str| {
             let name = format!("{}{MASK}", key.strip_suffix(CUBE).unwrap_or(key));
-            super::masks::flaw(format!("expected a mask `{}`, as other cubes have, found none", name.escape_debug()))
+            super::masks::flaw(format!("expected a mask `{}`, as other samples have, found none", name.escape_debug()))
         };
         (!self.masks.is_empty()).then(|| {
             let mask = |sample: &Entry| self.masks.remove(&sample.key).ok_or_else(|| missing(&sample.key));
@@ -114,7 +118,7 @@ mod tests {
         file("a/x.mask.npy", npy_of(&[2, 3]));
         let Err(SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!("a mask is missing") };
         let told: Vec<_> = bad.list.iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["`a/y.npy`: expected a mask `a/y.mask.npy`, as other cubes have, found none"]);
+        assert_eq!(told, ["`a/y.npy`: expected a mask `a/y.mask.npy`, as other samples have, found none"]);
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));

@@ -27,6 +27,23 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     options.run.or_cancelled(path, load_from(&source, options))
 }
 
+/// Height and width of a label mask. Of a PNG only the header is read.
+///
+/// # Errors
+/// As [`load_mask`].
+pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    if source.prefix(8)? == sniff::PNG {
+        let [height, width, _] = labels(&source)?.layout().shape;
+        return Ok([height, width]);
+    }
+    match *options.run.or_cancelled(path, load_from(&source, options))?.array.shape() {
+        [height, width] => Ok([height, width]),
+        ref other => Err(source.unsupported("label mask", "one band", format_args!("shape {other:?}"))),
+    }
+}
+
 fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
     if source.prefix(8)? == sniff::PNG {
         return Ok(LoadedMask { array: png(source, options)?, no_data: None });
@@ -87,13 +104,18 @@ fn integers(source: &Source, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u
     })
 }
 
-/// The labels of a grey or palette PNG.
-fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
+/// A grey or palette PNG.
+fn labels(source: &Source) -> Result<Png<'_>> {
     let labels = Png::open(source)?;
     if !matches!(labels.color(), png::ColorType::Grayscale | png::ColorType::Indexed) {
         let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
         return Err(error.hint("save the class numbers themselves, not their colours"));
     }
+    Ok(labels)
+}
+
+fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
+    let labels = labels(source)?;
     let layout = labels.layout();
     let [height, width, _] = layout.shape;
     let stored = labels.read("label mask", options.max_bytes)?;

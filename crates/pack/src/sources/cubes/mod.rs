@@ -49,6 +49,7 @@ mod tivita;
 pub use cube::{CubeInfo, CubeKind, CubeOptions, LoadedCube, LoadedMask};
 pub use error::{CubeError, Result};
 pub use mask::load_mask;
+pub(crate) use mask::mask_size;
 pub use open::{CubeValues, OpenCube, ValuesInFile, open};
 pub use run::CubeRun;
 
