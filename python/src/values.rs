@@ -52,7 +52,7 @@ impl Decoders {
 
     fn value(&mut self, view: &RecordView<'_>, name: &str, kind: FieldKind) -> Result<Value, Error> {
         if kind == FieldKind::Scalar {
-            return view.scalar(name).map(Value::Scalar);
+            return Ok(view.scalar_if_any(name)?.map_or(Value::Missing, Value::Scalar));
         }
         if view.field(name)?.is_none() {
             return Ok(Value::Missing);

@@ -261,6 +261,9 @@ fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
             continue;
         }
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        if !columns.iter().all(|column| column.is_in(&shard)) {
+            continue;
+        }
         let first = first.get_or_insert_with(|| Arc::clone(&shard));
         for column in columns {
             let value = column.bytes(first, 0);

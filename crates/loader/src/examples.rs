@@ -13,6 +13,7 @@ use shardpack_format::{
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most samples that are looked at; of smaller datasets all are.
@@ -45,11 +46,13 @@ impl Examples {
         limits: &Limits,
         stage: Option<&dyn Stage>,
     ) -> Result<Self> {
-        let count = dataset.len().min(MOST);
+        let having = Having::of(dataset, field);
+        let count = having.samples.min(MOST);
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
         // Both ends are among them.
-        let samples = (0..count).map(|i| i.saturating_mul(dataset.len() - 1) / (count - 1).max(1));
+        let spread = |i: u64| i.saturating_mul(having.samples.saturating_sub(1)) / (count.saturating_sub(1)).max(1);
+        let samples = (0..count).filter_map(|i| having.nth(spread(i)));
         announce(dataset, samples.clone());
         for sample in samples {
             let Ok(Some(descriptor)) = head(dataset, sample, position, limits) else { continue };
@@ -73,7 +76,8 @@ impl Examples {
         whole.sort_by_key(|example| example.sample);
         if whole.is_empty() {
             // Why not is what reading the first one says.
-            dataset.get(0).and_then(|sample| sample.descriptor(field))?;
+            let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
+            first.transpose()?;
             return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
         }
         let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
@@ -152,6 +156,36 @@ impl Examples {
     }
 }
 
+/// The samples that may have a field: of several datasets as one, those of the datasets that have it.
+struct Having {
+    ranges: Vec<Range<u64>>,
+    samples: u64,
+}
+
+impl Having {
+    fn of(dataset: &Dataset, field: &str) -> Self {
+        let (mut ranges, mut start) = (Vec::new(), 0);
+        for without in dataset.without(field) {
+            ranges.push(start..without.start);
+            start = without.end;
+        }
+        ranges.push(start..dataset.len());
+        Self { samples: ranges.iter().map(|range| range.end - range.start).sum(), ranges }
+    }
+
+    /// The sample that `n` others of them come before.
+    fn nth(&self, mut n: u64) -> Option<u64> {
+        for range in &self.ranges {
+            let samples = range.end - range.start;
+            if n < samples {
+                return Some(range.start + n);
+            }
+            n -= samples;
+        }
+        None
+    }
+}
+
 /// An error of a sample.
 fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Result<Error> {
     let (number, record) = dataset.locate(sample)?;
@@ -223,6 +257,7 @@ fn whole_record(
 ) -> Result<Option<Example>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
+    let Some(position) = shard.stored_at(position) else { return Ok(None) };
     let bytes = shard.read_record(record, buffer)?;
     let frame = check(&shard, record, bytes)?;
     let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
@@ -243,6 +278,7 @@ fn whole_record(
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
+    let Some(position) = shard.stored_at(position) else { return Ok(None) };
     let (frame, bytes) = read::head(&shard, record)?;
     let descriptor = Record::descriptor_at(&frame, &bytes, position)?;
     Ok(descriptor.map(|descriptor| ArrayDescriptor::parse(descriptor, limits)).transpose()?)

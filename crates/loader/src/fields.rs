@@ -47,7 +47,12 @@ impl Col {
 
     /// The values of all records.
     pub(super) fn all<'s>(&self, shard: &'s Shard) -> &'s [u8] {
-        shard.index().column(self.position).unwrap_or_default()
+        shard.column_bytes(self.position).unwrap_or_default()
+    }
+
+    /// Whether the samples of a shard have a value: of several datasets as one, one may be without.
+    pub(super) fn is_in(&self, shard: &Shard) -> bool {
+        shard.has_scalar(self.position)
     }
 
     /// The value as a length; `None` for what is none.
@@ -57,7 +62,7 @@ impl Col {
 
     /// The value as an integer; `None` for what is none.
     pub(super) fn integer(&self, shard: &Shard, record: u64) -> Option<i64> {
-        Scalar::from_bytes(self.dtype, self.bytes(shard, record))?.as_i64()
+        Scalar::from_bytes(self.dtype, self.bytes(shard, record)).filter(|_| self.is_in(shard))?.as_i64()
     }
 }
 
@@ -200,6 +205,10 @@ impl FieldPlan {
     pub(super) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let axes = match &self.size {
             Size::Dense { bytes } => return Ok(*bytes),
+            _ if self.from.position().is_some_and(|position| shard.stored_at(position).is_none()) => {
+                dims.fill(0);
+                return Ok(0);
+            }
             Size::Columns(axes) => axes,
             Size::Stored => return self.stored_row(shard, record, dims),
         };

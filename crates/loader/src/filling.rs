@@ -192,6 +192,7 @@ impl Filling<'_> {
             self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.from.position()).collect();
         let sum = AtomicU64::new(0);
         self.on_threads(threads, |_, piece| {
+            let staged: Vec<usize> = staged.iter().filter_map(|&position| piece.shard.stored_at(position)).collect();
             let schema = &piece.shard.index().metadata().schema;
             let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
             for record in piece.records.clone() {
@@ -281,7 +282,11 @@ impl Filling<'_> {
                 _ => limits.clone(),
             };
             let Some(position) = field.from.position() else { continue };
-            let Some(value) = Record::field_at(&frame, bytes, position, &limits).map_err(place)? else {
+            let value = match shard.stored_at(position) {
+                Some(position) => Record::field_at(&frame, bytes, position, &limits).map_err(place)?,
+                None => None,
+            };
+            let Some(value) = value else {
                 locked(&self.resident).note(sample, number, Known::Missing);
                 continue;
             };

@@ -132,7 +132,8 @@ impl Opening<'_> {
         }
         // Of values that the batch has nothing of, only the CRC is wanted.
         for place in places.iter().flatten() {
-            let mut wanted = self.recipe.fields.positions().filter_map(|position| places.get(position)?.as_ref());
+            let mut wanted =
+                self.recipe.fields.positions().filter_map(|position| places.get(shard.stored_at(position)?)?.as_ref());
             let is_wanted = wanted.any(|wanted| wanted == place);
             if !cuts.has(&place.bytes) && !is_wanted {
                 let steps = steps(&place.bytes, self.part_bytes as u64);
@@ -157,7 +158,8 @@ impl Opening<'_> {
     ) -> Option<Field> {
         let plan = self.recipe.fields.plans.get(number)?;
         let (shard, at, record) = (self.shard, self.at, self.at.record);
-        let place = plan.from.position().and_then(|position| places.get(position)?.as_ref());
+        let position = plan.from.position().and_then(|position| shard.stored_at(position));
+        let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(Field::Kept) };
         // A field that is asked for twice is cut once: the other has to have the bytes.
         if cuts.has(&place.bytes) {

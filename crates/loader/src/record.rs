@@ -36,6 +36,7 @@ impl<'a> RecordOf<'a> {
     }
 
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
+        let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         match self.source {
             Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
             Source::Parts(large, there) => large.value(there, position, limits),
@@ -136,6 +137,7 @@ pub(super) fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, F
 
 /// How a picture is turned, as a column of the index or the picture itself says.
 pub(super) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
+    let column = column.filter(|column| column.is_in(shard));
     let stored = column.and_then(|column| column.length(shard, record));
     let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
     shardpack_reader::raw::orientation(stored, value.codec == Codec::Jpeg, value.bytes)

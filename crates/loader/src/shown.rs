@@ -62,7 +62,7 @@ impl Batch {
                 side.ok_or_else(|| Error::usage("size of a picture in the index", "one of 32 bits", "none"))
             };
             let stored = [side(&height)?, side(&width)?];
-            let turned = match orientation {
+            let turned = match orientation.filter(|column| column.is_in(&shard)) {
                 Some(column) => column.length(&shard, record).unwrap_or(1),
                 None => self.orientation_inside(index, field)?,
             };

@@ -260,7 +260,10 @@ impl Bench {
                 None => self.field(recipe, &record, row.part(number), dims),
             };
             if !there.map_err(|e| place(name_field(&field.name, e)))? {
-                row.clear(number);
+                // Of a number that is not there the column holds what stands for it.
+                if !matches!(field.from, From::Scalar(_)) {
+                    row.clear(number);
+                }
                 dims.fill(0);
                 self.made.missing.extend(u32::try_from(number));
             }
@@ -447,7 +450,9 @@ impl Bench {
                     return Err(FormatError::format("scalar in the index", out.len(), value.len()));
                 }
                 out.copy_from_slice(value);
+                return Ok(column.is_in(of.shard));
             }
+            From::OneHot { column, .. } if !column.is_in(of.shard) => return Ok(false),
             From::OneHot { column, classes } => {
                 let found = column.integer(of.shard, of.at.record);
                 let class = found.and_then(|class| u32::try_from(class).ok()).filter(|class| class < classes);

@@ -27,6 +27,8 @@ mod loader_several;
 mod loader_support;
 #[path = "loader_trouble.rs"]
 mod loader_trouble;
+#[path = "loader_union.rs"]
+mod loader_union;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 

@@ -1,10 +1,11 @@
 //! Several datasets as one: to mix them, or to go through one after the other, without packing them
 //! again.
 
-use crate::dataset::{Dataset, Inner, Of, Slot};
+use crate::dataset::{Dataset, Inner, Of, Part, Slot};
 use crate::error::{Error, Result};
+use crate::union::Union;
 use sha2::{Digest, Sha256};
-use shardpack_format::{DatasetId, Field, FieldKind, Metadata, Recipe, Schema};
+use shardpack_format::{DatasetId, Metadata, Recipe};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -12,8 +13,11 @@ impl Dataset {
     /// All samples of `datasets`, those of the first one first: a dataset like any other, with
     /// their shards in place. No file is touched.
     ///
-    /// The schemas must be equal, and so must the classes, because labels count into them. Keys
-    /// stay what they are: [`Dataset::by_key`] refuses datasets that share one, and whoever needs
+    /// Fields are matched by name: the dataset has those of all, first those of the first one. A
+    /// sample whose dataset has no such field has no value for it ([`Dataset::without`]); in a column
+    /// there stands −1, NaN, false, or the largest of an unsigned type. Classes are matched by name
+    /// too: those of the first dataset keep their numbers, new ones come behind, and labels count
+    /// into that list. Keys stay what they are: [`Dataset::by_key`] refuses datasets that share one, and whoever needs
     /// it asks the dataset that is meant. There is no manifest; the recipe is theirs if it is one,
     /// else empty. Limits are each dataset's own, those of decoders the first one's.
     ///
@@ -21,7 +25,8 @@ impl Dataset {
     /// how often each of them comes.
     ///
     /// # Errors
-    /// `Usage` if there is none, or if a schema or the classes differ: it says where.
+    /// `Usage` if there is none; if a field is of another kind or type in one of them; if labels
+    /// count into named classes in one and into none in another: it says where.
     pub fn concat(datasets: &[Self]) -> Result<Self> {
         let Some(first) = datasets.first() else {
             return Err(Error::usage("datasets to take as one", "at least one", "none"));
@@ -29,12 +34,12 @@ impl Dataset {
         let (mut slots, mut parts): (Vec<Slot>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
         let mut samples = 0_u64;
         let mut digest = Sha256::new();
+        let union = Union::of(datasets)?;
         for dataset in datasets {
-            check_schema(first, dataset)?;
-            check_classes(first, dataset)?;
+            let cast = union.cast(dataset)?;
             let start = samples;
             for (number, slot) in dataset.0.slots.iter().enumerate() {
-                let of = Of::Part(dataset.clone(), number);
+                let of = Of::Part(Part { dataset: dataset.clone(), number, cast: cast.clone() });
                 let (shard, damage) = (OnceLock::new(), OnceLock::new());
                 slots.push(Slot { first: samples, samples: slot.samples, of, shard, damage });
                 let sum = samples.checked_add(slot.samples);
@@ -49,8 +54,8 @@ impl Dataset {
         }
         let one_recipe = datasets.iter().all(|dataset| dataset.recipe() == first.recipe());
         let metadata = Metadata {
-            schema: first.schema().clone(),
-            classes: first.0.metadata.classes.clone(),
+            schema: union.schema,
+            classes: union.classes,
             recipe: if one_recipe { first.recipe().clone() } else { Recipe::default() },
             shards: None,
         };
@@ -76,38 +81,30 @@ impl Dataset {
     pub fn parts(&self) -> &[Range<u64>] {
         &self.0.parts
     }
-}
 
-/// `label`, a scalar of type int64.
-fn words(field: Option<&Field>) -> String {
-    match field {
-        None => "no more".into(),
-        Some(Field { name, kind: FieldKind::Scalar, dtype: Some(dtype) }) => format!("`{name}`, a scalar of {dtype}"),
-        Some(Field { name, kind, .. }) => format!("`{name}` of kind {kind:?}").to_lowercase(),
-    }
-}
-
-fn check_schema(first: &Dataset, other: &Dataset) -> Result<()> {
-    let fields = |schema: &Schema, number| schema.fields().get(number).cloned();
-    let count = first.schema().fields().len().max(other.schema().fields().len());
-    for number in 0..count {
-        let (expected, found) = (fields(first.schema(), number), fields(other.schema(), number));
-        if expected != found {
-            let what = format!("field {number} of `{}`", other.path().display());
-            let expected = format!("{}, as in `{}`", words(expected.as_ref()), first.path().display());
-            return Err(Error::usage(what, expected, words(found.as_ref())));
+    /// The samples that cannot have a value for a field, because the dataset that they are of has no
+    /// such field: of a dataset made by [`Dataset::concat`]. Any other has none such. Opens nothing.
+    #[must_use]
+    pub fn without(&self, field: &str) -> Vec<Range<u64>> {
+        if !self.schema().fields().iter().any(|known| known.name == field) {
+            return std::iter::once(0..self.len()).collect();
         }
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for slot in &self.0.slots {
+            let Of::Part(Part { dataset, number, .. }) = &slot.of else { continue };
+            let inside = dataset.samples_in(*number);
+            for range in dataset.without(field) {
+                let (start, end) = (range.start.max(inside.start), range.end.min(inside.end));
+                if start >= end {
+                    continue;
+                }
+                let (start, end) = (start - inside.start + slot.first, end - inside.start + slot.first);
+                match ranges.last_mut() {
+                    Some(last) if last.end == start => last.end = end,
+                    _ => ranges.push(start..end),
+                }
+            }
+        }
+        ranges
     }
-    Ok(())
-}
-
-fn check_classes(first: &Dataset, other: &Dataset) -> Result<()> {
-    let (ours, theirs) = (first.classes().unwrap_or_default(), other.classes().unwrap_or_default());
-    let count = ours.len().max(theirs.len());
-    let Some(number) = (0..count).find(|&number| ours.get(number) != theirs.get(number)) else { return Ok(()) };
-    let name = |classes: &[String]| {
-        classes.get(number).map_or_else(|| "none".into(), |name| format!("`{}`", name.escape_debug()))
-    };
-    let what = format!("class {number} of `{}`", other.path().display());
-    Err(Error::usage(what, format!("{}, as in `{}`", name(ours), first.path().display()), name(theirs)))
 }

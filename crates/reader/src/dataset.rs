@@ -7,6 +7,7 @@ use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::keys::KeyTable;
 use crate::shard::{Shard, ShardOptions, room};
+use crate::union::Cast;
 use shardpack_format::{
     DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, Manifest, Metadata, Recipe, Schema, ShardEntry,
     SharedMetadata,
@@ -287,8 +288,16 @@ pub(crate) enum Of {
     Entry(ShardEntry),
     /// It was opened alone.
     Lone,
-    /// Shard of this number of another dataset.
-    Part(Dataset, usize),
+    /// A shard of another dataset.
+    Part(Part),
+}
+
+/// Shard `number` of another dataset, and what it takes to see it as one of this.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) dataset: Dataset,
+    pub(crate) number: usize,
+    pub(crate) cast: Option<Arc<Cast>>,
 }
 
 /// What is known of a shard without opening it.
@@ -434,7 +443,7 @@ impl Dataset {
                 bytes: slot.shard.get().map_or(0, |shard| shard.file_bytes()),
                 samples: slot.samples,
             },
-            Of::Part(part, number) => {
+            Of::Part(Part { dataset: part, number, .. }) => {
                 let unknown = || ShardInfo { name: String::new(), bytes: 0, samples: slot.samples };
                 let mut info = part.0.slots.get(*number).map_or_else(unknown, |slot| part.info(slot));
                 let folder = part.path().parent().unwrap_or(Path::new(""));
@@ -458,7 +467,11 @@ impl Dataset {
             return Ok(Arc::clone(shard));
         }
         let (source, entry) = match (&self.0.source, &slot.of) {
-            (_, Of::Part(part, number)) => return part.shard(*number),
+            (_, Of::Part(Part { dataset, number, cast: None })) => return dataset.shard(*number),
+            (_, Of::Part(Part { dataset, number, cast: Some(cast) })) => {
+                let shard = dataset.shard(*number)?.cast(cast)?;
+                return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
+            }
             (Some(source), Of::Entry(entry)) => (source, entry),
             _ => return Err(Error::usage("shard number", "0, of a lone shard", number)),
         };
@@ -504,7 +517,7 @@ impl Dataset {
                 continue;
             }
             match (&slot.of, &self.0.storage) {
-                (Of::Part(part, number), _) => part.advise_shards(*number..number + 1),
+                (Of::Part(Part { dataset, number, .. }), _) => dataset.advise_shards(*number..number + 1),
                 (Of::Entry(entry), Some(storage)) => storage.advise_open(&entry.name),
                 _ => {}
             }
@@ -516,7 +529,7 @@ impl Dataset {
         let mut storages: Vec<&Arc<dyn Storage>> = self.0.storage.iter().collect();
         let mut last: Option<&Self> = None;
         for slot in &self.0.slots {
-            if let Of::Part(part, _) = &slot.of
+            if let Of::Part(Part { dataset: part, .. }) = &slot.of
                 && !last.is_some_and(|last| Arc::ptr_eq(&last.0, &part.0))
             {
                 last = Some(part);
@@ -577,7 +590,7 @@ impl Dataset {
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
             // One shard left out would give every label after it to another sample.
-            let of_shard = shard.index().column(position);
+            let of_shard = shard.column_bytes(position);
             column.extend(of_shard.ok_or_else(|| Error::internal("columns of a shard", position + 1, position))?);
         }
         Ok(column)

@@ -79,9 +79,10 @@ impl RecordView<'_> {
     /// large.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
-        let stored = self.schema().scalar_position("orientation").map(|_| self.scalar("orientation")).transpose()?;
+        let stored =
+            self.schema().scalar_position("orientation").map(|_| self.scalar_if_any("orientation")).transpose()?;
         let is_jpeg = image.media_type == "image/jpeg";
-        let orientation = orientation(stored.and_then(Scalar::as_i64), is_jpeg, image.bytes);
+        let orientation = orientation(stored.flatten().and_then(Scalar::as_i64), is_jpeg, image.bytes);
         let decoded = decoder.size_of(image.media_type, image.bytes, orientation).and_then(|(height, width)| {
             let shape = vec![u64::from(height), u64::from(width), 3];
             let bytes = Dtype::U8.array_bytes(&shape)?;

@@ -39,6 +39,7 @@ mod sample;
 mod scalar;
 mod shard;
 mod stream;
+mod union;
 mod verify;
 
 pub use column::Column;

@@ -76,7 +76,7 @@ impl<'a> RecordView<'a> {
     /// The fields of the dataset.
     #[must_use]
     pub fn schema(&self) -> &'a Schema {
-        &self.shard.index().metadata().schema
+        self.shard.schema()
     }
 
     pub(crate) const fn limits(&self) -> &'a Limits {
@@ -86,19 +86,29 @@ impl<'a> RecordView<'a> {
     /// The value of a scalar field.
     ///
     /// # Errors
-    /// `Usage` if there is no scalar field of this name.
+    /// `Usage` if there is no scalar field of this name, or if this sample has no value for it.
     pub fn scalar(&self, name: &str) -> Result<Scalar> {
-        let mut rest = self.record.scalars;
-        for (field, dtype) in self.schema().scalars() {
-            // The scalars' length was compared with the schema.
-            let missing = || Error::internal("scalars of a record", format!("`{field}` among them"), rest.len());
-            let (value, tail) = rest.split_at_checked(dtype.size()).ok_or_else(missing)?;
-            if field == name {
-                return Scalar::from_bytes(dtype, value).ok_or_else(missing);
-            }
-            rest = tail;
+        self.scalar_if_any(name)?.ok_or_else(|| self.no_value(name))
+    }
+
+    /// The value of a scalar field; `None` if this sample has none, because its dataset, one
+    /// of several as one, has no such field.
+    ///
+    /// # Errors
+    /// `Usage` if there is no scalar field of this name.
+    pub fn scalar_if_any(&self, name: &str) -> Result<Option<Scalar>> {
+        let (position, dtype) = self.schema().scalar_position(name).ok_or_else(|| self.no_field("scalar", name))?;
+        if !self.shard.has_scalar(position) {
+            return Ok(None);
         }
-        Err(self.no_field("scalar", name))
+        // The record's own scalars were compared with the index.
+        let start = usize::try_from(self.record_number).ok().and_then(|record| record.checked_mul(dtype.size()));
+        let column = self.shard.column_bytes(position).unwrap_or_default();
+        let value = start.and_then(|start| column.get(start..start.checked_add(dtype.size())?));
+        let value = value.and_then(|value| Scalar::from_bytes(dtype, value));
+        value.map(Some).ok_or_else(|| {
+            Error::internal("scalars of a shard", format!("`{name}` of record {}", self.record_number), column.len())
+        })
     }
 
     /// The stored value of a field; `None` where this sample has none.
@@ -107,6 +117,7 @@ impl<'a> RecordView<'a> {
     /// `Usage` if there is no stored field of this name.
     pub fn field(&self, name: &str) -> Result<Option<FieldValue<'a>>> {
         let position = self.schema().stored_position(name).ok_or_else(|| self.no_field("stored", name))?;
+        let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         let fields = &self.record.fields;
         let value =
             fields.get(position).ok_or_else(|| Error::internal("fields of a record", fields.len(), position))?;
@@ -121,10 +132,7 @@ impl<'a> RecordView<'a> {
             let what = format!("field `{}`", name.escape_debug());
             return Err(Error::usage(what, format!("one of kind {kinds:?}"), format!("{:?}", field.kind)));
         }
-        value.ok_or_else(|| {
-            let found = format!("sample `{}` without one", self.key().escape_debug());
-            Error::usage(format!("field `{}`", name.escape_debug()), "a value", found)
-        })
+        value.ok_or_else(|| self.no_value(name))
     }
 
     /// The picture in an image field.
@@ -140,6 +148,11 @@ impl<'a> RecordView<'a> {
     /// Puts this record's place into an error found in its bytes.
     pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
         self.shard.in_record(self.record_number, error).into()
+    }
+
+    fn no_value(&self, name: &str) -> Error {
+        let found = format!("sample `{}` without one", self.key().escape_debug());
+        Error::usage(format!("field `{}`", name.escape_debug()), "a value", found)
     }
 
     fn no_field(&self, kind: &str, name: &str) -> Error {

@@ -6,11 +6,13 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::fs::open_regular;
 use crate::handles::ShardFile;
+use crate::union::{Cast, Values, Within};
 use shardpack_format::{
-    Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, SharedMetadata, align_up,
+    Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, Schema, SharedMetadata, align_up,
 };
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes of a large record that are read at a time: they stay in the second-level cache until their
 /// CRC32 is known.
@@ -45,8 +47,11 @@ impl Default for ShardOptions {
 pub struct Shard {
     file: ShardFile,
     footer: Footer,
-    index: Index,
+    index: Arc<Index>,
     options: ShardOptions,
+    /// How several datasets as one, of which it is part, count fields and classes; its own way if
+    /// they count likewise.
+    within: Option<Within>,
 }
 
 impl Shard {
@@ -79,8 +84,61 @@ impl Shard {
     }
 
     /// A shard whose header nobody has looked at: `verify` goes on without it.
-    pub(crate) const fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
-        Self { file, footer, index, options }
+    pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
+        Self { file, footer, index: Arc::new(index), options, within: None }
+    }
+
+    /// The same shard as part of several datasets as one.
+    ///
+    /// # Errors
+    /// `Format` if a label is none of the dataset's classes.
+    pub(crate) fn cast(&self, cast: &Cast) -> Result<Self> {
+        let within = Some(cast.apply(self)?);
+        let (file, footer, options) = (self.file.clone(), self.footer.clone(), self.options.clone());
+        Ok(Self { file, footer, index: Arc::clone(&self.index), options, within })
+    }
+
+    /// The fields of its samples: those of its dataset, which of several as one are those of all.
+    /// Records and index hold those of [`Index::metadata`].
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        self.within.as_ref().map_or_else(|| &self.index.metadata().schema, |within| &within.schema)
+    }
+
+    /// Where records hold stored field `position` of [`Shard::schema`]; `None` if they hold none.
+    #[must_use]
+    pub fn stored_at(&self, position: usize) -> Option<usize> {
+        match &self.within {
+            Some(within) => within.stored.get(position).copied().flatten(),
+            None => Some(position),
+        }
+    }
+
+    /// Whether samples have scalar field `position` of [`Shard::schema`].
+    #[must_use]
+    pub fn has_scalar(&self, position: usize) -> bool {
+        self.values(position).is_some_and(|values| !matches!(values, Values::Absent(_)))
+    }
+
+    /// The column of scalar field `position` of [`Shard::schema`], packed. Where samples have no
+    /// value, −1, NaN, false, or the largest of an unsigned type.
+    #[must_use]
+    pub fn column_bytes(&self, position: usize) -> Option<&[u8]> {
+        match &self.within {
+            None => self.index.column(position),
+            Some(within) => match within.columns.get(position)? {
+                Values::Own(position) => self.index.column(*position),
+                Values::Changed(bytes) | Values::Absent(bytes) => Some(bytes),
+            },
+        }
+    }
+
+    /// Where the values of scalar field `position` of [`Shard::schema`] are.
+    pub(crate) fn values(&self, position: usize) -> Option<Values> {
+        match &self.within {
+            None => self.index.column(position).map(|_| Values::Own(position)),
+            Some(within) => within.columns.get(position).cloned(),
+        }
     }
 
     /// The file.
@@ -115,7 +173,7 @@ impl Shard {
 
     /// The index: rows, keys, scalar columns, schema and recipe.
     #[must_use]
-    pub const fn index(&self) -> &Index {
+    pub fn index(&self) -> &Index {
         &self.index
     }
 
@@ -127,13 +185,13 @@ impl Shard {
 
     /// Number of records.
     #[must_use]
-    pub const fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.index.len()
     }
 
     /// Whether there is no record.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
@@ -141,8 +199,8 @@ impl Shard {
     /// of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
-        let (position, dtype) = self.index.metadata().schema.scalar_position(name)?;
-        Some(Column::new(dtype, self.index.column(position)?.to_vec()))
+        let (position, dtype) = self.schema().scalar_position(name)?;
+        Some(Column::new(dtype, self.column_bytes(position)?.to_vec()))
     }
 
     /// The row of a record.

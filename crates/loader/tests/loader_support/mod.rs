@@ -202,9 +202,21 @@ pub fn write(
     dir: &Path,
     schema: &Schema,
     counts: &[u64],
+    make: impl FnMut(&Schema, u32, u64) -> (Vec<u8>, Frame, String, Vec<u8>),
+) {
+    write_classes(dir, (schema, None), counts, make);
+}
+
+/// The same, with names of classes.
+pub fn write_classes(
+    dir: &Path,
+    (schema, classes): (&Schema, Option<&[&str]>),
+    counts: &[u64],
     mut make: impl FnMut(&Schema, u32, u64) -> (Vec<u8>, Frame, String, Vec<u8>),
 ) {
-    let metadata = Metadata { schema: schema.clone(), shards: Some(counts.len() as u32), ..Default::default() };
+    let classes = classes.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+    let shards = Some(counts.len() as u32);
+    let metadata = Metadata { schema: schema.clone(), classes, shards, ..Default::default() };
     let mut manifest = Manifest::new(ID, metadata.clone());
     let mut ids = 0..;
     for (number, &count) in (0..).zip(counts) {

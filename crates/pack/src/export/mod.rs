@@ -87,8 +87,8 @@ pub const ICC_FIELD: &str = "icc";
 /// A JPEG with the profile and the orientation from its record put back, so that other programs
 /// show it correctly; `None` if there are none.
 fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Result<Option<Vec<u8>>> {
-    let stored = view.schema().scalar_position("orientation").map(|_| view.scalar("orientation")).transpose()?;
-    let orientation = stored.and_then(Scalar::as_i64);
+    let stored = view.schema().scalar_position("orientation").map(|_| view.scalar_if_any("orientation")).transpose()?;
+    let orientation = stored.flatten().and_then(Scalar::as_i64);
     let orientation = orientation.and_then(|o| u8::try_from(o).ok()).filter(|o| (1..=8).contains(o)).unwrap_or(1);
     let icc = match view.field(ICC_FIELD) {
         Ok(Some(_)) => view.bytes(ICC_FIELD).ok(),
