@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod claim;
+mod compact;
 mod crashes;
 mod faults;
 mod folder;
