@@ -2,6 +2,7 @@
 //! that fails and forgets.
 
 mod behaviour;
+mod bucket;
 mod claim;
 mod compact;
 mod crashes;
