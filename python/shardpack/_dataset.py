@@ -134,7 +134,7 @@ class Dataset:
 
     def _again(self) -> tuple[Any, ...]:
         opened = self._opened
-        return self._place, self._verify_crc, self._max_record, opened.id, dict(self._settings), opened.generation
+        return self._place, self._verify_crc, self._max_record, opened.version, dict(self._settings), opened.generation
 
     def __len__(self) -> int:
         return len(self._core)
@@ -560,14 +560,19 @@ def _reopened(
 ) -> Dataset:
     """A dataset in another process: the same one, or an error."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
-    if dataset.id == expected and dataset.generation != generation:
+    if dataset.generation != generation:
         # It has grown meanwhile.
+        place: Path | str = path
+        if isinstance(path, str):
+            place = path.rpartition("/")[0] if path.endswith(".json") else path
+        elif not path.is_dir():
+            place = path.parent
         dataset = Dataset(
-            path, verify_crc=verify_crc, max_record=max_record, generation=generation, storage_options=storage_options
+            place, verify_crc=verify_crc, max_record=max_record, generation=generation, storage_options=storage_options
         )
-    if dataset.id != expected:
+    if dataset._opened.version != expected:
         raise _shardpack.UsageError(
-            f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"
+            f"`{path}`, opened again: expected generation {generation} of dataset {expected}, found {dataset._opened.version}\n"
             "hint: it was packed again meanwhile"
         )
     return dataset

@@ -117,6 +117,12 @@ impl Dataset {
         self.inner.dataset_id().to_string()
     }
 
+    /// What tells it from other datasets, and from other generations of any copy of it.
+    #[getter]
+    fn version(&self) -> String {
+        self.inner.version_id().to_string()
+    }
+
     /// Which generation it is.
     #[getter]
     fn generation(&self) -> u32 {

@@ -175,6 +175,7 @@ def test_yolo(tmp_path: Path) -> None:
         ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "each category once"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "expected 4 numbers for a `bbox`"),
         ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "id of a category, found: 4"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [9, 9, -3, 4]}]}, r"at least 0, found: \[9, 9, -3, 4\]"),
         ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "in `val2017` or `images`"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [10**400, 0, 1, 1]}]}, "float32 holds"),
         ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [1e300, 0, 1, 1]}]}, "float32 holds"),

@@ -63,6 +63,43 @@ def test_a_pickle_means_the_generation_that_was_open(grown: Path, tmp_path: Path
     assert pickle.loads(pickle.dumps(sp.Dataset(grown, generation=1))).generation == 1
 
 
+def test_a_pickle_of_a_manifest_means_it_too(grown: Path, tmp_path: Path) -> None:
+    pickled = pickle.dumps(sp.Dataset(grown / "manifest.json"))
+    sp.add(grown, photos(tmp_path / "more", ["a/more.jpg"]))
+    again = pickle.loads(pickled)
+    assert (again.generation, len(again)) == (2, 10)
+
+
+def test_a_generation_of_the_same_number_is_not_taken_for_another(grown: Path, tmp_path: Path) -> None:
+    opened = sp.Dataset(grown)
+    pickled = pickle.dumps(opened)
+    with sp.Loader(opened, 2, image="rrc32", threads=1) as running:
+        next(iter(running))
+        state = running.state_dict()
+    # The same files packed anew, and as many other ones added: dataset id, numbers and counts are the same.
+    sp.pack(tmp_path / "first", grown, force=True)
+    sp.add(grown, photos(tmp_path / "other", [f"{'ab0'[i % 3]}/x{i}.jpg" for i in range(4)]))
+    other = sp.Dataset(grown)
+    assert (other.id, other.generation, len(other)) == (opened.id, 2, 10)
+    with sp.Loader(other, 2, image="rrc32", threads=1) as running, pytest.raises(sp.UsageError, match="fingerprint"):
+        running.load_state_dict(state)
+    with pytest.raises(sp.UsageError, match="packed again meanwhile"):
+        pickle.loads(pickled)
+
+
+def test_a_dataset_that_shrinks_while_it_is_verified_is_whole(grown: Path) -> None:
+    seen = []
+
+    def shrink(progress: dict[str, int]) -> None:
+        if not seen:
+            sp.remove(grown, ["a/0.jpg"])
+        seen.append(progress)
+
+    report = sp.verify(grown, progress=shrink)
+    assert seen and sp.Dataset(grown).generation == 3
+    assert (report["whole"], report["samples"]) == (True, 10), report["problems"]
+
+
 def test_a_state_belongs_to_a_generation(grown: Path) -> None:
     def loader(generation: int) -> sp.Loader:
         return sp.Loader(sp.Dataset(grown, generation=generation), 2, image="rrc32", threads=1)

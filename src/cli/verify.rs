@@ -9,7 +9,7 @@ use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_jpeg::PictureCheck;
 use shardpack_pack::pack::Tally;
 use shardpack_pack::salvage::tally_of;
-use shardpack_reader::{DatasetOptions, OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport};
+use shardpack_reader::{OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport};
 use shardpack_writer::Tally as _;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -90,12 +90,11 @@ pub fn check(
     let start = Instant::now();
     let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Taken from the report: another manifest may be in its place by now.
     if !report.cancelled
-        && let Ok(opened) =
-            place::open(dataset, &DatasetOptions::new().limits(limits.clone()).generation(generation), settings)
-        && let Some(manifest) = opened.manifest()
+        && let Some((path, manifest)) = report.manifest.take()
     {
-        check_fidelity(&opened.path().to_string_lossy(), manifest, tallies, &mut report);
+        check_fidelity(&path.to_string_lossy(), &manifest, tallies, &mut report);
     }
     let seconds = start.elapsed().as_secs_f64();
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })

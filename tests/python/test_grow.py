@@ -66,6 +66,38 @@ class GrowTest(CommandTest):
         self.assertIn("--on-known-key skip", refused.err)
         self.assertIn("expected a dataset", self.expect(2, "add", self.tmp / "in", self.week).err)
 
+    def test_salvage_knows_the_classes_of_every_generation(self):
+        self.expect(0, "add", self.data, self.week)
+        classes = [f"class {n}" for n in range(4)]
+        (self.data / "shard-00002.shard").write_bytes(b"lost")
+        for lost in ("shard-00002.shard", "manifest.json"):
+            (self.data / lost).unlink()
+            out = self.tmp / f"without {lost}"
+            self.expect(1, "salvage", self.data, out)
+            manifest = json.loads((out / "manifest.json").read_text())
+            self.assertEqual(manifest["classes"], classes)
+            listed = self.expect(0, "ls", out, "--columns", "label", "--json").out.splitlines()
+            for sample in map(json.loads, listed):
+                self.assertEqual(classes[sample["label"]], sample["key"].split("/")[0])
+
+    def test_keys_of_a_text_from_another_system(self):
+        keys = self.tmp / "keys.txt"
+        keys.write_bytes(b"\xef\xbb\xbfclass 0/0000.jpg\r\nclass 1/0001.jpg\r\n\r\nclass 1/0001.jpg\r\n")
+        self.assertIn("removed 2 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
+
+    def test_generations_without_the_newest_manifest_are_not_packed_over(self):
+        self.expect(0, "add", self.data, self.week)
+        (self.data / "manifest.json").unlink()
+        before = digests(self.data)
+        for command in (("pack", self.week, self.data), ("pack", self.tmp / "in", self.data, "--shard-size", "40KiB")):
+            refused = self.expect(2, *command).err
+            self.assertIn("holds generation 2 of a dataset, of 50 samples, and no manifest.json", refused)
+            self.assertIn("copy `manifest-0002.json` to manifest.json", refused)
+        self.assertIn("copy `manifest-0002.json`", self.expect(2, "add", self.data, self.week).err)
+        self.assertEqual(digests(self.data), before)
+        (self.data / "manifest.json").write_bytes((self.data / "manifest-0002.json").read_bytes())
+        self.check(2)
+
     def test_a_killed_addition_leaves_the_old_generation_and_goes_on(self):
         many = pictures(self.tmp / "many", 300)
         for path in sorted(many.rglob("*.jpg")):

@@ -121,6 +121,7 @@ impl Survey {
         // Sorted by number, so that the samples stay mixed as before.
         scans.sort_by_key(|(_, scan)| scan.identity().map_or(u32::MAX, |i| i.shard_number));
         survey.take_metadata(&scans, limits);
+        survey.take_classes(&scans, folder.manifest.as_ref());
         survey.note_missing_shards(&scans, folder.manifest.as_ref());
         let mut seen = HashSet::new();
         for (shard, scan) in scans {
@@ -185,6 +186,23 @@ impl Survey {
                     shard.display(),
                     limits.max_shards
                 )),
+            }
+        }
+    }
+
+    /// Takes all classes that a later generation has behind those of its first shards (spec §3.5):
+    /// without them, labels of newer samples would have no names.
+    fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
+        let Some(known) = &mut self.metadata else { return };
+        let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());
+        let of_shards = of_shards.filter(|(found, _)| (&found.schema, &found.recipe) == (&known.schema, &known.recipe));
+        let of_shards: Vec<&Vec<String>> = of_shards.filter_map(|(found, _)| found.classes.as_ref()).collect();
+        for found in of_shards.into_iter().chain(manifest.and_then(|manifest| manifest.classes.as_ref())) {
+            match &known.classes {
+                Some(classes) if found.len() > classes.len() && found.starts_with(classes) => {
+                    known.classes = Some(found.clone());
+                }
+                _ => {}
             }
         }
     }

@@ -44,17 +44,17 @@ impl Dataset {
     }
 
     /// What tells the samples of this dataset from those of any other, and from those of its other
-    /// generations: the id of the first generation, and a digest of id and number of the others.
+    /// generations: the id of the first generation, and a digest of id, number and shards of the
+    /// others. Two copies of a dataset that grew apart have generations of the same number.
     #[must_use]
     pub fn version_id(&self) -> DatasetId {
         let (id, generation) = (self.dataset_id(), self.generation());
-        if generation == 1 {
-            return id;
-        }
+        let Some(manifest) = self.manifest().filter(|_| generation > 1) else { return id };
         let mut digest = Sha256::new();
         digest.update(b"shardpack generation\n");
         digest.update(id.0);
         digest.update(generation.to_le_bytes());
+        manifest.shards.iter().for_each(|shard| digest.update(shard.sha256));
         let mut version = DatasetId::default();
         version.0.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
         version

@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Temporary name of the manifest.
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
+/// Where the shards of the next generation are made.
+pub(crate) const NEXT: &str = ".shardpack-next";
 /// The manifest of a dataset that `force` is removing. The dataset is no longer valid, but its
 /// files are still known as ours.
 const RETIRED_NAME: &str = ".shardpack-retired.json";
@@ -33,16 +35,28 @@ fn shard_number(name: &str) -> Option<u32> {
     (shard_name(number) == name).then_some(number)
 }
 
+/// The generation in a name that [`shard_name_of`] makes.
+fn generation_of_shard(name: &str) -> Option<u32> {
+    let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
+    let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
+    (shard_name_of(number, generation) == name).then_some(generation)
+}
+
 /// Whether [`shard_name_of`] makes such a name.
 fn is_written_anew(name: &str) -> bool {
-    let numbers = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(".shard")?.split_once('-'));
-    let made = numbers.and_then(|(number, generation)| Some((number.parse().ok()?, generation.parse().ok()?)));
-    made.is_some_and(|(number, generation)| shard_name_of(number, generation) == name)
+    generation_of_shard(name).is_some()
+}
+
+/// The generation that a shard of this name was written for, if the name is ours: at least that.
+pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
+    generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
 }
 
 /// Whether it is the name of something that lasts: a shard, or a manifest.
 pub(crate) fn is_final(name: &str) -> bool {
-    name == MANIFEST_NAME || name == SET_ASIDE_NAME || shard_number(name).is_some()
+    [MANIFEST_NAME, SET_ASIDE_NAME].contains(&name)
+        || generation_of_name(name).is_some()
+        || oldest_generation(name).is_some()
 }
 
 fn is_shard_temporary(name: &str) -> bool {
@@ -152,6 +166,18 @@ impl Survey {
             return Ok(());
         }
         self.refuse_damage()?;
+        if self.manifest.is_none()
+            && let Some((name, newest)) = self.generations.iter().max_by_key(|(_, manifest)| manifest.generation())
+        {
+            let samples = crate::prepare::samples(newest.samples);
+            let what = format!(
+                "{what} holds generation {} of a dataset, of {samples}, and no {MANIFEST_NAME}",
+                newest.generation()
+            );
+            let hint =
+                format!("copy `{name}` to {MANIFEST_NAME} to have it back; --force, without --part, starts over");
+            return Err(Error::refused(what, hint));
+        }
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
             let found = format!("shards without their manifest: {}", list(&strays));
@@ -164,6 +190,11 @@ impl Survey {
     /// Whether there is a file with the name of a shard.
     pub(crate) fn has_shards(&self) -> bool {
         !self.shards.is_empty()
+    }
+
+    /// Whether there is anything of a run: a journal, shards, or files that were being written.
+    pub(crate) fn is_begun(&self) -> bool {
+        !self.journals.is_empty() || !self.shards.is_empty() || !self.temporaries.is_empty()
     }
 
     /// Refuses a manifest that cannot be read.
@@ -183,6 +214,7 @@ impl Survey {
             disk.rename(&out.join(MANIFEST_NAME), &out.join(RETIRED_NAME))?;
             disk.sync_dir(out)?;
         }
+        remove_next(disk, out)?;
         self.generations.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))?;
         for (number, owner) in owners {
             if owner != Owner::Foreign {
@@ -270,6 +302,18 @@ impl Survey {
         [&self.manifest, &self.retired].into_iter().flatten().any(in_manifest)
             || self.journals.values().flatten().any(|j| j.entries.contains_key(&number))
     }
+}
+
+/// Removes what an addition or a removal has made so far, and the folder unless others have files in
+/// it.
+fn remove_next(disk: Disk<'_>, out: &Path) -> Result<()> {
+    let folder = out.join(NEXT);
+    // Nothing grows in a store, where a folder of this name lists what is beside it.
+    if disk.0.is_store() || disk.list_if_there(&folder)?.is_empty() {
+        return Ok(());
+    }
+    Survey::take(disk, &folder)?.remove_all(disk, &folder)?;
+    disk.remove_dir_if_empty(&folder)
 }
 
 fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<std::result::Result<Manifest, Unreadable>> {

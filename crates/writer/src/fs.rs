@@ -287,6 +287,15 @@ impl Disk<'_> {
         }
     }
 
+    /// Removes a folder, if it is there; one that is not empty stays.
+    pub(crate) fn remove_dir_if_empty(&self, dir: &Path) -> Result<()> {
+        use io::ErrorKind::{DirectoryNotEmpty, NotFound};
+        match self.0.remove_dir(dir) {
+            Err(e) if !matches!(e.kind(), DirectoryNotEmpty | NotFound) => Err(Error::io("remove folder", dir, e)),
+            _ => Ok(()),
+        }
+    }
+
     /// Names in a folder; none if there is no such folder.
     pub(crate) fn list_if_there(&self, dir: &Path) -> Result<Vec<String>> {
         match self.list(dir) {

@@ -7,7 +7,7 @@
 //! whoever comes next does those that are missing.
 
 use crate::error::{Error, Result};
-use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard};
+use crate::folder::{MANIFEST_TEMPORARY, NEXT, Survey, check_shard};
 use crate::fs::{Disk, StdFs};
 use crate::journal::Entry;
 use crate::lock::Lock;
@@ -26,9 +26,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Where the shards of the next generation are made.
-const NEXT: &str = ".shardpack-next";
-
 /// A dataset that is about to get its next generation. Holds the folder's lock.
 ///
 /// ```
@@ -39,10 +36,10 @@ const NEXT: &str = ".shardpack-next";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Growth<'a> {
-    disk: Disk<'a>,
-    out: PathBuf,
+    pub(crate) disk: Disk<'a>,
+    pub(crate) out: PathBuf,
     lock: Lock,
-    manifest: Manifest,
+    pub(crate) manifest: Manifest,
     settled: Option<u32>,
 }
 
@@ -66,18 +63,6 @@ impl<T> std::fmt::Debug for Next<'_, T> {
     }
 }
 
-/// What [`Growth::compact`] removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Compacted {
-    /// Older generations, which cannot be opened any more.
-    pub generations: Vec<u32>,
-    /// Shards that only they had.
-    pub shards: Vec<String>,
-    /// Bytes of those.
-    pub bytes: u64,
-}
-
 impl Growth<'static> {
     /// Takes the dataset in the folder `out`. A generation that an interrupted run had ready is put
     /// in place first.
@@ -93,14 +78,15 @@ impl Growth<'static> {
 impl<'a> Growth<'a> {
     pub(crate) fn take_on(disk: Disk<'a>, out: &Path) -> Result<Self> {
         // Checked before the lock, so that a mistyped folder does not get a lock file.
-        if !disk.list_if_there(out)?.iter().any(|name| name == MANIFEST_NAME) {
+        let names = disk.list_if_there(out)?;
+        if !names.iter().any(|name| name == MANIFEST_NAME) {
+            let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
+            let hint = newest.map_or_else(
+                || "`shardpack pack` makes one".to_owned(),
+                |newest| format!("copy `{newest}` to {MANIFEST_NAME} to have that generation back"),
+            );
             let what = format!("`{}`", out.display());
-            return Err(Error::usage(
-                what,
-                "a dataset: a folder with a manifest.json",
-                "none",
-                "`shardpack pack` makes one",
-            ));
+            return Err(Error::usage(what, "a dataset: a folder with a manifest.json", "none", hint));
         }
         let lock = Lock::take(disk, out, None)?;
         let settled = settle(disk, out)?;
@@ -157,6 +143,7 @@ impl<'a> Growth<'a> {
         }
         let (disk, folder) = (self.disk, self.out.join(NEXT));
         let generation = self.next_generation()?;
+        refuse_foreign(disk, &self.out, &self.manifest)?;
         disk.create_dir_all(&folder)?;
         let journal = match prepare(disk, &folder, plan, options)? {
             Prepared::Begin(journal) => journal,
@@ -212,69 +199,16 @@ impl<'a> Growth<'a> {
         manifest.fidelity = (next.fidelity)(&total);
         Ok(manifest)
     }
-
-    /// Removes all older generations, and the shards that only they have. The newest one must be in
-    /// place, whole; nothing is removed before that is checked.
-    ///
-    /// # Errors
-    /// `Refused` if an addition or a removal was begun and not finished: it may hold the same
-    /// samples; `Damaged` if a shard of the newest generation is missing; `Io`.
-    pub fn compact(&self) -> Result<Compacted> {
-        let disk = self.disk;
-        if !disk.list_if_there(&self.out.join(NEXT))?.is_empty() {
-            let what =
-                format!("`{}` holds what an interrupted addition or removal has made so far", self.out.display());
-            let hint = "give that command again to go on, or with --force to start it over; then compact";
-            return Err(Error::refused(what, hint));
-        }
-        for (number, shard) in (0..).zip(&self.manifest.shards) {
-            check_shard(disk, &self.out, self.manifest.dataset_id, number, shard)?.map_err(damaged)?;
-        }
-        let stays: HashSet<&str> = self.manifest.shards.iter().map(|shard| shard.name.as_str()).collect();
-        let own = self.manifest.generation();
-        let mut found = Compacted::default();
-        let mut manifests = Vec::new();
-        let mut shards = BTreeMap::new();
-        for name in disk.list(&self.out)? {
-            let Some(generation) = generation_of_name(&name).filter(|&generation| generation != own) else { continue };
-            let (manifest, _) = read_manifest(disk, &self.out.join(&name))?;
-            if manifest.dataset_id != self.manifest.dataset_id {
-                continue;
-            }
-            if generation > own {
-                let what =
-                    format!("`{}` has generation {generation}, and the newest is said to be {own}", self.out.display());
-                return Err(Error::refused(what, "put the newest manifest back in place of manifest.json first"));
-            }
-            let only = manifest.shards.iter().zip(0_u32..).filter(|(shard, _)| !stays.contains(shard.name.as_str()));
-            shards.extend(only.map(|(shard, number)| (shard.name.clone(), (number, shard.clone()))));
-            found.generations.push(generation);
-            manifests.push(name);
-        }
-        // The manifests first: what they list must be there as long as they are.
-        manifests.iter().try_for_each(|name| disk.remove_if_there(&self.out.join(name)))?;
-        disk.sync_dir(&self.out)?;
-        for (name, (number, shard)) in shards {
-            // A file of another program under that name is not ours to remove.
-            if check_shard(disk, &self.out, self.manifest.dataset_id, number, &shard)?.is_ok() {
-                disk.remove_if_there(&self.out.join(&name))?;
-                found.bytes = found.bytes.saturating_add(shard.bytes);
-                found.shards.push(name);
-            }
-        }
-        disk.sync_dir(&self.out)?;
-        Ok(found)
-    }
 }
 
-fn damaged(error: Error) -> Error {
+pub(crate) fn damaged(error: Error) -> Error {
     match error {
         Error::Format(source) => Error::Damaged { source },
         other => other,
     }
 }
 
-fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<(Manifest, Vec<u8>)> {
+pub(crate) fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<(Manifest, Vec<u8>)> {
     let limits = Limits::default();
     let bytes = disk.read(path, limits.max_manifest_bytes)?;
     let parsed = Manifest::parse(&bytes, &limits);
@@ -297,6 +231,7 @@ fn settle(disk: Disk<'_>, out: &Path) -> Result<Option<u32>> {
         return Err(Error::refused(what, "remove that folder"));
     }
     if generation > now.generation() {
+        refuse_foreign(disk, out, &now)?;
         let known: HashSet<&str> = now.shards.iter().map(|shard| shard.name.as_str()).collect();
         let made: HashSet<&str> = there.iter().map(String::as_str).collect();
         let fresh = || (0..).zip(&next.shards).filter(|(_, shard)| !known.contains(shard.name.as_str()));
@@ -320,7 +255,27 @@ fn settle(disk: Disk<'_>, out: &Path) -> Result<Option<u32>> {
     // A journal that outlived the manifest would look like a run that was begun.
     disk.sync_dir(&folder)?;
     disk.remove_if_there(&folder.join(MANIFEST_NAME))?;
-    disk.0.remove_dir(&folder).map_err(|e| Error::io("remove folder", &folder, e))?;
+    // What a desktop or a file system left in it does not keep the generation from being there.
+    disk.remove_dir_if_empty(&folder)?;
     disk.sync_dir(out)?;
     Ok(Some(generation))
+}
+
+/// Refuses a file that is not ours under the name that the manifest `now` is to keep.
+fn refuse_foreign(disk: Disk<'_>, out: &Path, now: &Manifest) -> Result<()> {
+    let (name, generation) = (generation_name(now.generation()), now.generation());
+    if !disk.list(out)?.contains(&name) {
+        return Ok(());
+    }
+    let bytes = disk.read(&out.join(&name), Limits::default().max_manifest_bytes)?;
+    let is_it = |there: Manifest| there.dataset_id == now.dataset_id && there.generation() == generation;
+    if Manifest::parse(&bytes, &Limits::default()).is_ok_and(is_it) {
+        return Ok(());
+    }
+    let what = format!(
+        "`{}`: expected no file, or generation {generation} of dataset {}, found another file",
+        out.join(&name).display(),
+        now.dataset_id
+    );
+    Err(Error::refused(what, "move it away: the manifest of that generation is to be kept under this name"))
 }

@@ -27,6 +27,7 @@
 mod bucket;
 mod claim;
 mod commit;
+mod compact;
 mod error;
 mod folder;
 mod fs;
@@ -54,9 +55,10 @@ mod write;
 
 pub use bucket::Bucket;
 pub use claim::Claim;
+pub use compact::Compacted;
 pub use error::{Error, Result};
 pub use fs::Ends;
-pub use growth::{Compacted, Growth, Next};
+pub use growth::{Growth, Next};
 pub use merge::merge;
 pub use next_plan::KeptSample;
 pub use objects::{Objects, Output};

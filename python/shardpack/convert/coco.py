@@ -155,7 +155,10 @@ class _Reader:
                 category = annotation.get("category_id")
                 if not isinstance(category, int) or category not in self.classes:
                     raise ValueError(f"expected the id of a category, found: {annotation.get('category_id')!r}")
-            values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")
+            boxes = values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")
+            if (boxes[:, 2:] < 0).any():
+                row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
+                raise ValueError(f"expected a `bbox` of width and height of at least 0, found: {annotations[row]['bbox']}")
             values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
             areas = [[annotation.get("area", 0.0)] for annotation in annotations]
             values["area"] = numbers(areas, 1, "an `area`")[:, 0]

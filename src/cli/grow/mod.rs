@@ -159,6 +159,8 @@ fn read_keys(file: &Path) -> anyhow::Result<Vec<String>> {
             .read_to_string(&mut text)
             .with_context(shown)?;
     }
+    // Some editors begin a text with a mark of its encoding, which is of no key.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {
         anyhow::bail!("`{}`: expected the key of a sample on each line, found none", file.display());

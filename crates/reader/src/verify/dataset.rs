@@ -14,7 +14,7 @@ use shardpack_format::{
 };
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Shards open at once.
@@ -22,7 +22,7 @@ const MAX_OPEN_FILES: usize = 64;
 
 /// What stands at the path.
 struct Found {
-    manifest: Option<Manifest>,
+    manifest: Option<(PathBuf, Manifest)>,
     targets: Vec<Target>,
     report: VerifyReport,
     /// `None` for a shard that was opened by its path.
@@ -56,17 +56,19 @@ pub(super) fn verify_in(
 }
 
 fn check(found: Found, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    let Found { manifest, targets, mut report, storage } = found;
+    let Found { manifest: found, targets, mut report, storage } = found;
+    let manifest = found.as_ref().map(|(_, manifest)| manifest);
     report.shards = targets.len() as u64;
-    let done = work::run(&targets, (manifest.as_ref(), storage.as_deref()), options)?;
+    let done = work::run(&targets, (manifest, storage.as_deref()), options)?;
     report.samples = done.outcome.samples;
     report.damaged_samples = done.outcome.damaged_samples;
     report.missing_samples = done.outcome.missing_samples;
     report.bytes = done.bytes;
     report.cancelled = done.cancelled;
     report.problems.extend(done.outcome.problems);
-    report.problems.extend(done.seen.problems(&targets, manifest.as_ref(), &options.limits));
+    report.problems.extend(done.seen.problems(&targets, manifest, &options.limits));
     report.problems.sort();
+    report.manifest = found;
     Ok(report)
 }
 
@@ -126,7 +128,7 @@ fn in_folder(folder: Arc<dyn Storage>, manifest_path: &Path, manifest: Result<Ma
             let extra = present.iter().filter(|name| !listed.contains(name.as_str()));
             report.notes.extend(extra.map(|name| format!("`{name}` is not in the manifest: not verified")));
             let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
-            Ok(Found { manifest: Some(manifest), targets, report, storage })
+            Ok(Found { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }
         Err(error) if present.is_empty() && !error.is_about_data() => match error {
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {

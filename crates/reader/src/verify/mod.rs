@@ -17,8 +17,8 @@ pub(crate) use shard::hash_file;
 use crate::error::Result;
 use crate::fs::Storage;
 use crate::shard::Shard;
-use shardpack_format::Limits;
-use std::path::Path;
+use shardpack_format::{Limits, Manifest};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -88,7 +88,7 @@ impl std::fmt::Debug for VerifyOptions<'_> {
 }
 
 /// What `verify` found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
     /// Shards that were looked for.
     pub shards: u64,
@@ -107,6 +107,9 @@ pub struct VerifyReport {
     pub notes: Vec<String>,
     /// Whether it was stopped before the end.
     pub cancelled: bool,
+    /// The manifest that was verified, and where it was, if there is one and it can be read. Another
+    /// may be in its place by now.
+    pub manifest: Option<(PathBuf, Manifest)>,
 }
 
 impl VerifyReport {

@@ -12,17 +12,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const OUT: &str = "/data/out";
+pub(super) const OUT: &str = "/data/out";
 const FIRST: u64 = 40;
 
 /// Forty samples, and thirty that come later.
-fn sources() -> (Numbers, Numbers) {
+pub(super) fn sources() -> (Numbers, Numbers) {
     let mut more = Numbers::new(30);
     more.keys = (0..30).map(|n| format!("later/{n:04}.bin")).collect();
     (Numbers::new(FIRST), more)
 }
 
-fn fresh() -> MemoryFs {
+pub(super) fn fresh() -> MemoryFs {
     let fs = MemoryFs::new();
     let (first, _) = sources();
     run(&fs, &first.plan(20_000), &first, &options(1)).unwrap();
@@ -30,16 +30,16 @@ fn fresh() -> MemoryFs {
 }
 
 /// The files of the dataset's own folder.
-fn held(fs: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn held(fs: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
     fs.files_in(Path::new(OUT))
 }
 
-fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
+pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
     Manifest::parse(&files[name], &Limits::default()).unwrap()
 }
 
 /// Adds the thirty.
-fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
+pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
     let growth = Growth::take_on(Disk(fs), Path::new(OUT))?;
     // As a caller finds by the keys.
     if growth.manifest().samples == FIRST + 30 {
@@ -61,7 +61,7 @@ fn add_at_last(fs: &MemoryFs) {
 
 /// Keys and ids of every sample of a generation. Checks that they are unique, and that the shards
 /// are the manifest's.
-fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
+pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
     let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
     for (number, shard) in (0..).zip(&manifest.shards) {
         let bytes = &files[&shard.name];
@@ -220,7 +220,7 @@ impl SampleSource for Rest {
 }
 
 /// A generation without the sample `key`.
-fn remove(fs: &MemoryFs, key: &str) {
+pub(super) fn remove(fs: &MemoryFs, key: &str) {
     let growth = Growth::take_on(Disk(fs), Path::new(OUT)).unwrap();
     let files = held(fs);
     let mut rest = Rest { keys: Vec::new(), records: Vec::new() };
@@ -283,15 +283,4 @@ fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one(
     let newest = parse(&held(&fs), "manifest.json");
     assert_eq!(newest.generation(), 3);
     assert!(newest.shards.iter().all(|shard| !gone.shards.contains(&shard.name)));
-}
-
-#[test]
-fn compacting_waits_for_what_was_begun() {
-    let fs = fresh();
-    let (_, mut later) = sources();
-    later.fail = Some(0);
-    add(&fs, &later, &options(1)).unwrap_err();
-    let growth = Growth::take_on(Disk(&fs), Path::new(OUT)).unwrap();
-    let error = growth.compact().unwrap_err().to_string();
-    assert!(error.contains("interrupted"), "{error}");
 }

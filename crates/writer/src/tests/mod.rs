@@ -2,7 +2,9 @@
 //! that fails and forgets.
 
 mod behaviour;
+mod bucket;
 mod claim;
+mod compact;
 mod crashes;
 mod faults;
 mod folder;

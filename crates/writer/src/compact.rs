@@ -1,0 +1,144 @@
+//! Older generations deleted, and with them the bytes of what was removed (spec §3.5).
+//!
+//! What goes is found by the headers of the shards, not by the older manifests alone: those go first,
+//! and a run that is killed behind them must not leave shards that nobody knows any more.
+
+use crate::error::{Error, Result};
+use crate::folder::{NEXT, Survey, check_shard, oldest_generation};
+use crate::growth::{Growth, damaged, read_manifest};
+use shardpack_format::{DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Limits, Manifest, generation_of_name};
+use std::collections::{BTreeMap, HashSet};
+
+/// What [`Growth::compact`] removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// Older generations, which cannot be opened any more.
+    pub generations: Vec<u32>,
+    /// Shards that the newest generation does not have.
+    pub shards: Vec<String>,
+    /// Bytes of those.
+    pub bytes: u64,
+}
+
+impl Growth<'_> {
+    /// Removes all older generations, and the shards of the dataset that the newest does not have.
+    /// The newest one must be in place, whole; nothing is removed before that is checked.
+    ///
+    /// # Errors
+    /// `Refused` if an addition or a removal was begun and not finished: it may hold the same
+    /// samples; if a file cannot be told to be of an older generation, or is of a later one;
+    /// `Damaged` if a shard of the newest generation is missing; `Io`.
+    pub fn compact(&self) -> Result<Compacted> {
+        let (disk, out) = (self.disk, self.out.as_path());
+        if !disk.list_if_there(&out.join(NEXT))?.is_empty() && Survey::take(disk, &out.join(NEXT))?.is_begun() {
+            let what = format!("`{}` holds what an interrupted addition or removal has made so far", out.display());
+            let hint = "give that command again to go on, or with --force to start it over; then compact";
+            return Err(Error::refused(what, hint));
+        }
+        for (number, shard) in (0..).zip(&self.manifest.shards) {
+            check_shard(disk, out, self.manifest.dataset_id, number, shard)?.map_err(damaged)?;
+        }
+        let names = disk.list(out)?;
+        let older = self.older(&names)?;
+        let leaving = self.leaving(&names, older.values())?;
+        // The manifests first: what they list must be there as long as they are.
+        older.keys().try_for_each(|(_, name)| disk.remove_if_there(&out.join(name)))?;
+        disk.sync_dir(out)?;
+        leaving.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))?;
+        Survey::take(disk, out)?.remove_temporaries(disk, out)?;
+        disk.sync_dir(out)?;
+        Ok(Compacted {
+            generations: older.into_keys().map(|(generation, _)| generation).collect(),
+            bytes: leaving.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
+            shards: leaving.into_keys().collect(),
+        })
+    }
+
+    /// The manifests of the older generations, by number and file name.
+    fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
+        let own = self.manifest.generation();
+        let mut older = BTreeMap::new();
+        for name in names {
+            let Some(named) = generation_of_name(name).filter(|&generation| generation != own) else { continue };
+            let (manifest, _) = match read_manifest(self.disk, &self.out.join(name)) {
+                Err(Error::Damaged { source }) => {
+                    return Err(Error::refused(source.to_string(), "move this file away, then compact again"));
+                }
+                other => other?,
+            };
+            if manifest.dataset_id != self.manifest.dataset_id {
+                continue;
+            }
+            let generation = named.max(manifest.generation());
+            if generation > own {
+                let what =
+                    format!("`{}` has generation {generation}, and the newest is said to be {own}", self.out.display());
+                return Err(Error::refused(what, "put the newest manifest back in place of manifest.json first"));
+            }
+            older.insert((named, name.clone()), manifest);
+        }
+        Ok(older)
+    }
+
+    /// The shards of the dataset that the newest generation does not have, with their sizes.
+    fn leaving<'a>(
+        &self,
+        names: &[String],
+        older: impl Iterator<Item = &'a Manifest>,
+    ) -> Result<BTreeMap<String, u64>> {
+        let stays: HashSet<&str> = self.manifest.shards.iter().map(|shard| shard.name.as_str()).collect();
+        let listed: HashSet<&str> =
+            older.flat_map(|manifest| &manifest.shards).map(|shard| shard.name.as_str()).collect();
+        let mut leaving = BTreeMap::new();
+        for name in names.iter().filter(|name| !stays.contains(name.as_str())) {
+            let (is_listed, written_for) = (listed.contains(name.as_str()), oldest_generation(name));
+            if !is_listed && written_for.is_none() {
+                continue;
+            }
+            let path = self.out.join(name);
+            let ends = match self.disk.read_ends(&path, HEADER_BYTES, FOOTER_BYTES) {
+                // Something else under a name of ours: a folder, a link.
+                Err(_) if !is_listed => continue,
+                other => other?,
+            };
+            let by_footer =
+                || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).ok().map(|footer| footer.identity);
+            let identity = Identity::parse_header(&ends.head).ok().or_else(by_footer);
+            let is_own = |identity: &Identity| identity.dataset_id == self.manifest.dataset_id;
+            match identity {
+                Some(identity) if is_own(&identity) => self.refuse_later(name, is_listed, written_for, &identity)?,
+                // Of another dataset: not ours to remove.
+                Some(_) => continue,
+                None if is_listed => return Err(self.unknown(name, self.manifest.dataset_id)),
+                None => continue,
+            }
+            leaving.insert(name.clone(), ends.bytes);
+        }
+        Ok(leaving)
+    }
+
+    /// Refuses a shard that no manifest lists and that may be of a later generation: then the newest
+    /// manifest is not the newest.
+    fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
+        let own = self.manifest.generation();
+        let count = self.manifest.shards.len() as u64;
+        if is_listed || (u64::from(identity.shard_number) < count && written_for <= Some(own)) {
+            return Ok(());
+        }
+        let what = format!(
+            "`{}`: expected a shard of generation {own} or before, found shard {} of a later one, which no manifest lists",
+            self.out.join(name).display(),
+            identity.shard_number
+        );
+        Err(Error::refused(what, "put the newest manifest back in place of manifest.json, or move the shard away"))
+    }
+
+    fn unknown(&self, name: &str, id: DatasetId) -> Error {
+        let what = format!(
+            "`{}`: expected a shard of dataset {id}, which an older generation lists, found something else; nothing was deleted",
+            self.out.join(name).display()
+        );
+        Error::refused(what, "look what it is, move it away or remove it, then compact again")
+    }
+}

@@ -1,0 +1,205 @@
+//! Compacting: what it deletes, what it leaves alone, and that a kill in the middle leaves nothing
+//! behind.
+
+use super::behaviour::options;
+use super::faults::run;
+use super::growth::{OUT, add, fresh, held, parse, remove, samples, sources};
+use super::memory_fs::{Crash, Fault, MemoryFs};
+use crate::fs::{Disk, Fs as _};
+use crate::{Compacted, Growth, Result, WriteOptions};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Three generations: forty samples, seventy, and seventy without one.
+fn grown() -> MemoryFs {
+    let fs = fresh();
+    add(&fs, &sources().1, &options(1)).unwrap();
+    remove(&fs, KEY);
+    fs
+}
+
+const KEY: &str = "class0/0003.bin";
+
+fn compact(fs: &MemoryFs) -> Result<Compacted> {
+    Growth::take_on(Disk(fs), Path::new(OUT))?.compact()
+}
+
+fn has_key(files: &BTreeMap<String, Vec<u8>>) -> bool {
+    files.values().any(|bytes| bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()))
+}
+
+/// Puts a file into the folder.
+fn put(fs: &MemoryFs, name: &str, bytes: &[u8]) {
+    let path = Path::new(OUT).join(name);
+    let _ = fs.remove(&path);
+    fs.create_new(&path).unwrap().append(bytes).unwrap();
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_no_shard_that_the_next_run_does_not_find() {
+    let start = grown();
+    let done = start.with_fault(Fault::None, None);
+    compact(&done).unwrap();
+    let expected = held(&done);
+    assert!(has_key(&held(&start)) && !has_key(&expected));
+    for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1), Crash::Random(2)] {
+        for k in 1.. {
+            let fs = start.with_fault(Fault::CrashAt(k), None);
+            let result = compact(&fs);
+            if !fs.was_hit() {
+                result.unwrap();
+                assert!(k > 10, "{k}");
+                break;
+            }
+            let fs = fs.after(crash);
+            let files = held(&fs);
+            assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 69, "{k} {crash:?}");
+            compact(&fs).unwrap();
+            assert!(held(&fs) == expected, "{k} {crash:?}: {:?}", held(&fs).keys());
+        }
+    }
+}
+
+#[test]
+fn waits_for_what_was_begun_and_for_nothing_else() {
+    let fs = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(0);
+    add(&fs, &later, &options(1)).unwrap_err();
+    let error = compact(&fs).unwrap_err().to_string();
+    assert!(error.contains("interrupted"), "{error}");
+    let fs = grown();
+    put(&fs, ".shardpack-next/.DS_Store", b"of a desktop");
+    compact(&fs).unwrap();
+    assert!(!has_key(&held(&fs)) && fs.files().contains_key(".DS_Store"));
+}
+
+#[test]
+fn a_shard_that_cannot_be_known_any_more_is_named_before_anything_is_deleted() {
+    let fs = grown();
+    let before = held(&fs);
+    let newest = parse(&before, "manifest.json");
+    let mut older = parse(&before, "manifest-0002.json").shards.into_iter();
+    let old = older.find(|shard| !newest.shards.contains(shard)).unwrap().name;
+    put(&fs, &old, &vec![0; before[&old].len()]);
+    let error = compact(&fs).unwrap_err().to_string();
+    assert!(error.contains(&old) && error.contains("nothing was deleted"), "{error}");
+    assert_eq!(held(&fs).len(), before.len());
+    // Damaged at one end, it is still known by the other.
+    for at in [0, before[&old].len() - 1] {
+        let fs = grown();
+        let mut bytes = before[&old].clone();
+        bytes[at] ^= 1;
+        put(&fs, &old, &bytes);
+        assert!(compact(&fs).unwrap().shards.contains(&old));
+        assert!(!has_key(&held(&fs)));
+    }
+    let fs = grown();
+    put(&fs, "manifest-0001.json", b"{\"format\": \"shardpack\"");
+    let error = compact(&fs).unwrap_err().to_string();
+    assert!(error.contains("manifest-0001.json") && error.contains("move this file away"), "{error}");
+    assert_eq!(held(&fs).len(), before.len());
+}
+
+#[test]
+fn what_others_put_there_stays() {
+    let other = MemoryFs::new();
+    let mut source = sources().0;
+    source.keys.iter_mut().for_each(|key| *key = format!("other/{key}"));
+    run(&other, &source.plan(20_000), &source, &options(1)).unwrap();
+    let foreign = held(&other)["shard-00000.shard"].clone();
+    let fs = grown();
+    let files = BTreeMap::from([
+        ("shard-00077.shard", foreign.as_slice()),
+        ("shard-00000-0001.shard", b"words"),
+        ("notes.txt", b"words"),
+        ("shard-1.shard", foreign.as_slice()),
+    ]);
+    files.iter().for_each(|(name, bytes)| put(&fs, name, bytes));
+    compact(&fs).unwrap();
+    let left = held(&fs);
+    assert!(files.iter().all(|(name, bytes)| left.get(*name).is_some_and(|found| found == bytes)), "{:?}", left.keys());
+    assert!(!has_key(&left.into_iter().filter(|(name, _)| !files.contains_key(name.as_str())).collect()));
+}
+
+#[test]
+fn a_manifest_that_is_not_the_newest_deletes_nothing() {
+    let fs = grown();
+    let before = held(&fs);
+    put(&fs, "manifest.json", &before["manifest-0001.json"]);
+    let refused = |fs: &MemoryFs, words: &str| {
+        let count = held(fs).len();
+        let error = compact(fs).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("put the newest manifest back"), "{error}");
+        assert_eq!(held(fs).len(), count);
+    };
+    refused(&fs, "has generation 2");
+    // Nor without the manifests that would say so.
+    for name in ["manifest-0002.json", "manifest-0003.json"] {
+        fs.remove(&Path::new(OUT).join(name)).unwrap();
+    }
+    refused(&fs, "of a later one, which no manifest lists");
+}
+
+#[test]
+fn force_drops_what_was_begun_behind_the_old_dataset() {
+    // The manifest of the next generation is ready, or is not, when the machine dies.
+    let start = fresh();
+    let expected = held(&start);
+    let mut ready = 0;
+    for k in 1.. {
+        let fs = start.with_fault(Fault::CrashAt(k), None);
+        let _ = add(&fs, &sources().1, &options(1));
+        if !fs.was_hit() {
+            break;
+        }
+        let fs = fs.after(Crash::NamesSurvive);
+        ready += usize::from(!fs.files_in(&Path::new(OUT).join(".shardpack-next")).is_empty());
+        let (first, _) = sources();
+        run(&fs, &first.plan(20_000), &first, &WriteOptions { force: true, ..options(1) }).unwrap();
+        assert!(held(&fs) == expected, "{k}: {:?}", held(&fs).keys());
+        assert_eq!(fs.files().len(), expected.len(), "{k}: {:?}", fs.files().keys());
+    }
+    assert!(ready > 5, "{ready}");
+}
+
+#[test]
+fn generations_without_their_newest_manifest_are_not_packed_over() {
+    let fs = grown();
+    fs.remove(&Path::new(OUT).join("manifest.json")).unwrap();
+    let before = held(&fs);
+    let mut other = sources().0;
+    other.keys.iter_mut().for_each(|key| *key = format!("other/{key}"));
+    for source in [&other, &sources().0] {
+        let error = run(&fs, &source.plan(20_000), source, &options(1)).unwrap_err().to_string();
+        assert!(error.contains("generation 3 of a dataset, of 69 samples"), "{error}");
+        assert!(error.contains("copy `manifest-0003.json` to manifest.json"), "{error}");
+        assert!(held(&fs) == before);
+    }
+    let error = compact(&fs).unwrap_err().to_string();
+    assert!(error.contains("copy `manifest-0003.json`"), "{error}");
+    run(&fs, &other.plan(20_000), &other, &WriteOptions { force: true, ..options(1) }).unwrap();
+    let left = held(&fs);
+    assert_eq!(left.len(), parse(&left, "manifest.json").shards.len() + 1, "{:?}", left.keys());
+}
+
+#[test]
+fn a_file_of_others_is_not_replaced_by_the_manifest_of_a_generation() {
+    let fs = fresh();
+    put(&fs, "manifest-0001.json", b"{\"a site\": 1}");
+    let error = add(&fs, &sources().1, &options(1)).unwrap_err().to_string();
+    assert!(error.contains("manifest-0001.json") && error.contains("found another file"), "{error}");
+    assert_eq!(held(&fs)["manifest-0001.json"], b"{\"a site\": 1}");
+}
+
+#[test]
+fn a_file_of_others_beside_the_new_shards_does_not_keep_the_generation_away() {
+    let fs = fresh();
+    put(&fs, ".shardpack-next/.nfs0001", b"");
+    add(&fs, &sources().1, &options(1)).unwrap();
+    let files = held(&fs);
+    assert_eq!(parse(&files, "manifest.json").generation(), 2);
+    add(&fs, &sources().1, &options(1)).unwrap_err();
+    remove(&fs, KEY);
+    assert_eq!(parse(&held(&fs), "manifest.json").generation(), 3);
+}
