@@ -174,10 +174,35 @@ impl SampleSource for Images<'_> {
         let Some((position, entry)) = self.entry(sample) else {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
-        if self.options.jpeg == Jpeg::Keep {
-            return self.keep(position, entry, shard_number, buffer);
-        }
-        let look = self.looks_at(sample);
+        let encoded = match self.options.jpeg {
+            Jpeg::Keep => self.keep(position, entry, shard_number, buffer),
+            _ => self.change(position, entry, shard_number, buffer),
+        };
+        self.listing.files.release_sample(self.listing, entry);
+        encoded
+    }
+
+    fn read_ahead_bytes(&self) -> u64 {
+        self.listing.files.read_ahead_bytes()
+    }
+
+    fn announce(&self, sample: u64) -> u64 {
+        let Some((_, entry)) = self.entry(sample) else { return 0 };
+        self.listing.files.announce_sample(self.listing, entry);
+        entry.source_bytes()
+    }
+}
+
+impl Images<'_> {
+    /// A picture in tiles, or encoded again.
+    fn change(
+        &self,
+        position: usize,
+        entry: &Entry,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> Result<Encoded<Tally>, SampleError> {
+        let look = self.looks_at(position as u64);
         self.with_bench(|bench| {
             let stored = match self.make(bench, entry, look) {
                 Ok(stored) => stored,
@@ -191,9 +216,7 @@ impl SampleSource for Images<'_> {
             self.record(position, entry, shard_number, buffer, stored)
         })
     }
-}
 
-impl Images<'_> {
     /// The source's own bytes, read directly into the record.
     fn keep(
         &self,

@@ -39,7 +39,7 @@ impl Part {
 /// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the
 /// caller's rayon pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
-    let run = CubeRun::new(options.source.cancel.clone());
+    let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
     let crops: Vec<Crop> = positions
@@ -115,7 +115,11 @@ fn load_from(listing: &Listing, position: usize, cubes: &CubeOptions, skips: boo
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
     for entry in samples {
-        match load_one(listing, entry, cubes) {
+        let loaded = load_one(listing, entry, cubes);
+        if loaded.is_err() {
+            listing.files.failure()?;
+        }
+        match loaded {
             Ok(crop) => return Ok(crop),
             Err(error) if skips => first_error = first_error.or(Some(error)),
             Err(error) => return Err(error),
