@@ -1,6 +1,7 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
-use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
+use shardpack_pack::sources::SourceOptions;
+use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
 use shardpack_writer::Output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +75,50 @@ impl Destination {
     }
 }
 
+/// The folder of a store that a URL names, for whoever reads its objects.
+///
+/// # Errors
+/// `Usage` if it is no URL of a store, or an option is not understood.
+pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
+    match remote::source(url, url, settings)? {
+        remote::Source::Store(storage) => Ok(storage),
+        remote::Source::Local(path) => {
+            Err(Error::usage(format!("`{url}`"), "a URL of a store", format!("the path `{}`", path.display())))
+        }
+    }
+}
+
+/// Gets ready what a run of packing reads and writes: opens the stores that the source, its masks and
+/// its table of labels are in, as [`open`] does, and gives the place of the output.
+///
+/// # Errors
+/// As [`Destination::output`]; `Usage` for settings where nothing is in a store. Of the source, the
+/// store is not asked yet.
+pub fn for_packing(
+    src: &mut PathBuf,
+    source: &mut SourceOptions,
+    to: &Destination,
+    settings: &Settings,
+    cancel: Option<Arc<AtomicBool>>,
+) -> Result<Output> {
+    let masks = source.masks.iter_mut().map(|path| (path, false));
+    let labels = source.labels.iter_mut().map(|path| (path, true));
+    let mut from_store = false;
+    for (path, is_file) in std::iter::once((src, false)).chain(masks).chain(labels) {
+        let Some(text) = path.to_str().filter(|text| shardpack_reader::is_url(text)) else { continue };
+        let folder = if is_file { text.rsplit_once('/').map_or(text, |(folder, _)| folder) } else { text };
+        match remote::source(folder, text, settings)? {
+            remote::Source::Local(local) => *path = local,
+            remote::Source::Store(storage) => {
+                source.files = std::mem::take(&mut source.files).and(folder, storage);
+                from_store = true;
+            }
+        }
+    }
+    let settings = if from_store && !is_url(&to.path) { &[] } else { settings };
+    to.output(settings, cancel)
+}
+
 fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     if !is_url(path) {
         return match settings.first() {
@@ -102,9 +147,22 @@ pub(crate) fn refuse_url(path: &Path, what: &str) -> anyhow::Result<()> {
 
 #[cfg(feature = "store")]
 mod remote {
-    use super::{Arc, AtomicBool, Destination, Output, Settings};
-    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
-    use shardpack_store::{StoreOptions, Upload};
+    use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};
+    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
+    use shardpack_store::{Remote, StoreOptions, Upload};
+
+    pub(super) enum Source {
+        Local(PathBuf),
+        Store(Arc<dyn Storage>),
+    }
+
+    /// What a URL of a source leads to; `text` is that of the file itself.
+    pub(super) fn source(folder: &str, text: &str, settings: &Settings) -> Result<Source> {
+        Ok(match shardpack_store::local_path(text)? {
+            Some(path) => Source::Local(path),
+            None => Source::Store(Arc::new(Remote::at(folder, &options(settings)?)?)),
+        })
+    }
 
     fn options(settings: &Settings) -> Result<StoreOptions> {
         let text = |(key, value): (std::ffi::OsString, std::ffi::OsString)| {
@@ -158,8 +216,18 @@ mod remote {
 
 #[cfg(not(feature = "store"))]
 mod remote {
-    use super::{Arc, AtomicBool, Destination, Output, Settings};
-    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
+    use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};
+    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
+
+    #[allow(dead_code, reason = "there are no stores")]
+    pub(super) enum Source {
+        Local(PathBuf),
+        Store(Arc<dyn Storage>),
+    }
+
+    pub(super) fn source(_: &str, _: &str, _: &Settings) -> Result<Source> {
+        Err(off())
+    }
 
     fn off() -> Error {
         Error::usage(

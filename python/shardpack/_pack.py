@@ -178,14 +178,16 @@ def pack(
     Parameters
     ----------
     src : str or os.PathLike
-        Folder (or single file) to pack: class folders, a flat folder, or nested folders.
+        Folder (or single file) to pack: class folders, a flat folder, or nested folders. Or the URL of a folder in a
+        store, as text: ``"s3://bucket/photos"``, also ``gs://`` and ``az://``.
     out : str or os.PathLike
         Folder of the dataset to write; or a URL, as text: ``"s3://bucket/train"``, also ``gs://`` and ``az://``. Each
         shard is sent once it is complete: docs/stores.md.
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
     storage_options : mapping from str to str, optional
-        With a URL: how its store is reached, as for :class:`Dataset`.
+        With a URL: how its store is reached, as for :class:`Dataset`. The same for all that is in a store: source,
+        masks, table of labels and output.
     **options : PackOptions
         The command's long options with ``_`` for ``-``: ``shard_size="256MiB"``, ``no_shuffle=True``.
 
@@ -234,12 +236,19 @@ def pack(
     return packed
 
 
-def plan(src: StrPath, out: StrPath, parts: int, **options: Unpack[PackOptions]) -> dict[str, Any]:
+def plan(
+    src: StrPath,
+    out: StrPath,
+    parts: int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[PackOptions],
+) -> dict[str, Any]:
     """Say what each part of :func:`pack` with ``part=(i, parts)`` would take, without packing.
 
     Parameters
     ----------
-    src, out, **options
+    src, out, storage_options, **options
         As of :func:`pack`, but ``part`` and ``force``. With ``listing`` the listing of the source is written to that
         file, for :func:`pack` with the same ``listing`` on every machine: the source is then listed once.
     parts : int
@@ -257,8 +266,8 @@ def plan(src: StrPath, out: StrPath, parts: int, **options: Unpack[PackOptions])
     TypeError, UsageError, FormatError, OSError
         As of :func:`pack`, before it writes.
     """
-    found: dict[str, Any] = json.loads(_shardpack.plan([f"--parts={parts}", *arguments("plan", options), "--", os.fspath(src), os.fspath(out)]))
-    return found
+    args = [f"--parts={parts}", *arguments("plan", options), "--", os.fspath(src), os.fspath(out)]
+    return _object(_shardpack.plan(args, settings(storage_options)))
 
 
 def merge(

@@ -13,6 +13,7 @@ mod device;
 mod dlpack;
 mod errors;
 mod loader;
+mod objects;
 mod pack;
 mod report;
 mod transform;
@@ -37,6 +38,8 @@ mod _shardpack {
     use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
     #[pymodule_export]
     use crate::loader::Loader;
+    #[pymodule_export]
+    use crate::objects::{Object, Objects};
     #[pymodule_export]
     use crate::pack::{add, compact, merge, pack, pack_flags, plan, remove, size, verify};
     #[pymodule_export]

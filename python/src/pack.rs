@@ -4,7 +4,7 @@ use crate::errors::raise;
 use crate::watch::watch;
 use crate::words::raise_any;
 use pyo3::prelude::*;
-use shardpack::place::Destination;
+use shardpack::place::{Destination, for_packing};
 use shardpack_pack::grow::RemoveOptions;
 use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
@@ -19,11 +19,12 @@ pub(crate) fn pack(
     progress: Option<&Bound<'_, PyAny>>,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
-    let (src, out, mut options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
+    let (mut src, out, mut options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.source.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
-        let out = out.output(&storage_options, Some(Arc::clone(cancel)))?;
+        let stop = Some(Arc::clone(cancel));
+        let out = for_packing(&mut src, &mut options.source, &out, &storage_options, stop)?;
         if !options.source.splits {
             let packed = shardpack_pack::pack::pack(&src, out, &options, &hooks)?;
             return Ok((packed.to_json(), packed.notes));
@@ -41,13 +42,13 @@ pub(crate) fn pack(
 
 /// Plans like `shardpack plan ARGS…`. Returns the object that `--json` prints, as text.
 #[pyfunction]
-pub(crate) fn plan(py: Python<'_>, args: Vec<String>) -> PyResult<String> {
-    let (src, out, mut options, parts) = shardpack::cli::plan_options(args).map_err(|e| raise_any(&e))?;
+pub(crate) fn plan(py: Python<'_>, args: Vec<String>, storage_options: Vec<(String, String)>) -> PyResult<String> {
+    let (mut src, out, mut options, parts) = shardpack::cli::plan_options(args).map_err(|e| raise_any(&e))?;
     let describe = |_: &(), _: &Bound<'_, pyo3::types::PyDict>| Ok(());
     let found = watch(py, None, describe, |cancel, _| {
         options.source.cancel = Some(Arc::clone(cancel));
-        let out = out.output(&[], None)?;
-        shardpack_pack::pack::forecast(&src, out.folder(), &options, parts)
+        let out = for_packing(&mut src, &mut options.source, &out, &storage_options, None)?;
+        shardpack_pack::pack::forecast(&src, out.path(), &options, parts)
     })?;
     Ok(found.map_err(|e| raise_any(&e))?.to_json().to_string())
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,70 @@ def test_the_cache_is_an_argument(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="none for a path of this machine"):
         texts(tmp_path / "here")
         sp.Dataset(tmp_path / "here", cache=tmp_path / "cache")
+
+
+def test_sources_in_a_bucket_are_packed_as_folders(bucket: Bucket, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(12):
+        np.save(source / f"{number:02}.npy", np.arange(number, number + 20 * 30 * 8, dtype=np.uint16).reshape(20, 30, 8))
+        bucket.client.upload_file(str(source / f"{number:02}.npy"), bucket.name, f"cubes/{number:02}.npy")
+    url = f"s3://{bucket.name}/cubes"
+    sp.pack(source, tmp_path / "here", shard_size="16KiB")
+    sp.pack(url, tmp_path / "there", shard_size="16KiB", storage_options=bucket.options)
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+    plan = sp.plan(url, bucket.url, 2, shard_size="16KiB", listing=tmp_path / "listing", storage_options=bucket.options)
+    assert plan["samples"] == 12
+    where = {"spool": tmp_path / "spool", "storage_options": bucket.options}
+    for part in ((1, 2), (2, 2)):
+        sp.pack(url, bucket.url, shard_size="16KiB", part=part, listing=tmp_path / "listing", **where)
+    sp.merge(bucket.url, **where)
+    assert bucket.digests() == digests(tmp_path / "here")
+    with pytest.raises(sp.UsageError, match="none for a path of this machine"):
+        sp.pack(source, tmp_path / "other", storage_options=bucket.options)
+
+
+def tars(folder: Path, count: int) -> list[Path]:
+    """Tars of three texts each."""
+    folder.mkdir()
+    for number in range(count):
+        with tarfile.open(folder / f"train-{number:03}.tar", "w") as tar:
+            for sample in range(3):
+                text = f"{number} {sample} ".encode() * 400
+                info = tarfile.TarInfo(f"{number:03}-{sample}.txt")
+                info.size = len(text)
+                tar.addfile(info, io.BytesIO(text))
+    return sorted(folder.iterdir())
+
+
+def test_webdataset_tars_come_from_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    for path in tars(tmp_path / "tars", 4):
+        bucket.client.upload_file(str(path), bucket.name, f"tars/{path.name}")
+    sp.convert("webdataset", tmp_path / "tars", tmp_path / "here")
+    folder = f"s3://{bucket.name}/tars"
+    sources: list[Any] = [
+        folder, f"{folder}/", f"{folder}/train-{{000..003}}.tar", f"{folder}/train-*.tar",
+        [f"{folder}/train-000.tar", str(tmp_path / "tars/train-001.tar"), f"{folder}/train-{{002..003}}.tar"],
+    ]  # fmt: skip
+    for number, source in enumerate(sources):
+        sp.convert("webdataset", source, tmp_path / f"out-{number}", storage_options=bucket.options)
+        assert digests(tmp_path / f"out-{number}") == digests(tmp_path / "here"), source
+    sp.convert("webdataset", folder, bucket.url, storage_options=bucket.options, spool=tmp_path / "spool")
+    assert bucket.digests()["manifest.json"] == digests(tmp_path / "here")["manifest.json"]
+    sp.convert("webdataset", tmp_path / "tars", f"{bucket.url}-2", storage_options=bucket.options, spool=tmp_path / "spool")
+    with pytest.raises(ValueError, match="expected none for files of this machine"):
+        sp.convert("webdataset", tmp_path / "tars", tmp_path / "no", storage_options=bucket.options)
+
+
+def test_a_tar_that_cannot_be_read_is_no_bad_input(bucket: Bucket, tmp_path: Path) -> None:
+    path, *_ = tars(tmp_path / "tars", 1)
+    url = f"s3://{bucket.name}/tars/train-000.tar"
+    with pytest.raises(OSError, match="train-000.tar"):
+        sp.convert("webdataset", url, tmp_path / "out", on_bad_input="skip", storage_options=bucket.options)
+    # A tar that is damaged is bad input, as on a disk.
+    bucket.client.put_object(Bucket=bucket.name, Key="tars/train-000.tar", Body=path.read_bytes()[:2048])
+    found = sp.convert("webdataset", url, tmp_path / "out", on_bad_input="skip", storage_options=bucket.options)
+    assert found["samples_skipped"] == 1 and url in found["skipped"][0]["reason"]
 
 
 def test_no_credential_is_in_a_message(bucket: Bucket, tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = examples::PACK)]
 pub(super) struct PackArgs {
-    /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
+    /// Folder (or single file) to pack: class folders, a flat folder, or nested folders; or the URL
+    /// of a folder in a store
     pub src: PathBuf,
     /// Folder of the dataset to write, or its URL in a store (s3://, gs://, az://)
     pub out: PathBuf,

@@ -6,7 +6,7 @@ use super::args::{
 };
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
-use crate::place::refuse_url;
+use crate::place::for_packing;
 use anyhow::bail;
 use serde_json::Value;
 use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
@@ -32,11 +32,11 @@ const SHOWN_SKIPPED: usize = 20;
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.src, "pack")?;
-    let mut options = options(args)?;
+    let (mut src, mut options) = (args.src.clone(), options(args)?);
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
-    let out = args.to.destination(&args.out).output(&[], Some(Arc::clone(&interrupt.raised)))?;
+    let to = args.to.destination(&args.out);
+    let out = for_packing(&mut src, &mut options.source, &to, &[], Some(Arc::clone(&interrupt.raised)))?;
     let holds_dataset = holds_dataset(&out)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     // Each split has a bar of its own.
@@ -65,8 +65,8 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };
     let result = match args.splits {
-        true => pack_splits(&args.src, out.clone(), &options, &hooks).map(Done::Splits),
-        false => pack(&args.src, out.clone(), &options, &hooks).map(|packed| Done::One(Box::new(packed))),
+        true => pack_splits(&src, out.clone(), &options, &hooks).map(Done::Splits),
+        false => pack(&src, out.clone(), &options, &hooks).map(|packed| Done::One(Box::new(packed))),
     };
     if let Some(bar) = bar.take() {
         bar.finish();

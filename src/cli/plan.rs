@@ -2,7 +2,7 @@
 
 use super::args::PlanArgs;
 use super::{Outcome, interrupt, show, units};
-use crate::place::refuse_url;
+use crate::place::for_packing;
 use anyhow::bail;
 use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
 use shardpack_pack::sources::SourceError;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 const SHOWN_PARTS: usize = 12;
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.pack.src, "plan")?;
-    let out = args.pack.to.destination(&args.pack.out).output(&[], None)?;
-    let mut options = options(args)?;
+    let (mut src, mut options) = (args.pack.src.clone(), options(args)?);
+    let to = args.pack.to.destination(&args.pack.out);
+    let out = for_packing(&mut src, &mut options.source, &to, &[], None)?;
     let interrupt = interrupt::install(false)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
-    let found = match forecast(&args.pack.src, out.folder(), &options, args.parts) {
+    let found = match forecast(&src, out.path(), &options, args.parts) {
         Err(error) if matches!(error.downcast_ref(), Some(SourceError::Cancelled)) => return Ok(Outcome::Interrupted),
         other => other?,
     };

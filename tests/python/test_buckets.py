@@ -7,6 +7,7 @@ import time
 import unittest
 from unittest import mock
 
+import numpy as np
 from support import COMMAND, CommandTest, cubes, digests, pictures
 
 try:
@@ -131,6 +132,79 @@ class Buckets(CommandTest):
         kept = set(digests(photos).values())
         self.assertLessEqual(kept, set(digests(self.tmp / "back").values()))
         self.assertTrue((self.tmp / "cache").is_dir())
+
+    def put(self, folder, prefix):
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.client.upload_file(str(path), self.bucket, f"{prefix}/{path.relative_to(folder)}")
+
+    def test_a_folder_of_a_bucket_is_packed_as_one_of_the_disk(self):
+        sources = {"photos": pictures(self.tmp / "photos", 40), "cubes": self.source}
+        for name, source in sources.items():
+            self.put(source, name)
+            self.ok("pack", source, self.tmp / f"{name} here", "--shard-size", "64KiB")
+            done = self.ok("pack", f"s3://{self.bucket}/{name}", self.tmp / f"{name} there", "--shard-size", "64KiB", "--json").json()
+            self.assertEqual(digests(self.tmp / f"{name} there"), digests(self.tmp / f"{name} here"))
+            self.assertEqual(done["bytes_in"], sum(path.stat().st_size for path in source.rglob("*") if path.is_file()))
+        inside = self.expect(2, "pack", f"s3://{self.bucket}/photos", f"s3://{self.bucket}/photos/train")
+        self.assertIn("expected a folder outside of the source", inside.err)
+
+    def test_masks_and_labels_come_from_a_bucket(self):
+        masks, labels = self.tmp / "masks", self.tmp / "labels.csv"
+        masks.mkdir()
+        for path in self.source.iterdir():
+            np.save(masks / path.name, np.zeros((24, 20), np.uint8))
+        labels.write_text("key,label\n" + "".join(f"{path.name},{i % 2}\n" for i, path in enumerate(self.source.iterdir())))
+        self.put(self.source, "all/cubes")
+        self.put(masks, "all/masks")
+        self.client.upload_file(str(labels), self.bucket, "all/labels.csv")
+        there = f"s3://{self.bucket}/all"
+        self.ok("pack", self.source, self.tmp / "a", "--masks", masks, "--labels", labels)
+        self.ok("pack", f"{there}/cubes", self.tmp / "b", "--masks", f"{there}/masks", "--labels", f"{there}/labels.csv")
+        self.assertEqual(digests(self.tmp / "b"), digests(self.tmp / "a"))
+
+    def test_parts_read_one_listing_and_refuse_what_has_changed(self):
+        self.put(self.source, "cubes")
+        source, listing = f"s3://{self.bucket}/cubes", self.tmp / "listing"
+        options = ("--shard-size", "64KiB", "--listing", listing)
+        self.ok("plan", source, self.url, "--parts", "2", *options)
+        for part in ("1/2", "2/2"):
+            self.ok("pack", source, self.url, "--part", part, "--spool", self.spool, *options)
+        self.ok("merge", self.url, "--spool", self.spool)
+        for name in (path.name for path in self.here.iterdir()):
+            self.assertEqual(self.read(name), (self.here / name).read_bytes(), name)
+        # Of the same size, and within the second.
+        body = bytearray((self.source / "cube005.npy").read_bytes())
+        body[-1] ^= 1
+        self.client.put_object(Bucket=self.bucket, Key="cubes/cube005.npy", Body=bytes(body))
+        for more in ((), ("--on-bad-input", "skip")):
+            if more:
+                self.ok("plan", source, self.url, "--parts", "2", *options, *more)
+                self.client.put_object(Bucket=self.bucket, Key="cubes/cube005.npy", Body=(self.source / "cube005.npy").read_bytes())
+            refused = self.expect(2, "pack", source, self.tmp / "changed", *options, *more)
+            self.assertIn(f"`{source}/cube005.npy` changed since it was listed", refused.err)
+
+    def test_a_killed_run_of_a_bucket_goes_on(self):
+        self.put(self.source, "cubes")
+        out = self.tmp / "out"
+        command = [COMMAND, "pack", f"s3://{self.bucket}/cubes", out, "--shard-size", "64KiB"]
+        running = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None and not list(out.glob("*.shard")):
+            time.sleep(0.001)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        self.ok(*command[1:])
+        self.assertEqual(digests(out), digests(self.here))
+
+    def test_a_source_that_is_not_there_is_said(self):
+        for url, words in (
+            (f"s3://{self.bucket}/nothing", "expected a folder with objects in it, found none below this name"),
+            (f"s3://no-{self.bucket}/photos", "there is no such bucket or container"),
+        ):
+            refused = self.expect(2, "pack", url, self.tmp / "out")
+            self.assertIn(words, refused.err)
+            self.assertIn(url, refused.err)
+            self.assertNotIn("hunter2", refused.err)
 
 
 if __name__ == "__main__":

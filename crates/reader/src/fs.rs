@@ -102,6 +102,43 @@ pub trait Storage: Send + Sync + Debug {
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
+
+    /// All files below the folder, at any depth and in no order: what a dataset may be packed from.
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be listed; of kind `Unsupported`, the default, if nothing there
+    /// ever lists.
+    fn list(&self) -> Result<Vec<Listed>> {
+        Err(Error::io(self.path(), "list", io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Opens a file that was listed, without asking for anything. If it is another one by now,
+    /// reading it fails. What it holds for readers goes when it is dropped.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn open_listed(&self, listed: &Listed) -> Result<Arc<dyn ReadAt>> {
+        self.open(&listed.name)
+    }
+}
+
+/// A file of a storage, as a listing has it.
+///
+/// ```
+/// use shardpack_reader::Listed;
+/// let listed = Listed { name: "cat/1.jpg".into(), bytes: 7, modified_ns: 0, e_tag: Some("\"abc\"".into()) };
+/// assert_eq!(listed.name, "cat/1.jpg");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its path below the folder, with `/`.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last changed, in ns since 1970.
+    pub modified_ns: i64,
+    /// What tells its content from any other of the same name, if the storage knows.
+    pub e_tag: Option<String>,
 }
 
 /// What a storage has asked of a network since it was opened.

@@ -45,7 +45,7 @@ mod verify;
 pub use column::Column;
 pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
-pub use fs::{CacheStats, Folder, ReadAt, Storage, Traffic, is_url, open_regular};
+pub use fs::{CacheStats, Folder, Listed, ReadAt, Storage, Traffic, is_url, open_regular};
 pub use salvage::{
     Lost, MetadataSource, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,
 };

@@ -61,10 +61,15 @@ impl Shared {
 
     /// The key of a file of the dataset.
     pub(crate) fn key(&self, name: &str) -> Result<Key, Failure> {
-        let is_below = name.split('/').count() <= 2 && !name.split('/').any(|part| matches!(part, "" | "." | ".."));
+        self.key_below(name).ok().filter(|_| name.split('/').count() <= 2).ok_or_else(not_below)
+    }
+
+    /// The key of an object at any depth below the folder.
+    pub(crate) fn key_below(&self, name: &str) -> Result<Key, Failure> {
+        let is_below = !name.split('/').any(|part| matches!(part, "" | "." | ".."));
         let text = if self.folder.is_root() { name.to_owned() } else { format!("{}/{name}", self.folder) };
         let key = Key::parse(text).ok().filter(|_| is_below);
-        key.ok_or_else(|| Failure::last(ErrorKind::InvalidInput, "the name is not one below the dataset's folder"))
+        key.ok_or_else(not_below)
     }
 
     /// How long a first byte takes that is slow beyond 99 of 100; `None` if nothing is asked twice.
@@ -236,6 +241,21 @@ impl Client {
         }
     }
 
+    /// A pin of an object that was listed.
+    pub(crate) fn pin(&self, key: Key, size: u64, e_tag: Option<String>, modified: i64) -> io::Result<Arc<Pin>> {
+        self.check_process()?;
+        let id = self.shared.state().next_id();
+        Ok(Arc::new(Pin { id, key, size, e_tag, modified }))
+    }
+
+    /// Nobody will read this object any more.
+    pub(crate) fn forget(&self, pin: &Pin) {
+        if self.check_process().is_ok() {
+            self.shared.state().forget(pin);
+            self.shared.pump();
+        }
+    }
+
     /// Reads what has arrived, waits for what is on its way, or asks.
     pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.check_process()?;
@@ -298,6 +318,10 @@ impl Drop for Client {
             std::mem::forget(Arc::clone(&self.shared));
         }
     }
+}
+
+fn not_below() -> Failure {
+    Failure::last(ErrorKind::InvalidInput, "the name is not one below the dataset's folder")
 }
 
 /// What cannot be: said in the words of an error.

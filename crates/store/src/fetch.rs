@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Attempts as long as the store has never answered: a wrong name of a host is said soon.
-const FIRST_ATTEMPTS: u32 = 3;
+pub(crate) const FIRST_ATTEMPTS: u32 = 3;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,6 +25,7 @@ mod client;
 mod connect;
 mod failure;
 mod fetch;
+mod listing;
 mod object;
 mod opening;
 mod options;

@@ -21,6 +21,16 @@ pub(crate) struct Pin {
 pub(crate) struct Object {
     pub(crate) client: Arc<Client>,
     pub(crate) pin: Arc<Pin>,
+    /// Whether the pin is known by nobody else: then what is held of it goes with this.
+    pub(crate) is_alone: bool,
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if self.is_alone {
+            self.client.forget(&self.pin);
+        }
+    }
 }
 
 impl ReadAt for Object {

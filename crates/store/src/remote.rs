@@ -4,12 +4,13 @@ use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
 use crate::connect::connect;
 use crate::failure::Failure;
+use crate::listing::list_all;
 use crate::object::Object;
 use crate::options::StoreOptions;
 use crate::place::{Place, Target};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
-use shardpack_reader::{Error, ReadAt, Result, Storage, Traffic};
+use shardpack_reader::{Error, Listed, ReadAt, Result, Storage, Traffic};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,7 +96,7 @@ impl Storage for Remote {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         let pin = self.client.open(name).map_err(|error| failed(self.path.join(name), "open", error))?;
-        Ok(Arc::new(Object { client: Arc::clone(&self.client), pin }))
+        Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: false }))
     }
 
     fn shard_names(&self) -> Result<Vec<String>> {
@@ -119,6 +120,20 @@ impl Storage for Remote {
         let mut names: Vec<String> = names.filter(is_shard).map(str::to_owned).collect();
         names.sort();
         Ok(names)
+    }
+
+    fn list(&self) -> Result<Vec<Listed>> {
+        let found = self.client.wait(list_all(self.client.shared()));
+        let fail = |failure: Failure| failed(self.path.clone(), "list", failure.io());
+        found.map_err(|error| failed(self.path.clone(), "list", error))?.map_err(fail)
+    }
+
+    fn open_listed(&self, listed: &Listed) -> Result<Arc<dyn ReadAt>> {
+        let fail = |error| failed(self.path.join(&listed.name), "open", error);
+        let key = self.client.shared().key_below(&listed.name).map_err(|failure| fail(failure.io()))?;
+        let modified = listed.modified_ns.div_euclid(1_000_000_000);
+        let pin = self.client.pin(key, listed.bytes, listed.e_tag.clone(), modified).map_err(fail)?;
+        Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: true }))
     }
 
     fn read_ahead_bytes(&self) -> u64 {

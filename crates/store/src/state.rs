@@ -339,6 +339,19 @@ impl State {
         }
     }
 
+    /// Drops what is held of an object; what is on its way goes when it has arrived.
+    pub(crate) fn forget(&mut self, pin: &Pin) {
+        let own = self.blocks.range_mut((pin.id, 0)..=(pin.id, u64::MAX));
+        let mut gone = Vec::new();
+        for (key, entry) in own {
+            match entry.phase {
+                Phase::Fetching => entry.wanted = 0,
+                Phase::Queued | Phase::Done => gone.push(*key),
+            }
+        }
+        gone.into_iter().for_each(|key| self.remove(key));
+    }
+
     fn remove(&mut self, key: At) {
         if let Some(entry) = self.blocks.remove(&key)
             && entry.phase != Phase::Queued

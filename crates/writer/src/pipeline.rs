@@ -72,7 +72,8 @@ impl<S: SampleSource> Run<'_, S> {
     ) -> Result<(), Failure> {
         let gate = Gate::new(self.options.memory_bytes, self.options.threads);
         let buffers = Buffers { free: Mutex::default(), max: self.options.threads.saturating_add(1) };
-        let line = Mutex::new(todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s)))));
+        let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
+        let line = Mutex::new(Line { source: self.source, samples, ahead: VecDeque::new(), announced: 0 });
         thread::scope(|scope| {
             // Also wakes the others if the caller's progress function panics.
             let _stop = StopOnDrop(&gate);
@@ -146,12 +147,39 @@ impl<S: SampleSource> Run<'_, S> {
     }
 }
 
+/// Samples with the numbers of their shards, in order. Those that come soon are announced.
+struct Line<'a, S, I> {
+    source: &'a S,
+    samples: I,
+    /// Announced, with the bytes that each takes.
+    ahead: VecDeque<((u32, u64), u64)>,
+    announced: u64,
+}
+
+impl<S: SampleSource, I: Iterator<Item = (u32, u64)>> Iterator for Line<'_, S, I> {
+    type Item = (u32, u64);
+
+    fn next(&mut self) -> Option<(u32, u64)> {
+        let most = self.source.read_ahead_bytes();
+        while self.announced < most {
+            let Some(next) = self.samples.next() else { break };
+            // Whatever is wrong with a sample is said when it is encoded.
+            let bytes = guard(|| self.source.announce(next.1)).unwrap_or(0).max(1);
+            self.announced = self.announced.saturating_add(bytes);
+            self.ahead.push_back((next, bytes));
+        }
+        let Some((first, bytes)) = self.ahead.pop_front() else { return self.samples.next() };
+        self.announced = self.announced.saturating_sub(bytes);
+        Some(first)
+    }
+}
+
 /// One of the threads that encode.
 fn encode<S: SampleSource>(
     source: &S,
     plan: &Plan,
     gate: &Gate<S::Tally>,
-    line: &Mutex<impl Iterator<Item = (u32, u64)>>,
+    line: &Mutex<Line<'_, S, impl Iterator<Item = (u32, u64)>>>,
     buffers: &Buffers,
 ) {
     loop {

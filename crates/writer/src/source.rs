@@ -32,6 +32,19 @@ pub trait SampleSource: Sync {
     /// An error stops the run and is reported with the sample's key. A panic does the same. Return
     /// [`Encoded::Skipped`] to leave the sample out and continue.
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Self::Tally>, Self::Error>;
+
+    /// Bytes of samples that the source wants to hear of ahead of their encoding: what a network
+    /// needs to have many requests on their way. Default 0: none.
+    fn read_ahead_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Says that a sample will be encoded soon; waits for nothing. Returns the bytes that it takes
+    /// of [`read_ahead_bytes`](Self::read_ahead_bytes) until its encoding begins.
+    fn announce(&self, sample: u64) -> u64 {
+        let _ = sample;
+        0
+    }
 }
 
 /// The result of encoding a sample.

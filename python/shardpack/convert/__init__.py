@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Union
 
+from .._url import is_url
 from ._fields import Fields
 from ._run import Progress, Run
 from ._source import Source, SourceError
@@ -118,6 +119,10 @@ def convert(
         raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: drop=[{drop!r}]")
     module = importlib.import_module(f".{format}", __name__)
     of_format, of_writer = _split_options(format, module.open, options)
+    if of_format.get("storage_options") is not None and is_url(out):
+        of_writer["storage_options"] = of_format["storage_options"]
+        if not any(is_url(part) for part in ([src] if isinstance(src, (str, os.PathLike)) else list(src))):
+            del of_format["storage_options"]
     fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes)
     source: Source = module.open(src, drop=frozenset(drop), **of_format)
     run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)

@@ -65,7 +65,7 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
     elif path.exists():
         yield path
     elif "://" in text or text.startswith("pipe:"):
-        raise SourceError(f"{what}: expected local files, found: {text!r}\nhint: download them first")
+        raise SourceError(f"{what}: expected local files, found: {text!r}\nhint: download them first; \"webdataset\" reads tars from s3://, gs:// and az://")
     elif "{" in text or "}" in text:
         yield from map(Path, expand_braces(text))
     elif glob.has_magic(text):
@@ -83,14 +83,20 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
         for file in folder.iterdir()
         if (file.name.lower().endswith(tuple(suffixes)) or _NUMBERED.search(file.name)) and file.is_file()
     )
-    if not found:
+    of_one_split(folder, [file.name for file in found], suffixes, what)
+    return found
+
+
+def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
+    """The names of files in a folder, refused if there are none, or those of several splits."""
+    if not names:
         raise SourceError(f"`{folder}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
-    splits = sorted({word for file in found for word in re.split(r"[^a-z]+", file.name.lower()) if word in SPLITS})
+    splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
     if len(splits) > 1:
         raise SourceError(
             f"`{folder}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
         )
-    return found
+    return names
 
 
 def expand_braces(text: str) -> list[str]:

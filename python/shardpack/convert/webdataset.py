@@ -9,11 +9,13 @@ import os
 import re
 import tarfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ._files import Paths, list_files
+from .._url import is_url
+from ._files import Paths
+from ._objects import ObjectFile, list_objects
 from ._source import Item, Problem, Sample, Source, SourceError
 from ._values import looks_pickled, parse_int, parse_json, parse_npy, picture_type, shorten
 
@@ -31,13 +33,19 @@ _MAX_GLOBAL = 1 << 20
 """Bytes of all headers that are for every later member together: tarfile keeps them."""
 _MAX_NAME = 4096
 """Longest name of a member, in bytes: that of a path on Linux."""
+_MAX_CLASSES = 64 << 20
 _MOST_MEMBERS = 1000
 """Most members of one sample."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
 def open(
-    src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False, max_sample_bytes: int = 1 << 30
+    src: Paths,
+    *,
+    drop: Collection[str] = (),
+    prefix_keys: bool = False,
+    max_sample_bytes: int = 1 << 30,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """Open WebDataset tars.
 
@@ -50,7 +58,7 @@ def open(
     ----------
     src
         A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names the
-        classes.
+        classes. Each may be a URL in a store: ``"s3://bucket/train-{000..012}.tar"``.
     drop
         Extensions to pass over.
     prefix_keys
@@ -59,11 +67,17 @@ def open(
         Largest size of all members of one sample together, after decompression. Default 1 GiB. A larger sample cannot
         be converted. Nor can the rest of its tar if the tar is compressed: getting past the sample would mean
         decompressing it.
+    storage_options
+        With URLs: how their store is reached, as for :class:`shardpack.Dataset`.
     """
     if not isinstance(max_sample_bytes, int) or isinstance(max_sample_bytes, bool) or max_sample_bytes < 1:
         raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_sample_bytes!r}")
-    files = list_files(src, _SUFFIXES, "WebDataset")
-    classes = _classes(Path(os.fspath(src))) if isinstance(src, (str, os.PathLike)) else None
+    files, listed = list_objects(src, _SUFFIXES, "WebDataset", storage_options)
+    classes = None
+    if listed is not None:
+        classes = _names(listed, listed.open().read(_MAX_CLASSES))
+    elif isinstance(src, (str, os.PathLike)) and not is_url(src):
+        classes = _classes(Path(os.fspath(src)))
     return Source(
         _samples(files, frozenset(drop), prefix_keys, max_sample_bytes),
         classes=classes,
@@ -90,8 +104,12 @@ def _classes(src: Path) -> list[str] | None:
     file = src / "classes.json"
     if not file.is_file():
         return None
+    return _names(file, file.read_bytes())
+
+
+def _names(file: Path | ObjectFile, text: bytes) -> list[str]:
     try:
-        names = parse_json(file.read_bytes())
+        names = parse_json(text)
     except ValueError as error:
         raise SourceError(f"`{file}`: {error}") from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -99,8 +117,12 @@ def _classes(src: Path) -> list[str] | None:
     return names
 
 
-def _samples(files: list[Path], drop: frozenset[str], prefix_keys: bool, max_bytes: int) -> Iterator[Item]:
-    for file in files:
+def _samples(
+    files: list[Path | ObjectFile], drop: frozenset[str], prefix_keys: bool, max_bytes: int
+) -> Iterator[Item]:
+    for file, after in zip(files, [*files[1:], None]):
+        if isinstance(after, ObjectFile):
+            after.announce()
         prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
         for item in _one_tar(file, drop, max_bytes):
             yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
@@ -158,12 +180,13 @@ _DAMAGE = (
 """What tarfile and the decompressors below it raise at damage."""
 
 
-def _one_tar(file: Path, drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
+def _one_tar(file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
     group = _Group(file, drop, max_bytes)
+    length = file.size() if isinstance(file, ObjectFile) else os.stat(file).st_size
+    opened = file.open() if isinstance(file, ObjectFile) else None
     try:
-        with _Tar.open(file, "r:*") as tar:
+        with _Tar.open(file if opened is None else str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
-            length = os.stat(file).st_size
             at = -1
             # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.
             empty = getattr(tar, "firstmember", None) is None
@@ -189,12 +212,18 @@ def _one_tar(file: Path, drop: frozenset[str], max_bytes: int) -> Iterator[Item]
         yield Problem(f"`{file}`, after sample `{group.key}`: {error}")
         return
     except _DAMAGE as error:
+        if isinstance(file, ObjectFile) and file.failed is not None:
+            # Of the store, not of the tar.
+            raise file.failed from None
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = error if str(error) else type(error).__name__
         # The sample at hand may miss members, so that it goes with the rest.
         yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {why}")
         return
+    finally:
+        if opened is not None:
+            opened.close()
     yield from group.finish()
 
 
@@ -213,7 +242,7 @@ class _TooLarge(Exception):
 class _Group:
     """The sample being put together out of members that follow one another."""
 
-    def __init__(self, file: Path, drop: frozenset[str], max_bytes: int) -> None:
+    def __init__(self, file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> None:
         self.file = file
         self.drop = drop
         self.max_bytes = max_bytes

@@ -5,7 +5,7 @@ use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
 use crate::pack::{Hooks, PackOptions, PackReport, Planned, Tally, default_memory, plan_of, refuse_overlap, schema};
 use crate::salvage::tally_of;
-use crate::sources::{self, Kind, Listing, OnBadInput};
+use crate::sources::{self, Files, Kind, Listing, OnBadInput};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 use shardpack_array::Trial;
@@ -112,7 +112,7 @@ impl AddReport {
 /// the policy to stop); if the new samples do not fit its fields; else as
 /// [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> anyhow::Result<AddReport> {
-    refuse_overlap(src, dataset)?;
+    refuse_overlap(src, dataset, &Files::default())?;
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &given.limits)?;
     let base = growth.manifest();

@@ -62,7 +62,7 @@ impl<'a> Cubes<'a> {
         let cubes = &options.source.cubes;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
         let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
-        let run = CubeRun::new(options.source.cancel.clone());
+        let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
         Ok(Self { listing, options: CubeOptions { run, ..cubes.clone() }, schema: metadata.schema, skip, trials, idle })
     }
 
@@ -126,7 +126,7 @@ impl<'a> Cubes<'a> {
         self.listing.check_unchanged(entry)?;
         let mut cube = open(&self.listing.path(entry), &self.options, spare)?;
         if let Some(file) = &entry.meta {
-            let beside = read_meta(&file.path).map_err(|flaw| SampleError::Meta(flaw.detail))?;
+            let beside = read_meta(&file.path, &self.listing.files).map_err(|flaw| SampleError::Meta(flaw.detail))?;
             beside.into_iter().for_each(|(name, value)| _ = cube.meta.entry(name).or_insert(value));
         }
         let mask =
@@ -201,7 +201,19 @@ impl SampleSource for Cubes<'_> {
         let Some((position, entry)) = self.entry(sample) else {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
-        self.with_bench(|bench| self.encode_with(bench, position, entry, shard_number, buffer))
+        let encoded = self.with_bench(|bench| self.encode_with(bench, position, entry, shard_number, buffer));
+        self.listing.files.release_sample(self.listing, entry);
+        encoded
+    }
+
+    fn read_ahead_bytes(&self) -> u64 {
+        self.listing.files.read_ahead_bytes()
+    }
+
+    fn announce(&self, sample: u64) -> u64 {
+        let Some((_, entry)) = self.entry(sample) else { return 0 };
+        self.listing.files.announce_sample(self.listing, entry);
+        entry.source_bytes()
     }
 }
 
@@ -214,7 +226,12 @@ impl Cubes<'_> {
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {
-        match self.load(entry, std::mem::take(&mut bench.array)) {
+        let loaded = self.load(entry, std::mem::take(&mut bench.array));
+        if loaded.is_err() {
+            // A store that fails is no damage of a sample.
+            self.listing.files.failure()?;
+        }
+        match loaded {
             Ok(loaded) => self.encode_loaded(bench, loaded, position, entry, shard_number, buffer),
             Err(error) => self.skipped(error),
         }

@@ -139,7 +139,7 @@ impl Forecast {
 /// # Errors
 /// As [`pack`](super::pack) before it writes.
 pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> anyhow::Result<Forecast> {
-    refuse_overlap(src, out)?;
+    refuse_overlap(src, out, &options.source.files)?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     pool.install(|| {
@@ -214,6 +214,11 @@ fn measure<S: SampleSource<Error = SampleError>>(
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();
+    let mut ahead = source.read_ahead_bytes();
+    for &at in &tried {
+        let Some(left) = ahead.checked_sub(1) else { break };
+        ahead = left.saturating_sub(source.announce(at as u64));
+    }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     // One at a time, so that the first of the order are done first.
     tried.par_iter().with_max_len(1).try_for_each(|&at| -> anyhow::Result<()> {

@@ -214,17 +214,33 @@ impl SampleSource for Images<'_> {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
         let look = self.looks_at(sample);
-        self.with_bench(|bench| match self.encode_with(bench, (position, entry), look, shard_number, buffer) {
-            Err(SampleError::Picture { error }) if self.skip => {
-                // Without the hint, because leaving the picture out was the next step.
-                let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
-                Ok(Encoded::Skipped { reason })
+        let encoded = self.with_bench(|bench| {
+            match self.encode_with(bench, (position, entry), look, shard_number, buffer) {
+                Err(SampleError::Picture { error }) if self.skip => {
+                    // Without the hint, because leaving the picture out was the next step.
+                    let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                    Ok(Encoded::Skipped { reason })
+                }
+                Err(error) if self.skip && error.is_of_source() && !self.is_cancelled() => {
+                    // What a store does not give is no flaw of a mask.
+                    self.listing.files.failure()?;
+                    Ok(Encoded::Skipped { reason: error.to_string() })
+                }
+                encoded => encoded,
             }
-            Err(error) if self.skip && error.is_of_source() && !self.is_cancelled() => {
-                Ok(Encoded::Skipped { reason: error.to_string() })
-            }
-            encoded => encoded,
-        })
+        });
+        self.listing.files.release_sample(self.listing, entry);
+        encoded
+    }
+
+    fn read_ahead_bytes(&self) -> u64 {
+        self.listing.files.read_ahead_bytes()
+    }
+
+    fn announce(&self, sample: u64) -> u64 {
+        let Some((_, entry)) = self.entry(sample) else { return 0 };
+        self.listing.files.announce_sample(self.listing, entry);
+        entry.source_bytes()
     }
 }
 

@@ -8,6 +8,7 @@ mod forecast;
 pub(crate) mod images;
 mod json;
 mod options;
+mod overlap;
 pub(crate) mod picture_maker;
 mod picture_masks;
 mod picture_sizes;
@@ -24,6 +25,7 @@ pub(crate) use copy::copy_record;
 pub use forecast::{Forecast, Measured, PartForecast, forecast};
 pub use json::{peak_rss_bytes, report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
+pub(crate) use overlap::refuse_overlap;
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
 pub use splits::{PackedSplits, pack_splits};
@@ -31,7 +33,7 @@ pub use summary::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
 use crate::sources::words::plural;
 use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use fidelity::Totals;
 use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
@@ -127,7 +129,8 @@ pub fn pack(
         bail!("splits: expected a source for one dataset\nhint: `pack_splits` packs one for each split");
     }
     let out = out.into();
-    refuse_overlap(src, out.folder())?;
+    refuse_overlap(src, out.path(), &options.source.files)?;
+    refuse_overlap(src, out.folder(), &options.source.files)?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
@@ -353,35 +356,6 @@ fn refuse_picture_options(options: &PackOptions) -> anyhow::Result<()> {
 /// One sample for each thread and one more that waits to be written, but at least 64 MiB.
 pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
-}
-
-/// Refuses an output folder that is the source, is inside it, or contains it: a second run would
-/// pack the first run's shards.
-pub(crate) fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
-    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
-    // The part of the output's path that exists, with links resolved, and the rest as given.
-    let mut out_path = std::path::absolute(out)?;
-    let mut rest = Vec::new();
-    let resolved = loop {
-        match out_path.canonicalize() {
-            Ok(found) => break rest.iter().rev().fold(found, |path, part| path.join(part)),
-            Err(_) => match (out_path.file_name().map(ToOwned::to_owned), out_path.parent()) {
-                (Some(name), Some(parent)) => {
-                    rest.push(name);
-                    out_path = parent.to_owned();
-                }
-                _ => bail!("output: expected a folder, found `{}`", out.display()),
-            },
-        }
-    };
-    if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
-        bail!(
-            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder next to the source",
-            src.display(),
-            out.display()
-        );
-    }
-    Ok(())
 }
 
 /// Whether a scalar field holds a figure that packing measured, rather than a user's value.

@@ -16,7 +16,7 @@ pub(super) struct PictureMasks {
 
 impl PictureMasks {
     pub(super) fn new(trial: Trial, options: &PackOptions) -> Self {
-        let run = CubeRun::new(options.source.cancel.clone());
+        let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
         Self { trial, files: CubeOptions { run, ..mask_file_options(&options.source.cubes) } }
     }
 

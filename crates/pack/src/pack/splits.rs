@@ -55,7 +55,7 @@ pub fn pack_splits(
             other.path().display()
         ),
     };
-    refuse_overlap(src, &out)?;
+    refuse_overlap(src, &out, &options.source.files)?;
     options.arrays.check()?;
     if options.source.listing.is_some() {
         bail!("`--splits` and `--listing` exclude each other: a listing is of one dataset");

@@ -40,7 +40,7 @@ impl Part {
 /// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the
 /// caller's rayon pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
-    let run = CubeRun::new(options.source.cancel.clone());
+    let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
     let load = |entry: &Entry| load_one(listing, entry, &cubes);
@@ -65,7 +65,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyh
     if listing.samples.iter().all(|entry| entry.mask.is_none()) {
         return Ok(None);
     }
-    let run = CubeRun::new(options.source.cancel.clone());
+    let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let arrays = mask_options(&options.arrays);
     let load = |entry: &Entry| {
@@ -155,7 +155,11 @@ fn load_from<T>(
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
     for entry in samples {
-        match load(entry) {
+        let loaded = load(entry);
+        if loaded.is_err() {
+            listing.files.failure()?;
+        }
+        match loaded {
             Ok(loaded) => return Ok(loaded),
             Err(error) if skips => first_error = first_error.or(Some(error)),
             Err(error) => return Err(error),

@@ -3,6 +3,7 @@
 use super::bad::{BadKind, Flaw};
 use super::cubes::{self, CubeError, CubeInfo, CubeKind, CubeOptions};
 use super::error::{Result, SourceError};
+use super::files::Files;
 use super::picture::{self, Picture, Sniffed};
 use super::read_at::{FileAt, ReadAt};
 use super::walk::FoundFile;
@@ -86,7 +87,7 @@ pub(crate) enum Found {
 /// 8 bits beside cubes is a preview.
 pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, options: &CubeOptions) -> Found {
     let bad = |flaw| Found::Bad(flaw, None);
-    let (sniffed, start) = match sniff(path, file) {
+    let (sniffed, start) = match sniff(path, file, options.run.files()) {
         Ok(found) => found,
         Err(flaw) => return bad(flaw),
     };
@@ -106,7 +107,7 @@ pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, optio
         }
         Some(Sniffed::Picture(_)) | None => {}
     }
-    match cubes::probe(path) {
+    match cubes::probe_in(path, options) {
         Ok(Some(kind)) => cube(path, kind, options),
         Ok(None) => {
             Found::Unknown(Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`")))
@@ -141,8 +142,8 @@ fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
 }
 
 /// What the content looks like, and its first bytes for the message.
-fn sniff(path: &Path, file: &FoundFile) -> Result<(Option<Sniffed>, String), Flaw> {
-    let file = FileAt::open(path, file.bytes)?;
+fn sniff(path: &Path, file: &FoundFile, files: &Files) -> Result<(Option<Sniffed>, String), Flaw> {
+    let file = FileAt::open(files, path, file.bytes)?;
     let sniffed = picture::probe(&file)?;
     let start = if sniffed.is_none() { file.head(8)?.escape_ascii().to_string() } else { String::new() };
     Ok((sniffed, start))

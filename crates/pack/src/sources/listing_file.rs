@@ -7,15 +7,18 @@
 use super::bad::BadInput;
 use super::columns::Column;
 use super::error::{Result, SourceError};
+use super::files::Files;
 use super::kind::Kind;
 use super::label_notes::LabelsFrom;
 use super::listing::{Entry, Listing, SideFile};
 use super::walk::mtime_ns;
+use super::walk_store;
 use super::{OnBadInput, SourceOptions};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use shardpack_reader::Listed;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -43,6 +46,23 @@ struct Head {
     columns: u64,
     bad: u64,
     samples: u64,
+    /// Objects of stores; none in listings of folders.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    objects: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// An object of a store: what tells it from any other of its name.
+#[derive(Serialize, Deserialize)]
+struct Object {
+    url: String,
+    bytes: u64,
+    modified_ns: i64,
+    e_tag: Option<String>,
 }
 
 /// Writes a listing of a source under these options. The file appears whole or not at all.
@@ -88,13 +108,14 @@ fn readable_by_others(_: &File) -> io::Result<()> {
 }
 
 fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl Write>) -> io::Result<()> {
-    let Listing { root, kind, samples, classes, columns, labels_from, bad, ignored, notes } = listing;
+    let objects = listing.files.of_listing(listing);
+    let Listing { root, files: _, kind, samples, classes, columns, labels_from, bad, ignored, notes } = listing;
     out.line(&Head {
         shardpack_listing: VERSION,
         packer: env!("CARGO_PKG_VERSION").into(),
         root: root.clone(),
         options: of_options(options),
-        labels: options.labels.as_deref().map(side_file).transpose()?,
+        labels: options.labels.as_deref().map(|path| side_file(path, &options.files)).transpose()?,
         kind: *kind,
         labels_from: labels_from.clone(),
         ignored: *ignored,
@@ -103,11 +124,14 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
         columns: columns.len() as u64,
         bad: bad.len() as u64,
         samples: samples.len() as u64,
+        objects: objects.len() as u64,
     })?;
     classes.iter().try_for_each(|class| out.line(class))?;
     columns.iter().try_for_each(|column| out.line(column))?;
     bad.iter().try_for_each(|bad| out.line(bad))?;
     samples.iter().try_for_each(|sample| out.line(sample))?;
+    let object = |Listed { name: url, bytes, modified_ns, e_tag }| Object { url, bytes, modified_ns, e_tag };
+    objects.into_iter().try_for_each(|listed| out.line(&object(listed)))?;
     let sha256 = hex(out.hash.clone());
     out.line(&json!({ "sha256": sha256 }))
 }
@@ -129,6 +153,7 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     check_source(file, src, options, &head)?;
     let mut listing = Listing {
         root: head.root,
+        files: options.files.clone(),
         kind: head.kind,
         samples: Vec::new(),
         classes: lines.take(head.classes)?,
@@ -139,6 +164,9 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
         notes: head.notes,
     };
     listing.samples = lines.take::<Entry>(head.samples)?;
+    let object = |Object { url: name, bytes, modified_ns, e_tag }| Listed { name, bytes, modified_ns, e_tag };
+    let objects = lines.take::<Object>(head.objects)?;
+    listing.files.know(objects.into_iter().map(object).collect());
     let sha256 = hex(lines.hash.clone());
     let noted: Value = lines.next()?;
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
@@ -149,7 +177,11 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
 
 /// Whether the head is of this source, these options and this table of labels.
 fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -> Result<()> {
-    let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
+    options.files.check(src)?;
+    let real = match options.files.has(src) {
+        true => walk_store::root(src),
+        false => fs::canonicalize(src).map_err(SourceError::io("open", src))?,
+    };
     // Of a single file the listing names the folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
@@ -163,7 +195,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
             return Err(refusal(file, format!("option `{name}`"), noted.to_string(), value.to_string(), hint));
         }
     }
-    let now = options.labels.as_deref().map(side_file).transpose();
+    let now = options.labels.as_deref().map(|path| side_file(path, &options.files)).transpose();
     let now = now.map_err(SourceError::io("look at", options.labels.as_deref().unwrap_or(file)))?;
     if now != head.labels {
         let text = |table: &Option<SideFile>| match table {
@@ -194,7 +226,11 @@ fn of_options(options: &SourceOptions) -> Value {
     })
 }
 
-fn side_file(path: &Path) -> io::Result<SideFile> {
+fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
+    if files.has(path) {
+        let found = files.look(path)?;
+        return Ok(SideFile { path: path.to_owned(), bytes: found.bytes, mtime_ns: found.mtime_ns });
+    }
     let metadata = fs::metadata(path)?;
     Ok(SideFile { path: fs::canonicalize(path)?, bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)? })
 }

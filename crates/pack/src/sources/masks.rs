@@ -9,6 +9,7 @@ use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
 use super::cubes::{CubeOptions, mask_size};
 use super::error::{Result, SourceError};
+use super::files::Files;
 use super::read_at::{FileAt, ReadAt};
 use super::walk::{Follow, Tree, walk};
 use super::words::{plural, verb};
@@ -138,21 +139,22 @@ impl<'a> Names<'a> {
 
 impl Masks {
     /// Lists the masks in `folder`. `src` is left out if it is inside.
-    pub(crate) fn list(folder: &Path, src: &Path, follow: Follow, cancel: Cancel<'_>) -> Result<Self> {
-        let metadata = std::fs::metadata(folder).map_err(SourceError::io("open", folder))?;
-        if !metadata.is_dir() {
+    pub(crate) fn list(folder: &Path, src: &Path, files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Self> {
+        files.check(folder)?;
+        let is_file = || std::fs::metadata(folder).map(|metadata| !metadata.is_dir());
+        if !files.has(folder) && is_file().map_err(SourceError::io("open", folder))? {
             return Err(SourceError::NotASource {
                 path: folder.to_owned(),
                 expected: "a folder of masks",
                 found: "a file",
             });
         }
-        let mut tree = walk(folder, &[src], follow, cancel)?;
+        let mut tree = walk(folder, &[src], files, follow, cancel)?;
         let root = &tree.root;
         tree.files = std::mem::take(&mut tree.files)
             .into_par_iter()
             .filter_map(|file| match cancel.check() {
-                Ok(()) => is_mask(&root.join(&file.key), file.bytes).then_some(Ok(file)),
+                Ok(()) => is_mask(files, &root.join(&file.key), file.bytes).then_some(Ok(file)),
                 Err(error) => Some(Err(error)),
             })
             .collect::<Result<_>>()?;
@@ -242,8 +244,8 @@ pub(crate) fn flaw(detail: String) -> Flaw {
 
 /// Whether a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text file among the
 /// masks, are skipped.
-fn is_mask(path: &Path, bytes: u64) -> bool {
-    let Ok(file) = FileAt::open(path, bytes) else { return false };
+fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
+    let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(8) else { return false };
     head.starts_with(b"\x93NUMPY")
         || head.starts_with(b"\x89PNG\r\n\x1a\n")

@@ -9,7 +9,9 @@ fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String,
     }
     let samples: Vec<_> = samples.iter().map(|&(key, data)| Wanting { key, data }).collect();
     let paired =
-        Masks::list(folder.path(), Path::new("elsewhere"), Follow::Inside, Cancel::default()).unwrap().pair(&samples);
+        Masks::list(folder.path(), Path::new("elsewhere"), &Files::default(), Follow::Inside, Cancel::default())
+            .unwrap()
+            .pair(&samples);
     let root = std::fs::canonicalize(folder.path()).unwrap();
     let name = |file: SideFile| file.path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
     (paired.masks.into_iter().map(|mask| mask.map(name).map_err(|flaw| flaw.detail)).collect(), paired.note)
@@ -70,7 +72,7 @@ fn content_decides_what_a_mask_is() {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes, expected) in [("a.txt", png(1, 1), true), ("b.png", b"no".to_vec(), false), ("c", npy(), true)] {
         put(folder.path(), name, &bytes);
-        assert_eq!(is_mask(&folder.path().join(name), bytes.len() as u64), expected, "{name}");
+        assert_eq!(is_mask(&Files::default(), &folder.path().join(name), bytes.len() as u64), expected, "{name}");
     }
 }
 
@@ -169,8 +171,14 @@ fn masks_that_are_links_or_pipes_are_named() {
     std::fs::write(folder.path().join("elsewhere"), "x").unwrap();
     std::os::unix::fs::symlink("../elsewhere", folder.path().join("masks/a.npy")).unwrap();
     std::os::unix::net::UnixListener::bind(folder.path().join("masks/b.npy")).unwrap();
-    let masks =
-        Masks::list(&folder.path().join("masks"), Path::new("/nowhere"), Follow::Inside, Cancel::default()).unwrap();
+    let masks = Masks::list(
+        &folder.path().join("masks"),
+        Path::new("/nowhere"),
+        &Files::default(),
+        Follow::Inside,
+        Cancel::default(),
+    )
+    .unwrap();
     let wanting = ["a.npy", "c/b.tif", "d.npy"].map(|key| Wanting { key, data: None });
     let paired = masks.pair(&wanting);
     let found: Vec<_> =

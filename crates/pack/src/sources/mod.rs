@@ -10,6 +10,7 @@ mod classes;
 pub mod columns;
 pub mod cubes;
 pub mod error;
+mod files;
 mod jpeg_file;
 pub mod kind;
 mod label_notes;
@@ -23,15 +24,19 @@ mod read_at;
 mod side_files;
 pub mod splits;
 #[cfg(test)]
+mod store_tests;
+#[cfg(test)]
 mod testing;
 mod tiff_header;
 pub(crate) mod unpacked;
 mod walk;
+mod walk_store;
 pub(crate) mod words;
 
 pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
 pub use columns::{Column, Texts, Values};
 pub use error::{Result, SourceError};
+pub use files::Files;
 pub use kind::{Content, Kind};
 pub use label_notes::LabelsFrom;
 pub use listing::{Entry, Listing, SideFile};
@@ -49,6 +54,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use walk::{Follow, FoundFile, Tree};
+
+/// Files of a store that are announced before the first of them is looked at.
+const LOOKED_AT_TOGETHER: usize = 256;
 
 /// How to read a source.
 ///
@@ -88,6 +96,8 @@ pub struct SourceOptions {
     /// A listing of this source that [`listing_file::write`] wrote: nothing is listed anew. Default:
     /// none.
     pub listing: Option<PathBuf>,
+    /// Stores that the source, the masks and the table of labels may be in, as URLs. Default: none.
+    pub files: Files,
     /// Set it to stop: [`enumerate`] then returns [`SourceError::Cancelled`] once the current files
     /// are done. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
@@ -129,25 +139,23 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
     let cancel = Cancel::new(options.cancel.as_deref());
-    let cubes = CubeOptions { run: CubeRun::new(options.cancel.clone()), ..options.cubes.clone() };
+    let cubes =
+        CubeOptions { run: CubeRun::within(options.files.clone(), options.cancel.clone()), ..options.cubes.clone() };
     let follow = if options.follow_links { Follow::Everywhere } else { Follow::Inside };
-    let mut tree = walk::walk(src, &exclude, follow, cancel)?;
+    let files = &options.files;
+    let mut tree = walk::walk(src, &exclude, files, follow, cancel)?;
     side_files::drop(&mut tree);
     let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
 
-    let look = |file: &FoundFile, wanted| {
-        cancel.check()?;
-        Ok(examine(&tree.root.join(&file.key), file, wanted, &cubes))
-    };
-    let files = || tree.files.par_iter().with_min_len(16);
-    let mut found = files().map(|file| look(file, options.kind)).collect::<Result<Vec<_>>>()?;
+    let mut found = look_at_all(&tree, options.kind, &cubes, cancel)?;
     let deep = options.kind.is_none() && kind::all_deep(&found);
     if deep {
-        found = files().map(|file| look(file, Some(Kind::Cubes))).collect::<Result<_>>()?;
+        found = look_at_all(&tree, Some(Kind::Cubes), &cubes, cancel)?;
     }
-    // A reader that was stopped reports a flaw that is not real.
+    // A reader that was stopped reports a flaw that is not real, and so does one whose store failed.
     cancel.check()?;
+    files.failure()?;
     let mut bad = std::mem::take(&mut tree.bad);
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
     let mut notes = Vec::new();
@@ -156,15 +164,16 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     }
     notes.extend(notes::followed(&tree.followed));
     if let Some(folder) = &options.masks {
-        let masks = Masks::list(folder, src, follow, cancel)?;
+        let masks = Masks::list(folder, src, files, follow, cancel)?;
         notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
         cancel.check()?;
     }
-    bad.extend(unpacked.add_metas(&mut samples));
+    bad.extend(unpacked.add_metas(&mut samples, files));
     if let Some(found) = unpacked.masks(&samples) {
         masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
         cancel.check()?;
     }
+    files.failure()?;
     if options.splits {
         splits::refuse_outside(&mut samples, &mut bad);
     }
@@ -201,8 +210,34 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
         names
     });
     let Tree { root, ignored, folders: first, inner: second, .. } = tree;
-    let listing = Listing { root, kind, samples, classes: names, columns, labels_from, bad, ignored, notes };
+    let files = files.clone();
+    let listing = Listing { root, files, kind, samples, classes: names, columns, labels_from, bad, ignored, notes };
     Ok((listing, Levels { first, second, by_folder }))
+}
+
+/// Looks at each file. Runs on the caller's rayon pool; of a store, the next files are on their way
+/// meanwhile.
+fn look_at_all(tree: &Tree, wanted: Option<Kind>, cubes: &CubeOptions, cancel: Cancel<'_>) -> Result<Vec<Found>> {
+    let files = cubes.run.files();
+    let path = |file: &FoundFile| tree.root.join(&file.key);
+    let look = |file: &FoundFile| {
+        cancel.check()?;
+        let found = examine(&path(file), file, wanted, cubes);
+        files.release(&path(file));
+        Ok(found)
+    };
+    if !files.has(&tree.root) {
+        return tree.files.par_iter().with_min_len(16).map(look).collect();
+    }
+    let mut found = Vec::with_capacity(tree.files.len());
+    let announce = |window: &[FoundFile]| window.iter().for_each(|file| files.announce_look(&path(file), file.bytes));
+    let mut windows = tree.files.chunks(LOOKED_AT_TOGETHER).peekable();
+    windows.peek().into_iter().for_each(|window| announce(window));
+    while let Some(window) = windows.next() {
+        windows.peek().into_iter().for_each(|window| announce(window));
+        found.extend(window.par_iter().with_max_len(1).map(look).collect::<Result<Vec<_>>>()?);
+    }
+    Ok(found)
 }
 
 /// Decides the kind of the source, and splits the findings into samples and bad input.
@@ -295,8 +330,7 @@ fn find_labels(
     let mut found = None;
     if let Some(file) = &options.labels {
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
-        let table =
-            labels::read(file, options.key_column.as_deref(), &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
+        let table = labels::read(file, options, &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
         if let Some(column) = table.label_column() {
             let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
             found = Some((table.classes, from));

@@ -1,7 +1,7 @@
 //! Reads parts of a file, or of bytes in memory, by offset.
 
+use super::files::{Files, Opened};
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -41,17 +41,17 @@ fn slice(bytes: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
 /// A file of known size, with its first bytes in memory.
 #[derive(Debug)]
 pub(crate) struct FileAt {
-    file: File,
+    file: Opened,
     len: u64,
     head: Vec<u8>,
 }
 
 impl FileAt {
     /// Opens `path`, which is `len` bytes long.
-    pub(crate) fn open(path: &Path, len: u64) -> io::Result<Self> {
-        let (file, _) = crate::regular::open(path)?;
+    pub(crate) fn open(files: &Files, path: &Path, len: u64) -> io::Result<Self> {
+        let file = files.open(path)?;
         let mut head = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(HEAD_BYTES)];
-        read_exact_at(&file, &mut head, 0)?;
+        file.read_exact_at(&mut head, 0)?;
         Ok(Self { file, len, head })
     }
 }
@@ -72,21 +72,9 @@ impl ReadAt for FileAt {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
         bytes.resize(len, 0);
-        read_exact_at(&self.file, &mut bytes, offset)?;
+        self.file.read_exact_at(&mut bytes, offset)?;
         Ok(Cow::Owned(bytes))
     }
-}
-
-#[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
-}
-
-#[cfg(not(unix))]
-pub(crate) fn read_exact_at(mut file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    use std::io::{Read, Seek, SeekFrom};
-    file.seek(SeekFrom::Start(offset))?;
-    file.read_exact(bytes)
 }
 
 #[cfg(test)]
@@ -99,7 +87,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, &bytes).unwrap();
-        let file = FileAt::open(&path, bytes.len() as u64).unwrap();
+        let file = FileAt::open(&Files::default(), &path, bytes.len() as u64).unwrap();
         let head = HEAD_BYTES as u64;
         for (offset, len) in
             [(0, 10), (head - 5, 5), (head - 5, 6), (head, 1000), (head, 1001), (head + 1001, 0), (7, u64::MAX)]
@@ -109,7 +97,11 @@ mod tests {
         }
         assert_eq!(file.head(u64::MAX).unwrap(), bytes);
         assert_eq!(
-            FileAt::open(&path, bytes.len() as u64 * 2).unwrap().read_at(head, 2000).unwrap_err().kind(),
+            FileAt::open(&Files::default(), &path, bytes.len() as u64 * 2)
+                .unwrap()
+                .read_at(head, 2000)
+                .unwrap_err()
+                .kind(),
             ErrorKind::UnexpectedEof
         );
     }

@@ -60,8 +60,8 @@ pub struct Split {
 /// # Errors
 /// As [`enumerate`](super::enumerate). A sample that is in none of the folders is bad input.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
-    let real = std::fs::canonicalize(src).map_err(SourceError::io("open", src))?;
-    if !real.is_dir() {
+    let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
+    if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
         let expected = "a folder that holds a folder for each split";
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found: "a file" });
     }

@@ -3,6 +3,7 @@
 //! that sample.
 
 use super::bad::Flaw;
+use super::files::Files;
 use super::walk::{FoundFile, Tree};
 use super::{Entry, SideFile};
 use serde_json::{Map, Value};
@@ -67,11 +68,11 @@ impl Unpacked {
     }
 
     /// Gives each sample its metadata. A sample whose metadata cannot be read is returned as a flaw.
-    pub(crate) fn add_metas(&mut self, samples: &mut Vec<Entry>) -> Vec<super::BadInput> {
+    pub(crate) fn add_metas(&mut self, samples: &mut Vec<Entry>, files: &Files) -> Vec<super::BadInput> {
         let mut bad = Vec::new();
         samples.retain_mut(|sample| {
             let Some(meta) = self.metas.remove(&sample.key) else { return true };
-            match read_meta(&meta.path) {
+            match read_meta(&meta.path, files) {
                 Ok(_) => sample.meta = Some(Box::new(meta)),
                 Err(flaw) => bad.push(flaw.of(sample.key.clone())),
             }
@@ -82,12 +83,12 @@ impl Unpacked {
 }
 
 /// The metadata of a cube, out of a file beside it.
-pub(crate) fn read_meta(path: &Path) -> Result<Map<String, Value>, Flaw> {
+pub(crate) fn read_meta(path: &Path, files: &Files) -> Result<Map<String, Value>, Flaw> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let flaw = |what: String| Flaw::damaged(format!("metadata `{}`: {what}", name.escape_debug()));
-    let (file, _) = crate::regular::open(path)?;
+    let file = files.open(path)?;
     let mut text = Vec::new();
-    file.take(MAX_META_BYTES + 1).read_to_end(&mut text)?;
+    (&file).take(MAX_META_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_META_BYTES {
         return Err(flaw(format!("expected at most {MAX_META_BYTES} bytes, found more")));
     }

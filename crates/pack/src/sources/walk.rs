@@ -6,6 +6,8 @@
 use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
 use super::error::{Result, SourceError};
+use super::files::Files;
+use super::walk_store;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -76,7 +78,11 @@ pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
 
 /// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they
 /// exist and are not `src` itself.
-pub(crate) fn walk(src: &Path, exclude: &[&Path], follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
+pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
+    files.check(src)?;
+    if files.has(src) {
+        return walk_store::walk(src, exclude, files);
+    }
     let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
     let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
     if metadata.is_file() {
@@ -131,7 +137,7 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 }
 
 impl Tree {
-    const fn empty(root: PathBuf) -> Self {
+    pub(super) const fn empty(root: PathBuf) -> Self {
         Self {
             root,
             single: false,
@@ -223,7 +229,7 @@ impl Walk<'_> {
             return Node::Excluded;
         }
         let name = entry.file_name();
-        if name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish) {
+        if is_ignored(&name) {
             return Node::Ignored;
         }
         if excluded.contains(&name.as_os_str()) {
@@ -332,6 +338,11 @@ impl Walk<'_> {
         }
         Ok(next)
     }
+}
+
+/// Whether a file or folder of this name is passed over.
+pub(super) fn is_ignored(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish)
 }
 
 fn file(key: &str, metadata: &Metadata) -> Result<Node, Flaw> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sources::files::Files;
 use crate::sources::testing::put;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +14,7 @@ fn bad(tree: &Tree) -> Vec<(&str, BadKind)> {
 }
 
 fn list(root: &Path) -> Tree {
-    walk(root, &[], Follow::Inside, Cancel::default()).unwrap()
+    walk(root, &[], &Files::default(), Follow::Inside, Cancel::default()).unwrap()
 }
 
 #[test]
@@ -86,11 +87,11 @@ fn refuses_what_is_not_a_file() {
     );
     // A pipe given as the source must not be opened: that would wait for a writer.
     assert!(matches!(
-        walk(&root.path().join("pipe"), &[], Follow::Inside, Cancel::default()),
+        walk(&root.path().join("pipe"), &[], &Files::default(), Follow::Inside, Cancel::default()),
         Err(SourceError::NotASource { .. })
     ));
     assert!(matches!(
-        walk(&root.path().join("nowhere"), &[], Follow::Inside, Cancel::default()),
+        walk(&root.path().join("nowhere"), &[], &Files::default(), Follow::Inside, Cancel::default()),
         Err(SourceError::Io { .. })
     ));
 }
@@ -137,7 +138,9 @@ fn links_out_of_the_source_are_followed_on_request() {
     symlink(root.path(), outside.path().join("y/back")).unwrap();
     symlink(outside.path().join("x"), outside.path().join("y/x")).unwrap();
     symlink(outside.path().join("y"), outside.path().join("x/y")).unwrap();
-    let all = |exclude: &[&Path]| walk(root.path(), exclude, Follow::Everywhere, Cancel::default()).unwrap();
+    let all = |exclude: &[&Path]| {
+        walk(root.path(), exclude, &Files::default(), Follow::Everywhere, Cancel::default()).unwrap()
+    };
     let tree = all(&[]);
     assert_eq!(keys(&tree), ["a/0", "a/file", "folder/2", "folder/x/1", "inside"]);
     assert_eq!(tree.followed, ["a/file", "folder", "folder/x"]);
@@ -184,7 +187,7 @@ fn a_web_of_links_ends() {
             symlink(format!("../{j}"), root.path().join(format!("{i}/to{j}"))).unwrap();
         }
     }
-    let error = walk(root.path(), &[], Follow::Inside, Cancel::default()).unwrap_err();
+    let error = walk(root.path(), &[], &Files::default(), Follow::Inside, Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("expected each folder at most 100 times"), "{error}");
 }
 
@@ -197,7 +200,7 @@ fn links_to_many_folders_end() {
     for i in 0..100 {
         symlink("data", root.path().join(format!("view{i}"))).unwrap();
     }
-    let error = walk(root.path(), &[], Follow::Inside, Cancel::default()).unwrap_err();
+    let error = walk(root.path(), &[], &Files::default(), Follow::Inside, Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("at most 65536 folders"), "{error}");
 }
 
@@ -210,7 +213,7 @@ fn a_folder_that_many_links_lead_to() {
     }
     assert_eq!(list(root.path()).files.len(), 101);
     symlink("data", root.path().join("view100")).unwrap();
-    let error = walk(root.path(), &[], Follow::Inside, Cancel::default()).unwrap_err().to_string();
+    let error = walk(root.path(), &[], &Files::default(), Follow::Inside, Cancel::default()).unwrap_err().to_string();
     assert!(error.contains("data`: expected each folder at most 100 times, found symbolic links that lead"), "{error}");
 }
 
@@ -223,9 +226,14 @@ fn excluded_paths_are_left_out_uncounted() {
     symlink("out", root.path().join("to_out")).unwrap();
     symlink("out/shard", root.path().join("to_shard")).unwrap();
     let at = |path: &str| root.path().join(path);
-    let tree =
-        walk(root.path(), &[&at("out"), &at("deep/labels.csv"), &at("not/there")], Follow::Inside, Cancel::default())
-            .unwrap();
+    let tree = walk(
+        root.path(),
+        &[&at("out"), &at("deep/labels.csv"), &at("not/there")],
+        &Files::default(),
+        Follow::Inside,
+        Cancel::default(),
+    )
+    .unwrap();
     assert_eq!(keys(&tree), ["a", "deep/b", "deep/out/x"]);
     assert_eq!((tree.folders, tree.bad.len(), tree.ignored), (vec!["deep".to_owned()], 0, 0));
 }

@@ -65,7 +65,12 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
 pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
-    sniff::sniff(&Source::open(path, &CubeRun::default())?)
+    probe_in(path, &CubeOptions::default())
+}
+
+/// As [`probe`], where the run's files are.
+pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
+    sniff::sniff(&Source::open(path, &options.run)?)
 }
 
 /// The other file that belongs to this one: for an ENVI header its data file, if it exists. `None`

@@ -3,6 +3,7 @@
 use super::error::{CubeError, Result};
 #[cfg(test)]
 use crate::sources::cancel::Polls;
+use crate::sources::files::Files;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -35,6 +36,7 @@ pub struct CubeRun(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
+    files: Files,
     cancel: Option<Arc<AtomicBool>>,
     folders: Mutex<Folders>,
     #[cfg(test)]
@@ -61,7 +63,17 @@ impl CubeRun {
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
-        Self(Arc::new(Shared { cancel, ..Shared::default() }))
+        Self::within(Files::default(), cancel)
+    }
+
+    /// A run whose files are in these stores, or on this machine.
+    pub(crate) fn within(files: Files, cancel: Option<Arc<AtomicBool>>) -> Self {
+        Self(Arc::new(Shared { files, cancel, ..Shared::default() }))
+    }
+
+    /// Where the files are.
+    pub(crate) fn files(&self) -> &Files {
+        &self.0.files
     }
 
     /// Whether the flag is raised.
@@ -88,6 +100,12 @@ impl CubeRun {
     /// The names in `folder` with this stem, sorted. A folder is listed once, and again if it
     /// changed: one listing for each of its files would be quadratic.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
+        if let Some(names) = self.0.files.names(folder) {
+            let own = names.into_iter().map(OsString::from);
+            let mut own: Vec<_> = own.filter(|name| Path::new(name).file_stem() == Some(stem)).collect();
+            own.sort_unstable();
+            return own;
+        }
         let modified = std::fs::metadata(folder).and_then(|metadata| metadata.modified()).ok();
         let lock = || self.0.folders.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().listed.get(folder).filter(|known| known.modified == modified).cloned();

@@ -2,16 +2,15 @@
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
-use crate::regular;
+use crate::sources::files::Opened;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open regular file. All reads give the offset, so there is no position to keep.
 pub(super) struct Source {
-    file: File,
+    file: Arc<Opened>,
     path: PathBuf,
     len: u64,
     run: CubeRun,
@@ -35,14 +34,15 @@ pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 
 impl Source {
     /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
-        let (file, metadata) = regular::open(path).map_err(|error| match error.kind() {
+        let file = run.files().open(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {
                 let found = if path.is_dir() { "a folder" } else { "something else" };
                 CubeError::usage(path, "source", "a regular file", found)
             }
             _ => CubeError::io(path, "cannot open", error),
         })?;
-        Ok(Self { file, path: path.to_owned(), len: metadata.len(), run: run.clone(), spare: Mutex::default() })
+        let len = file.len();
+        Ok(Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() })
     }
 
     /// The same source, with memory to use before allocating more.
@@ -83,7 +83,11 @@ impl Source {
             let piece = left.min(PIECE_BYTES as u64);
             // Read from the file itself, which fills fresh memory without writing zeros to it
             // first.
-            let read = (&self.file).take(piece).read_to_end(&mut bytes).map_err(|error| self.io(what, error))?;
+            let read = match self.file.file() {
+                Some(file) => { file }.take(piece).read_to_end(&mut bytes),
+                None => (&*self.file).take(piece).read_to_end(&mut bytes),
+            };
+            let read = read.map_err(|error| self.io(what, error))?;
             if read as u64 != piece {
                 return Err(self.shrunk(what));
             }
@@ -98,7 +102,7 @@ impl Source {
         self.seek(offset)?;
         for piece in out.chunks_mut(PIECE_BYTES) {
             self.check_cancel()?;
-            (&self.file).read_exact(piece).map_err(|error| match error.kind() {
+            (&*self.file).read_exact(piece).map_err(|error| match error.kind() {
                 ErrorKind::UnexpectedEof => self.shrunk(what),
                 _ => self.io(what, error),
             })?;
@@ -140,7 +144,7 @@ impl Source {
 
     /// The file itself, to be read by offset.
     #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "only HDF5 needs a handle of its own"))]
-    pub(super) const fn file(&self) -> &File {
+    pub(super) const fn file(&self) -> &Arc<Opened> {
         &self.file
     }
 
@@ -150,7 +154,7 @@ impl Source {
     }
 
     fn seek(&self, offset: u64) -> Result<()> {
-        let mut file = &self.file;
+        let mut file = &*self.file;
         file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
     }
 
@@ -246,12 +250,12 @@ pub(super) struct Stream<'a>(&'a Source);
 impl Read for Stream<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.0.run.check()?;
-        (&self.0.file).read(out)
+        (&*self.0.file).read(out)
     }
 }
 
 impl Seek for Stream<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        (&self.0.file).seek(to)
+        (&*self.0.file).seek(to)
     }
 }

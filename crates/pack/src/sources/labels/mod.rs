@@ -14,7 +14,7 @@ use super::classes::{self, Classes};
 use super::columns::{Column, Values};
 use super::error::{Result, SourceError};
 use super::words::{list, plural, short, verb};
-use crate::regular;
+use crate::sources::SourceOptions;
 use names::Names;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -54,16 +54,18 @@ impl Labels {
 }
 
 /// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
-/// skipped. `key_column` names the column of the keys. Stops when `cancel` is raised.
+/// skipped. `options.key_column` names the column of the keys. Stops when `cancel` is raised.
 pub(crate) fn read(
     file: &Path,
-    key_column: Option<&str>,
+    options: &SourceOptions,
     keys: &[&str],
     left_out: &HashSet<&str>,
     cancel: Cancel<'_>,
 ) -> Result<Labels> {
-    let (table, _) = regular::open(file).map_err(SourceError::io("open", file))?;
-    let mut input = BufReader::with_capacity(1 << 20, table);
+    let key_column = options.key_column.as_deref();
+    options.files.check(file)?;
+    let table = options.files.open(file).map_err(SourceError::io("open", file))?;
+    let mut input = BufReader::with_capacity(1 << 20, &table);
     let start = input.fill_buf().map_err(SourceError::io("read", file))?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let is_json = start.trim_ascii_start().starts_with(b"{");

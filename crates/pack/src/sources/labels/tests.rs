@@ -8,7 +8,7 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("labels");
     std::fs::write(&file, text).unwrap();
-    read(&file, None, KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
+    read(&file, &SourceOptions::default(), KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
 }
 
 /// The error's text after the path.
@@ -220,7 +220,8 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     let read = |table: &str, keys: &[&str], left_out: &[&str], column: Option<&str>| {
         std::fs::write(&file, table).unwrap();
         let left_out = left_out.iter().copied().collect();
-        let read = read(&file, column, keys, &left_out, Cancel::default());
+        let options = SourceOptions { key_column: column.map(str::to_owned), ..SourceOptions::default() };
+        let read = read(&file, &options, keys, &left_out, Cancel::default());
         read.map_err(|error| error.to_string().split_once("labels`").unwrap().1.to_owned())
     };
     let several = ", line 2: `1` may be any of several files: `1.jpg`, `1.png`\n\
@@ -318,7 +319,7 @@ fn rows_of_another_order_take_time_by_their_cells() {
             std::fs::write(&file, rows).unwrap();
         };
         crate::bounded::grows_with(255, table, |columns, _| {
-            let labels = read(&file, None, &keys, &HashSet::new(), Cancel::default()).unwrap();
+            let labels = read(&file, &SourceOptions::default(), &keys, &HashSet::new(), Cancel::default()).unwrap();
             assert_eq!(labels.columns.len(), columns);
         });
     });
@@ -354,7 +355,7 @@ fn a_flag_raised_at_any_time_stops_a_table() {
     let json = keys.iter().map(|key| format!("{{\"key\": \"{key}\", \"n\": 1}}\n")).collect::<String>();
     for table in [format!("key,n,class\n{csv}"), json] {
         std::fs::write(&file, table).unwrap();
-        let read_with = |polls: &Polls| read(&file, None, &keys, &HashSet::new(), polls.cancel());
+        let read_with = |polls: &Polls| read(&file, &SourceOptions::default(), &keys, &HashSet::new(), polls.cancel());
         let polls = Polls::default();
         read_with(&polls).unwrap();
         assert!(polls.made() > rows as u64, "{} looks at the flag in {rows} rows", polls.made());

@@ -12,8 +12,10 @@ const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex"
 /// exactly that size, else the first that is long enough, else the first. If none of these exists,
 /// it is the only file with the header's stem, any extension, and exactly that size.
 pub(super) fn find(header: &Source, end: u64) -> Result<Source> {
-    let present: Vec<_> =
-        usual_names(header.path()).into_iter().filter_map(|path| Some((size(&path)?, path))).collect();
+    let present: Vec<_> = usual_names(header.path())
+        .into_iter()
+        .filter_map(|path| Some((header.run().files().size(&path)?, path)))
+        .collect();
     let exact = present.iter().find(|(size, _)| *size == end);
     let best = exact.or_else(|| present.iter().find(|(size, _)| *size >= end)).or(present.first());
     if let Some((_, path)) = best {
@@ -53,9 +55,5 @@ fn same_stem(header: &Source, end: u64) -> Vec<PathBuf> {
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let names = header.run().same_stem(folder, path.file_stem().unwrap_or(OsStr::new("")));
     let others = names.into_iter().filter(|name| Some(name.as_os_str()) != path.file_name());
-    others.map(|name| folder.join(name)).filter(|path| size(path) == Some(end)).collect()
-}
-
-fn size(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len())
+    others.map(|name| folder.join(name)).filter(|path| header.run().files().size(path) == Some(end)).collect()
 }

@@ -3,12 +3,10 @@
 //! The structures of the file point at each other, so a few of them can form any number of paths,
 //! and the library follows them all. The limit is on how much it may read.
 
-use super::super::error::Result;
 use super::super::run::CubeRun;
 use super::super::source::{PIECE_BYTES, Source};
-use crate::sources::read_at::read_exact_at;
+use crate::sources::files::Opened;
 use hdf5_pure::FormatError;
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,19 +35,19 @@ impl Allowance {
 
 /// A file that the library reads by offset.
 pub(super) struct Metered {
-    file: File,
+    file: Arc<Opened>,
     len: u64,
     run: CubeRun,
     allowance: Arc<Allowance>,
 }
 
 impl Metered {
-    pub(super) fn new(source: &Source) -> Result<(Self, Arc<Allowance>)> {
-        let file = source.file().try_clone().map_err(|error| source.io("cannot open", error))?;
+    pub(super) fn new(source: &Source) -> (Self, Arc<Allowance>) {
+        let file = Arc::clone(source.file());
         let bytes = source.len().saturating_mul(METADATA_TIMES).saturating_add(METADATA_BYTES);
         let allowance = Arc::new(Allowance(AtomicU64::new(bytes)));
         let metered = Self { file, len: source.len(), run: source.run().clone(), allowance: Arc::clone(&allowance) };
-        Ok((metered, allowance))
+        (metered, allowance)
     }
 
     fn refuse(&self, why: &str) -> FormatError {
@@ -69,7 +67,7 @@ impl Metered {
 
     fn fill(&self, mut offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
         for piece in out.chunks_mut(PIECE_BYTES) {
-            let read = self.run.check().and_then(|()| read_exact_at(&self.file, piece, offset));
+            let read = self.run.check().and_then(|()| self.file.read_exact_at(piece, offset));
             read.map_err(|error| self.refuse(&error.to_string()))?;
             offset += piece.len() as u64;
         }

@@ -49,7 +49,7 @@ fn broken(source: &Source, error: impl fmt::Display) -> CubeError {
 
 /// Opens the file for its metadata: a few reads, whatever its size.
 fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
-    let (file, allowance) = Metered::new(source)?;
+    let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
     Ok((file, allowance))
 }

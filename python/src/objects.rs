@@ -1,0 +1,74 @@
+//! Objects of a folder in a store, for conversions that read them as files.
+
+use crate::errors::raise;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use shardpack_reader::{Listed, ReadAt, Storage};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A folder in a store.
+#[pyclass(module = "shardpack._shardpack", frozen)]
+pub(crate) struct Objects {
+    storage: Arc<dyn Storage>,
+    listed: Mutex<HashMap<String, Listed>>,
+}
+
+#[pymethods]
+impl Objects {
+    #[new]
+    fn new(url: &str, storage_options: Vec<(String, String)>) -> PyResult<Self> {
+        let storage = shardpack::place::storage(url, &storage_options).map_err(raise)?;
+        Ok(Self { storage, listed: Mutex::default() })
+    }
+
+    /// Paths below the folder, sorted. Objects are then opened as those that were listed.
+    fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let found = py.detach(|| self.storage.list()).map_err(raise)?;
+        let mut names: Vec<String> = found.iter().map(|listed| listed.name.clone()).collect();
+        names.sort_unstable();
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        *listed = found.into_iter().map(|listed| (listed.name.clone(), listed)).collect();
+        Ok(names)
+    }
+
+    /// Opens an object by its path below the folder.
+    fn open(&self, py: Python<'_>, name: String) -> PyResult<Object> {
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let inner = py.detach(|| match &listed {
+            Some(listed) => self.storage.open_listed(listed),
+            None => self.storage.open(&name),
+        });
+        Ok(Object { inner: inner.map_err(raise)?, path: self.storage.path().join(name) })
+    }
+}
+
+/// An open object.
+#[pyclass(module = "shardpack._shardpack", frozen)]
+pub(crate) struct Object {
+    inner: Arc<dyn ReadAt>,
+    path: PathBuf,
+}
+
+#[pymethods]
+impl Object {
+    fn __len__(&self) -> usize {
+        usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
+    }
+
+    /// Says that bytes will be read soon.
+    fn announce(&self, offset: u64, count: u64) {
+        self.inner.advise_soon(offset, count);
+    }
+
+    /// At least one byte and at most `count`, unless the object ends at `offset`.
+    fn read<'py>(&self, py: Python<'py>, offset: u64, count: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let count = count.min(usize::try_from(self.inner.len().saturating_sub(offset)).unwrap_or(usize::MAX));
+        let mut bytes = vec![0; count];
+        let read = py.detach(|| self.inner.read_at(&mut bytes, offset)).map_err(|source| {
+            raise(shardpack_reader::Error::Io { path: self.path.clone(), action: "read", offset: Some(offset), source })
+        })?;
+        Ok(PyBytes::new(py, bytes.get(..read).unwrap_or_default()))
+    }
+}
