@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,26 @@ def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
             values = {"boxes": np.array(boxes, np.float32).reshape(-1, 4), "classes": np.array(classes, np.int64)}
             writer.write({"image": buffer.getvalue(), "mask": mask, **values}, key=f"{number:03}.jpg")
     return sp.Dataset(out)
+
+
+def captions(folder: Path, count: int = 200, seed: int = 0) -> sp.Dataset:
+    """A folder of JPEGs of 64 × 64 pixels, each with a shape of some colour, and what a table says of it, packed."""
+    rng = np.random.default_rng(seed)
+    colours = {"red": (220, 40, 40), "green": (40, 190, 60), "blue": (50, 70, 220), "yellow": (230, 210, 40)}
+    (folder / "pictures").mkdir(parents=True)
+    rows = []
+    for number in range(count):
+        inside, ground = (str(name) for name in rng.choice(list(colours), 2, replace=False))
+        y, x = np.mgrid[:64, :64] - rng.integers(24, 40, 2)[:, None, None]
+        radius, is_disc = int(rng.integers(12, 20)), bool(rng.integers(2))
+        shape = (y**2 + x**2 <= radius**2) if is_disc else (np.maximum(abs(y), abs(x)) <= radius)
+        pixels = np.where(shape[..., None], colours[inside], colours[ground]) + rng.normal(0, 12, (64, 64, 3))
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "pictures" / f"{number:04}.jpg", quality=92)
+        words = f"a {inside} {'disc' if is_disc else 'square'} on {ground} ground"
+        rows.append(json.dumps({"key": f"{number:04}.jpg", "caption": words}))
+    (folder / "captions.jsonl").write_text("\n".join(rows) + "\n")
+    sp.pack(folder / "pictures", folder / "packed", labels=folder / "captions.jsonl")
+    return sp.Dataset(folder / "packed")
 
 
 def _photo(rng: np.random.Generator, label: int) -> NDArray[np.uint8]:

@@ -171,6 +171,9 @@ class Loader:
         patches after they are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples, left to right and top to
         bottom, ``"rot90"`` turns by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Pictures are mirrored
         by their view: ``rrcN``.
+        :func:`shardpack.augment.random_gain`, :func:`~shardpack.augment.band_jitter` and
+        :func:`~shardpack.augment.band_dropout` change the bands of arrays of three axes, after ``mean`` and ``std``, on a
+        device too. Such arrays come as floats of at most 32 bits.
     augment_batch : str or sequence of str, optional
         :func:`shardpack.augment.mixup` and :func:`~shardpack.augment.cutmix`, of which each batch gets one, all equally
         likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. Pictures have one size,

@@ -1,8 +1,10 @@
-"""Augmentations of pictures, for ``Loader(augment=…)``.
+"""Augmentations of pictures, and of the bands of cubes, for ``Loader(augment=…)``.
 
 Each function gives the text that names its augmentation, such as ``"rand_augment(magnitude=7)"``: the loader and a file
 of settings take the same text. The definitions are those of torchvision's transforms of the same names for uint8
-tensors, and the results are theirs within one level. They are drawn from seed, epoch and sample, so they do not depend on
+tensors, and the results are theirs within one level. Those of bands, :func:`random_gain`, :func:`band_jitter` and
+:func:`band_dropout`, change arrays of three axes that come as float16, bfloat16 or float32, after ``mean`` and ``std``,
+and leave masks alone. All are drawn from seed, epoch and sample, so they do not depend on
 threads, and a resumed loader goes on with the same draws.
 
 >>> import shardpack as sp
@@ -19,6 +21,8 @@ from collections.abc import Sequence
 from typing import SupportsFloat, SupportsIndex
 
 __all__ = [
+    "band_dropout",
+    "band_jitter",
     "color_jitter",
     "cutmix",
     "gaussian_blur",
@@ -28,6 +32,7 @@ __all__ = [
     "random_autocontrast",
     "random_equalize",
     "random_erasing",
+    "random_gain",
     "random_grayscale",
     "random_invert",
     "random_posterize",
@@ -173,6 +178,44 @@ def random_invert(p: SupportsFloat = 0.5) -> str:
 def random_grayscale(p: SupportsFloat = 0.1) -> str:
     """With probability ``p``, gray, in three channels."""
     return _text("random_grayscale", p=_number("p", p, 0.1))
+
+
+def random_gain(gain: Range) -> str:
+    """The values of a cube times one random factor, as under another illumination.
+
+    Parameters
+    ----------
+    gain : float or pair of float
+        How far the factor may be from 1, or its range. Not below 0.
+    """
+    return _text("random_gain", gain=_range("gain", gain))
+
+
+def band_jitter(gain: Range = 0, offset: Range = 0) -> str:
+    """Each band of a cube times a random factor of its own, and plus a random summand.
+
+    Parameters
+    ----------
+    gain : float or pair of float, default 0
+        How far the factors may be from 1, or their range. Not below 0.
+    offset : float or pair of float, default 0
+        How far the summands may be from 0, or their range, in the units of the batch: of normalised values where
+        there is a ``std``.
+    """
+    return _text("band_jitter", gain=_range("gain", gain), offset=None if offset == 0 else _range("offset", offset))
+
+
+def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
+    """Each band of a cube becomes one value with probability ``p``, so that a model does not lean on any of them.
+
+    Parameters
+    ----------
+    p : float
+        Probability, of each band alone.
+    value : float, default 0
+        What it becomes, in the units of the batch: 0 is the mean of normalised values. NaN in the band becomes it, too.
+    """
+    return _text("band_dropout", p=_number("p", p), value=_number("value", value, 0.0))
 
 
 def mixup(alpha: SupportsFloat = 1.0) -> str:

@@ -16,7 +16,7 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -142,8 +142,8 @@ impl Options<'_> {
     }
 
     fn loader_options(&self, py: Python<'_>, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
-        let (augment, augment_pictures) = match &self.augment {
-            None => Default::default(),
+        let augments = match &self.augment {
+            None => Augments::default(),
             Some(text) => parse_augment(text).map_err(raise)?,
         };
         Ok(LoaderOptions {
@@ -179,8 +179,9 @@ impl Options<'_> {
                 Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
             },
             normalise: self.factors()?,
-            augment,
-            augment_pictures,
+            augment: augments.arrays,
+            augment_bands: augments.bands,
+            augment_pictures: augments.pictures,
             mix: match &self.mix_batch {
                 None => None,
                 Some((texts, classes)) => {

@@ -99,6 +99,44 @@ def test_bands_are_normalised_by_their_own(
                 assert np.array_equal(row, normalised(values, means, stds).astype(dtype))
 
 
+def test_bands_are_changed_by_a_factor_and_a_summand(cubes: Path, cube_values: list[np.ndarray]) -> None:
+    options: dict[str, Any] = {"fields": ["cube", "mask"], "shuffle": False, "dtype": {"cube": "float32"}, "threads": 2}
+    options |= {"mean": {"cube": MEANS}, "std": {"cube": STDS}}
+    changes = [sp.augment.random_gain(0.25), sp.augment.band_jitter(gain=0.1, offset=2), sp.augment.band_dropout(0.3, value=-9)]
+    assert changes == ["random_gain(gain=0.25)", "band_jitter(gain=0.1,offset=2.0)", "band_dropout(p=0.3,value=-9.0)"]
+    seen, dropped, masks = set(), 0, 0
+    with sp.Loader(sp.Dataset(cubes), 12, augment=changes, **options) as loader:
+        for batch in loader:
+            for row, mask in zip(batch["cube"], batch["mask"], strict=True):
+                masks += int(mask[0, 0] == 255)
+                plain = normalised(cube_values[int(mask[1, 1])], MEANS, STDS)
+                for band in range(8):
+                    if (row[..., band] == -9).all():
+                        dropped += 1
+                        continue
+                    x, y = plain[..., band].ravel().astype(np.float64), row[..., band].ravel().astype(np.float64)
+                    factor, summand = np.polyfit(x, y, 1)
+                    assert np.abs(x * factor + summand - y).max() < 1e-4
+                    assert 0.75 * 0.9 - 1e-4 <= factor <= 1.25 * 1.1 + 1e-4 and abs(summand) <= 2 + 1e-3
+                    seen.add(round(factor, 5))
+    assert masks == len(cube_values), "masks are left alone"
+    assert 0 < dropped < len(cube_values) * 8 and len(seen) > len(cube_values)
+
+
+@pytest.mark.parametrize("options", [{}, {"cube": "patch8x8", "layout": "chw"}, {"bands": [3, 0]}])
+def test_bands_are_drawn_by_seed_epoch_and_sample(cubes: Path, options: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"fields": ["cube"], "dtype": "float32", "augment": sp.augment.band_jitter(0.5), "seed": 4, **options}
+
+    def rows(threads: int, batch: int, epoch: int) -> dict[int, bytes]:
+        with sp.Loader(sp.Dataset(cubes), batch, threads=threads, **given) as loader:
+            loader.set_epoch(epoch)
+            return {int(i): row.tobytes() for b in loader for i, row in zip(b.indices, b["cube"], strict=True)}
+
+    assert rows(1, 4, 0) == rows(3, 4, 0)
+    assert rows(2, 2, 0).items() >= rows(2, 4, 0).items()
+    assert rows(1, 4, 1) != rows(1, 4, 0)
+
+
 def test_pictures_take_their_own_mean_by_name(photos: Path) -> None:
     options: dict[str, Any] = {"image": "center32", "fields": ["image"], "shuffle": False, "dtype": "float32"}
     with (
@@ -151,7 +189,11 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip or rot90, for pictures trivial_augment_wide.*found `flip`"),
+        ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip, rot90, random_gain, band_jitter or band_dropout, for pictures trivial_augment_wide.*found `flip`"),
+        ({"augment": sp.augment.band_dropout(2)}, "p of band_dropout: expected LOW..HIGH from 0 to 1"),
+        ({"augment": "band_dropout"}, r"augmentation of bands: expected p=NUMBER, found `band_dropout`"),
+        ({"augment": sp.augment.random_gain(0.5), "dtype": "float64"}, "`cube`, which has its bands augmented: expected float16, bfloat16 or float32"),
+        ({"augment": sp.augment.random_gain(0.5), "fields": ["mask"]}, "augmentation of bands: expected an array of three axes"),
         ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
         ({"mean": {"cube": 1}}, None),
         ({"mean": {"cube": [1, 2]}}, r"mean and std of field `cube`: expected one number, or 8.*found 2"),

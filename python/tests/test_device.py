@@ -172,6 +172,7 @@ def test_cubes_are_turned_and_normalised_as_on_the_host(cubes: Path, layout: str
     import torch
 
     options: dict[str, Any] = {"fields": ["cube", "mask"], "cube": "patch8x8", "augment": ["hflip", "vflip", "rot90"]}
+    options["augment"] += [sp.augment.random_gain(0.2), sp.augment.band_jitter(0.1, 0.5), sp.augment.band_dropout(p=0.3)]
     options |= {"layout": layout, "dtype": {"cube": "bfloat16"}, "mean": {"cube": np.arange(8.0)}, "std": {"cube": 3}}
     with loader(cubes, 8, **options) as device, sp.Loader(sp.Dataset(cubes), 8, to="torch", **options) as host:
         for mine, theirs in zip(device, host, strict=True):

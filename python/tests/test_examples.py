@@ -96,6 +96,15 @@ def test_detect() -> None:
     assert right > 0.7 * objects and claimed < 2 * objects
 
 
+def test_captions() -> None:
+    pytest.importorskip("torch")
+    output = run("captions")
+    assert losses(output)[-1] < losses(output)[0] / 2
+    found, count = map(int, re.findall(r"the caption of (\d+) of (\d+) pictures found", output)[0])
+    assert count == 160 and found > 90
+    assert re.search(r"crops of 224: \d+ a second, with captions \d+", output)
+
+
 def test_segment() -> None:
     pytest.importorskip("torch")
     output = run("segment")

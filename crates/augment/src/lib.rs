@@ -1,5 +1,6 @@
 //! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors: the same operations
-//! within one level, drawn by key, in place on rows `[height, width, 3]`.
+//! within one level, drawn by key, in place on rows `[height, width, 3]`; and of the bands of cubes
+//! ([`BandAugmentation`]).
 //!
 //! An [`Augmentation`] is what a training recipe names, such as TrivialAugmentWide. For each sample
 //! it makes its random choices and gives [`Operation`]s, which [`Operation::apply`] carries out on a
@@ -32,6 +33,7 @@
 
 mod affine;
 mod augmentation;
+mod bands;
 mod blur;
 mod color;
 mod erase;
@@ -45,6 +47,7 @@ mod space;
 
 pub use affine::Affine;
 pub use augmentation::{Augmentation, Jitter};
+pub use bands::BandAugmentation;
 pub use mix::{Mix, Mixed};
 pub use operation::Operation;
 pub use parse::split;

@@ -128,7 +128,7 @@ impl<'a> Given<'a> {
         Some(self.options.remove(at).1)
     }
 
-    fn bad(&self, name: &str, expected: &str) -> Error {
+    pub(crate) fn bad(&self, name: &str, expected: &str) -> Error {
         Error::usage(self.what, format!("{name}={expected}"), format!("`{}`", self.text))
     }
 
@@ -143,7 +143,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    fn must<T: FromStr>(&mut self, name: &str) -> Result<T> {
+    pub(crate) fn must<T: FromStr>(&mut self, name: &str) -> Result<T> {
         let value = self.take(name).and_then(|value| value.parse().ok());
         value.ok_or_else(|| self.bad(name, "NUMBER"))
     }
@@ -160,7 +160,7 @@ impl<'a> Given<'a> {
 
     /// A range, or how far it reaches around `center`, and not below `least`. `None` if that leaves
     /// everything as it is.
-    fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
+    pub(crate) fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);
         let given = range(value).or_else(|| reach.map(|reach| ((center - reach).max(least), center + reach)));

@@ -1,8 +1,9 @@
 //! Random parameters as a pure function of (seed, epoch, sample), drawn with Philox4x32-10.
 //!
 //! Numbers of pairs in use, so that no two choices share a draw: 0 the flip and 2 to 21 the crop of
-//! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform; from 2³¹ + 2¹⁶ on augmentations of
-//! pictures; from 2³¹ + 2¹⁷ on those of batches.
+//! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform;
+//! from 2³¹ + 2¹⁶ on augmentations of pictures; from 2³¹ + 2¹⁷ on those of batches; from 2³¹ + 2¹⁸
+//! to 2³¹ + 2²¹ those of bands.
 
 use super::{halves, philox4x32_10};
 

@@ -210,8 +210,10 @@ FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u
 // Fixed point: whether `q` may be. Codes may be no larger either.
 FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
 
-// Processors do not agree on what comes of a NaN in a product and sum: it becomes quiet, and is else what it was.
+// Processors do not agree on what comes of a NaN in a product and sum: it becomes quiet, and is else what it was. Nothing
+// is left of what is scaled by 0.
 FN u32 normalised(u32 x, u32 scale, u32 bias) {
+    if (bits_float(scale) == 0.0f) return bias;
     if (is_nan32(x)) return x | 0x400000u;
     return float_bits(__fmaf_rn(bits_float(x), bits_float(scale), bits_float(bias)));
 }

@@ -7,7 +7,8 @@ use super::fields::From;
 use super::record::{FieldOf, limits_of_a_part};
 use super::work::Recipe;
 use shardpack_array::blosc2::HEADER_BYTES;
-use shardpack_array::{ArrayDecoder, ArraySplit, As, Ends, Finish, Region, decoded_as};
+use shardpack_array::{ArrayDecoder, ArraySplit, As, Ends, Factors, Finish, Region, decoded_as};
+use shardpack_augment::BandAugmentation;
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, Transform,
 };
@@ -31,8 +32,10 @@ struct Known {
     /// What is cut out, at the place of the last row; for a stage, also what only has its axes in
     /// another order.
     region: Option<Region>,
-    /// What becomes of decoded elements, with the turn of the last row.
+    /// What becomes of decoded elements, with the turn, and the bands, of the last row.
     finish: Finish,
+    /// Factors of all rows, if bands are changed at random.
+    factors: Option<Factors>,
 }
 
 /// An array, what is asked of it, and what becomes of that.
@@ -41,12 +44,13 @@ type Asked<'a> = (&'a ArrayDescriptor, Option<&'a Region>, &'a Finish);
 impl ArrayRows {
     pub(super) fn new(recipe: &Recipe) -> Self {
         let known = |from: &From| match from {
-            From::Array { cut, finish, .. } => Known {
+            From::Array { cut, finish, is_banded, .. } => Known {
                 descriptor: None,
                 region: cut.as_ref().map(|cut| cut.region.clone()),
                 finish: finish.as_deref().cloned().unwrap_or_default(),
+                factors: finish.as_ref().filter(|_| *is_banded).and_then(|finish| finish.factors.clone()),
             },
-            _ => Known { descriptor: None, region: None, finish: Finish::NOTHING },
+            _ => Known { descriptor: None, region: None, finish: Finish::NOTHING, factors: None },
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
         Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), decoded: Vec::new(), fields, cut_size: None }
@@ -77,7 +81,7 @@ impl ArrayRows {
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
         let turned = channels_first && cut.is_none();
         known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
-        let Known { descriptor, region, finish } = known;
+        let Known { descriptor, region, finish, .. } = known;
         let Some((_, descriptor)) = descriptor else { return Err(Error::internal("descriptor", "one", "none")) };
         if turned {
             let &[height, width, _] = &*descriptor.shape else {
@@ -235,6 +239,7 @@ impl Known {
                 return Err(other_shape(of, expected, &descriptor.shape));
             }
             set_turn(&mut self.finish, recipe, of, [region.height, region.width]);
+            vary(&mut self.finish, self.factors.as_ref(), recipe, of, (channels_first, expected))?;
             return Ok((descriptor, Some(region), &self.finish));
         }
         let same = match (channels_first, expected, &*descriptor.shape) {
@@ -250,6 +255,7 @@ impl Known {
             check_alike("arrays to turn alike", size, of, cut_size)?;
             set_turn(&mut self.finish, recipe, of, size);
         }
+        vary(&mut self.finish, self.factors.as_ref(), recipe, of, (channels_first, expected))?;
         Ok((descriptor, None, &self.finish))
     }
 }
@@ -257,6 +263,27 @@ impl Known {
 /// Draws the turn of this row.
 fn set_turn(finish: &mut Finish, recipe: &Recipe, of: &FieldOf<'_>, size: [u64; 2]) {
     finish.turn = recipe.augment.turn(&recipe.key(of.at), size);
+}
+
+/// Draws what becomes of the bands of this row.
+fn vary(
+    finish: &mut Finish,
+    factors: Option<&Factors>,
+    recipe: &Recipe,
+    of: &FieldOf<'_>,
+    (channels_first, shape): (bool, &[u64]),
+) -> Result<()> {
+    let Some(factors) = factors else { return Ok(()) };
+    let bands = if channels_first { shape.first() } else { shape.last() };
+    let most = BandAugmentation::MOST_BANDS;
+    let bands = bands.and_then(|bands| usize::try_from(*bands).ok()).filter(|bands| *bands <= most);
+    let bands =
+        bands.ok_or_else(|| Error::usage("bands to augment", format!("at most {most}"), format!("{shape:?}")))?;
+    let base: Vec<(f32, f32)> = factors.pairs().collect();
+    let pairs = base.into_iter().cycle().take(bands);
+    let pairs = BandAugmentation::fold(&recipe.augment_bands, &recipe.key(of.at).draws(), pairs);
+    finish.factors = Some(Factors::of_pairs(pairs)?);
+    Ok(())
 }
 
 /// Fails unless the arrays of this row before this one are as high and wide.

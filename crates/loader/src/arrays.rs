@@ -12,6 +12,7 @@ use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
+use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
@@ -111,6 +112,11 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         let expected = "an array of two or three axes among the fields, to be decoded";
         return Err(Error::usage("augmentation", expected, "none"));
     }
+    let is_banded = |plan: &FieldPlan| matches!(plan.from, From::Array { is_banded: true, .. });
+    if !options.augment_bands.is_empty() && !plans.iter().any(is_banded) {
+        let expected = "an array of three axes among the fields, to be decoded, that is no mask";
+        return Err(Error::usage("augmentation of bands", expected, "none"));
+    }
     let cuts = plans.iter().map(|plan| &plan.from);
     let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
     for from in cuts {
@@ -169,6 +175,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
             cut: None,
             indexed: false,
             finish: None,
+            is_banded: false,
             stored: Vec::new(),
             is_shared: false,
         };
@@ -180,7 +187,12 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
     let record = at.record;
     let rank = descriptor.shape.len();
+    let is_banded = is_banded(field, rank, options);
     let factors = factors(field, &descriptor.shape, options).map_err(|e| name(&shard, at, of_field(field, e)))?;
+    let factors = match factors {
+        None if is_banded => Some(Factors::of_pairs(vec![(1.0, 0.0)])?),
+        factors => factors,
+    };
     let (dtype, to) = examples.element(dataset, field, options)?;
     let turns = !options.augment.is_none() && (2..=3).contains(&rank);
     let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
@@ -213,7 +225,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     }
     let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
     let (stored, is_shared) = (examples.stored(dtype, to), examples.are_shared());
-    let from = From::Array { position, channels_first, cut, indexed: known, finish, stored, is_shared };
+    let from = From::Array { position, channels_first, cut, indexed: known, finish, is_banded, stored, is_shared };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
@@ -229,6 +241,11 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
     Ok(Some((from, dtype, shape, Size::Dense { bytes })))
+}
+
+/// Whether the bands of a field of so many axes are changed at random.
+pub(super) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
+    axes == 3 && !options.augment_bands.is_empty() && !is_mask(field)
 }
 
 /// How the bands that are asked for are normalised, of an array of this shape.

@@ -1,6 +1,7 @@
 //! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
 //! does not matter which of them is the first.
 
+use super::arrays::is_banded;
 use super::options::LoaderOptions;
 use super::read;
 use super::record::check;
@@ -112,7 +113,8 @@ impl Examples {
     pub(super) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         let asked = options.dtype.of(field, axes);
-        let normalised = options.normalise.iter().any(|(name, _)| name == field);
+        let has_factors = options.normalise.iter().any(|(name, _)| name == field);
+        let normalised = has_factors || is_banded(field, axes, options);
         let element = match asked {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => self.dtype(dataset, field, None, options.epoch)?.into(),
@@ -122,7 +124,8 @@ impl Examples {
             _ => return Ok((self.dtype(dataset, field, None, options.epoch)?.into(), As::Decoded)),
         };
         let Some(to) = As::float(element) else {
-            let what = format!("element type of field `{field}`, which has mean and std");
+            let why = if has_factors { "has mean and std" } else { "has its bands augmented" };
+            let what = format!("element type of field `{field}`, which {why}");
             let found = format!("{element}\nhint: choose one of these as `dtype`");
             return Err(Error::usage(what, "float16, bfloat16 or float32", found));
         };

@@ -77,7 +77,7 @@ pub(super) enum From {
     Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
     /// it is stored. `finish` is what becomes of decoded elements, if anything; the turn of a sample
-    /// is put in later. `is_shared` if a stage that takes it wants it in staging memory as it is
+    /// is put in later, and what becomes of its bands if `is_banded`. `is_shared` if a stage that takes it wants it in staging memory as it is
     /// stored.
     Array {
         position: usize,
@@ -85,6 +85,7 @@ pub(super) enum From {
         cut: Option<Cut>,
         indexed: bool,
         finish: Option<Box<Finish>>,
+        is_banded: bool,
         stored: Vec<(Codec, ArrayDescriptor)>,
         is_shared: bool,
     },

@@ -90,7 +90,7 @@ pub use memory::{Allocate, Heap, SlotMemory};
 pub use mixing::BatchMix;
 pub use objects::Object;
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
-pub use parse::{parse_augment, parse_bands};
+pub use parse::{Augments, parse_augment, parse_bands};
 pub use patch::Place;
 pub use shown::Shown;
 pub use stats::LoaderStats;
@@ -98,7 +98,7 @@ pub use transform::{Transform, TransformField, TransformRow};
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};
-pub use shardpack_augment::{Augmentation, Mix};
+pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};

@@ -9,7 +9,7 @@ use super::stage::{Keeper, Stage};
 use super::transform::Transform;
 use crate::order::{End, Mode, Sampling};
 use shardpack_array::{Bands, Factors};
-use shardpack_augment::Augmentation;
+use shardpack_augment::{Augmentation, BandAugmentation};
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::{DecodeOptions, PixelLayout, Scaling, View};
 use shardpack_reader::{Error, Result};
@@ -278,6 +278,11 @@ pub struct LoaderOptions {
     pub normalise: Vec<(String, Factors)>,
     /// How arrays of two and three axes are flipped and turned. Default: not.
     pub augment: Augment,
+    /// How the bands of arrays of three axes are changed at random, in this order, after
+    /// [`normalise`](Self::normalise): of all that come as float16, bfloat16 or float32 but masks,
+    /// and of a sample alike. On a device too, at no cost. At most
+    /// [`BandAugmentation::MOST`]. Default: not.
+    pub augment_bands: Vec<BandAugmentation>,
     /// What is done to decoded pictures, in this order, on their levels before floats are made of
     /// them. It draws from seed, epoch and sample alone. With a [`stage`](Self::stage), the host
     /// decodes the pictures then, and says so ([`Loader::refusals`](super::Loader::refusals)).
@@ -355,6 +360,7 @@ impl Default for LoaderOptions {
             scaling: None,
             normalise: Vec::new(),
             augment: Augment::default(),
+            augment_bands: Vec::new(),
             augment_pictures: Vec::new(),
             mix: None,
             transform: None,

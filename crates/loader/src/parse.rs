@@ -5,7 +5,7 @@ use super::augment::Augment;
 use super::options::{ArrayDtype, CubeMode};
 use super::patch::Place;
 use shardpack_array::Bands;
-use shardpack_augment::{Augmentation, split};
+use shardpack_augment::{Augmentation, BandAugmentation, split};
 use shardpack_format::{ElementType, Error as FormatError};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
@@ -79,20 +79,40 @@ impl FromStr for Augment {
     }
 }
 
-/// Reads augmentations with commas between them: those of arrays, `hflip`, `vflip`, `rot90`, and
-/// those of pictures, such as `rand_augment(num_ops=2,magnitude=9)`, in their order.
+/// Augmentations, by what they change.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Augments {
+    /// Turns of arrays.
+    pub arrays: Augment,
+    /// Changes of the bands of arrays, in this order.
+    pub bands: Vec<BandAugmentation>,
+    /// Changes of pictures, in this order.
+    pub pictures: Vec<Augmentation>,
+}
+
+/// Reads augmentations with commas between them: those of arrays, `hflip`, `vflip`, `rot90`, those
+/// of their bands, such as `band_dropout(p=0.1)`, and those of pictures, such as
+/// `rand_augment(num_ops=2,magnitude=9)`.
 ///
 /// ```
 /// use shardpack_loader::parse_augment;
-/// let (arrays, pictures) = parse_augment("hflip,trivial_augment_wide,random_erasing(p=0.1,value=99)")?;
-/// assert!(arrays.flip_columns && pictures.len() == 2);
+/// let found = parse_augment("hflip,trivial_augment_wide,band_dropout(p=0.1),random_erasing(p=0.1,value=99)")?;
+/// assert!(found.arrays.flip_columns && found.bands.len() == 1 && found.pictures.len() == 2);
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 ///
 /// # Errors
-/// `Usage` if one of them is unknown, or one of arrays comes twice.
-pub fn parse_augment(text: &str) -> Result<(Augment, Vec<Augmentation>)> {
-    let (arrays, pictures): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
+/// `Usage` if one of them is unknown, one of arrays comes twice, or there are more of bands than
+/// [`BandAugmentation::MOST`].
+pub fn parse_augment(text: &str) -> Result<Augments> {
+    let (arrays, others): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
+    let (bands, pictures): (Vec<&str>, Vec<&str>) =
+        others.into_iter().partition(|part| BandAugmentation::is_named(part));
+    let bands = bands.into_iter().map(str::parse).collect::<Result<Vec<BandAugmentation>, FormatError>>()?;
+    if bands.len() > BandAugmentation::MOST {
+        let expected = format!("at most {}", BandAugmentation::MOST);
+        return Err(Error::usage("augmentations of bands", expected, bands.len()));
+    }
     let arrays = match &*arrays {
         [] => Augment::default(),
         words => words.join(",").parse()?,
@@ -100,12 +120,13 @@ pub fn parse_augment(text: &str) -> Result<(Augment, Vec<Augmentation>)> {
     let pictures = pictures.into_iter().map(|part| {
         part.parse().map_err(|error| match error {
             FormatError::Usage { what, expected, found } if what == "augmentation" => {
-                Error::usage(what, format!("for arrays hflip, vflip or rot90, for pictures {expected}"), found)
+                let arrays = "for arrays hflip, vflip, rot90, random_gain, band_jitter or band_dropout";
+                Error::usage(what, format!("{arrays}, for pictures {expected}"), found)
             }
             error => error.into(),
         })
     });
-    Ok((arrays, pictures.collect::<Result<_>>()?))
+    Ok(Augments { arrays, bands, pictures: pictures.collect::<Result<_>>()? })
 }
 
 /// Augmentations of arrays.

@@ -21,7 +21,7 @@ use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
 use super::transform::{self, Transform};
 use shardpack_array::ArrayDecoder;
-use shardpack_augment::Augmentation;
+use shardpack_augment::{Augmentation, BandAugmentation};
 use shardpack_format::{Error as FormatError, FieldValue};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering};
@@ -46,6 +46,7 @@ pub(super) struct Recipe {
     /// Values that stay on the device.
     pub(super) resident: Option<Arc<Resident>>,
     pub(super) augment: Augment,
+    pub(super) augment_bands: Arc<[BandAugmentation]>,
     pub(super) augment_pictures: Arc<[Augmentation]>,
     pub(super) transform: Option<Arc<dyn Transform>>,
 }
@@ -57,9 +58,10 @@ impl Recipe {
         options: &LoaderOptions,
         resident: Option<Arc<Resident>>,
     ) -> Self {
-        let LoaderOptions { layout, decode, part_bytes, augment, augment_pictures, transform, .. } = options.clone();
-        let augment_pictures = augment_pictures.into();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_pictures, transform }
+        let options = options.clone();
+        let LoaderOptions { layout, decode, part_bytes, augment, transform, .. } = options;
+        let (augment_bands, augment_pictures) = (options.augment_bands.into(), options.augment_pictures.into());
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, augment_pictures, transform }
     }
 
     /// What random views, patches and turns of a sample draw from.

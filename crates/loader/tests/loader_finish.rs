@@ -13,11 +13,16 @@ use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, T
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, Augment, CubeMode, Factors, Loader, LoaderOptions, Place};
+use shardpack_loader::{ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, Place};
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 5;
 const SEED: u64 = 9;
+const CHANGES: [&[&str]; 3] = [
+    &[],
+    &["band_dropout(p=0.4,value=2.5)"],
+    &["random_gain(gain=0.5)", "band_jitter(gain=0.2,offset=1)", "band_dropout(p=0.2)"],
+];
 const ALL: Augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
 
 /// Cubes of float32, some of them stored as float16, their masks, and a row of numbers.
@@ -118,6 +123,17 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
+    // Of each band that comes out, what it is changed by.
+    let varied: Vec<Factors> = match &*options.augment_bands {
+        [] => Vec::new(),
+        changes => {
+            let pairs: Vec<_> =
+                options.normalise.first().map_or(vec![(1.0, 0.0)], |(_, factors)| factors.pairs().collect());
+            let pairs = bands.iter().map(|&band| pairs[band as usize % pairs.len()]);
+            let folded = BandAugmentation::fold(changes, &key.draws(), pairs);
+            folded.into_iter().map(|pair| Factors::of_pairs(vec![pair]).unwrap()).collect()
+        }
+    };
     let ArrayDtype::Cubes(element) = options.dtype else { panic!("a type for cubes") };
     let [rows, columns] = size.map(|n| n as usize);
     let mut out = [Vec::new(), Vec::new()];
@@ -129,16 +145,25 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         let from = 4 * (pixel * BANDS as usize + band as usize);
         let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
         let factors = options.normalise.first().map(|(_, factors)| factors);
-        float(element, factors.map_or(value, |factors| factors.apply(band as usize, value)))
+        let value = factors.map_or(value, |factors| factors.apply(band as usize, value));
+        float(element, value)
+    };
+    let value = |pixel: usize, band: usize| match varied.get(band) {
+        None => value(pixel, bands[band]),
+        Some(factors) => {
+            let from = 4 * (pixel * BANDS as usize + bands[band] as usize);
+            let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
+            float(element, factors.apply(0, value))
+        }
     };
     let pixels: Vec<usize> = (0..rows * columns).map(|i| at(i / columns, i % columns)).collect();
     out[1].extend(pixels.iter().map(|&pixel| mask.bytes()[pixel]));
     match options.layout {
         PixelLayout::HeightWidthChannels => {
-            pixels.iter().for_each(|&pixel| bands.iter().for_each(|&band| out[0].extend(value(pixel, band))));
+            pixels.iter().for_each(|&pixel| (0..bands.len()).for_each(|band| out[0].extend(value(pixel, band))));
         }
         PixelLayout::ChannelsHeightWidth => {
-            bands.iter().for_each(|&band| pixels.iter().for_each(|&pixel| out[0].extend(value(pixel, band))));
+            (0..bands.len()).for_each(|band| pixels.iter().for_each(|&pixel| out[0].extend(value(pixel, band))));
         }
     }
     out
@@ -171,6 +196,7 @@ proptest! {
         bands in prop::sample::select(vec![Bands::All, Bands::Range(1..4), Bands::List(vec![4, 0, 4])]),
         layout in prop::sample::select(&[PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][..]),
         normalise in prop::sample::select(&[0, 1, BANDS as usize][..]),
+        changes in prop::sample::select(&CHANGES[..]),
         sizes in prop::sample::select(&[[9, 9], [8, 10], [0, 0]][..]),
         number in 0..3_u32,
     ) {
@@ -179,13 +205,14 @@ proptest! {
         let cubes = Cubes::new(8, size, 0);
         let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();
         // float16 holds not all values unless they are normalised.
-        let normalise = (normalise > 0 || element == Dtype::F16)
+        let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
         let options = LoaderOptions {
             augment: Augment { flip_rows, flip_columns, rotate },
             dtype: ArrayDtype::Cubes(element),
             normalise: normalise.into_iter().collect(),
+            augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
             fields: only(&["cube", "mask"]),
             cube, bands, layout, epoch: number,
             ..options()
@@ -251,6 +278,13 @@ fn what_cannot_be_done_is_said_when_the_loader_opens() {
     assert!(error.contains("mean and std of field `mask`: expected one number"), "{error}");
     let error = cubes.refused(LoaderOptions { fields: only(&["flags"]), augment: ALL, ..options() });
     assert!(error.contains("augmentation: expected an array of two or three axes"), "{error}");
+    let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
+    let error =
+        cubes.refused(LoaderOptions { fields: only(&["mask"]), augment_bands: augment_bands.clone(), ..options() });
+    assert!(error.contains("augmentation of bands: expected an array of three axes among the fields"), "{error}");
+    let doubles = ArrayDtype::Cubes(Dtype::F64.into());
+    let error = cubes.refused(LoaderOptions { augment_bands, dtype: doubles, ..options() });
+    assert!(error.contains("`cube`, which has its bands augmented: expected float16, bfloat16 or float32"), "{error}");
     let flags = ArrayDtype::Fields(vec![("flags".into(), ElementType::Bf16)]);
     let error = cubes.refused(LoaderOptions { dtype: flags, ..options() });
     assert!(

@@ -46,6 +46,18 @@ impl Factors {
         Ok(Self::repeated(pairs))
     }
 
+    /// Those of these scales and biases: one pair for each band, or one for all. What is scaled by 0
+    /// becomes the bias, whatever it was.
+    ///
+    /// # Errors
+    /// `Usage` if there are none.
+    pub fn of_pairs(pairs: Vec<(f32, f32)>) -> Result<Self> {
+        match pairs.is_empty() {
+            true => Err(Error::usage("scales and biases", "at least one of each", "none")),
+            false => Ok(Self::repeated(pairs)),
+        }
+    }
+
     fn repeated(pairs: Vec<(f32, f32)>) -> Self {
         let bands = pairs.len();
         let count = bands * LEAST.div_ceil(bands.max(1));
@@ -143,11 +155,13 @@ impl Factors {
     }
 }
 
-/// Processors do not agree on what comes of a NaN in a product and sum: it is said here.
+/// Processors do not agree on what comes of a NaN in a product and sum: it is said here. Nothing is
+/// left of what is scaled by 0.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
-    match value.is_nan() {
+    let made = match value.is_nan() {
         true => f32::from_bits(value.to_bits() | 0x0040_0000),
         false => value.mul_add(scale, bias),
-    }
+    };
+    if scale == 0.0 { bias } else { made }
 }

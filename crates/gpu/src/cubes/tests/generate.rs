@@ -147,7 +147,13 @@ pub(crate) fn finish(
     let is_float = to.of(decoded).is_ok_and(|element| As::float(element).is_some());
     let count = if seed & 8 == 0 { 1 } else { bands.max(1) };
     let numbers = |first: f64, step: f64| (0..count).map(|n| first + n as f64 * step).collect::<Vec<_>>();
-    let factors = (normalises && is_float).then(|| Factors::new(&numbers(30.0, -1.7), &numbers(0.3, 0.9)).unwrap());
+    let factors = (normalises && is_float).then(|| {
+        let factors = Factors::new(&numbers(30.0, -1.7), &numbers(0.3, 0.9)).unwrap();
+        // Bands that are dropped.
+        let dropped = |n: usize| seed & 16 == 16 && (n as u64 + seed / 32).is_multiple_of(3);
+        let pair = |(n, pair): (usize, _)| if dropped(n) { (0.0, -2.5) } else { pair };
+        Factors::of_pairs(factors.pairs().enumerate().map(pair).collect()).unwrap()
+    });
     let turns = (2..=3).contains(&descriptor.shape.len());
     let turn = Turn {
         flip_rows: turns && seed & 1 == 1,

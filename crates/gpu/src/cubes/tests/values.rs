@@ -205,10 +205,12 @@ fn every_float16_is_cast_as_the_host_does() {
         finish: to.into(),
         staged: false,
     });
-    let factors = Factors::new(&[0.1], &[3.3]).unwrap();
-    let normalised =
-        |item: &Item| Item { finish: Finish { factors: Some(factors.clone()), ..item.finish.clone() }, ..item.clone() };
-    let all: Vec<Item> = items.iter().cloned().chain(items.iter().map(normalised)).collect();
+    let mut all = items.to_vec();
+    // The second leaves nothing of a value, a NaN included.
+    for factors in [Factors::new(&[0.1], &[3.3]).unwrap(), Factors::of_pairs(vec![(0.0, 7.25)]).unwrap()] {
+        let finish = |item: &Item| Finish { factors: Some(factors.clone()), ..item.finish.clone() };
+        all.extend(items.iter().map(|item| Item { finish: finish(item), ..item.clone() }));
+    }
     compare(&all);
 }
 

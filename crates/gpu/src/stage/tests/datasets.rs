@@ -223,6 +223,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     let view = ImageMode::View;
     let fields = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
     let (pictures, arrays) = (fields(&["label", "thumb", "image"]), fields(&["cube", "label", "mask"]));
+    let changes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
     let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
     let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
     vec![
@@ -283,6 +284,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 bands: Bands::List(vec![4, 0, 0, 5]),
                 dtype: types(&[("cube", half)]),
                 normalise: vec![("cube".to_owned(), Factors::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0.5]).unwrap())],
+                augment_bands: changes(&["random_gain(gain=0.5)", "band_dropout(p=0.4,value=3)"]),
                 augment: all,
                 fields: arrays.clone(),
                 ..base.clone()
@@ -293,6 +295,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
             LoaderOptions {
                 dtype: types(&[("cube", brain)]),
                 normalise: vec![("cube".to_owned(), Factors::new(&[-3.0], &[7.5]).unwrap())],
+                augment_bands: changes(&["band_jitter(gain=0.5,offset=2)"]),
                 augment: all,
                 layout: first,
                 fields: arrays,

@@ -1,0 +1,234 @@
+//! Bands of cubes changed at random. All of it is one factor and one summand for each band, so
+//! that it costs nothing beside a normalisation, on a device too.
+
+use super::parse::call;
+use shardpack_base::Draws;
+use shardpack_format::{Error, Result};
+use std::str::FromStr;
+
+/// Number of the first pair of draws, and how many an augmentation has: one for each band.
+const FIRST: u32 = (1 << 31) + (1 << 18);
+const PAIRS: u32 = 1 << 16;
+
+/// What there is.
+const NAMES: &str = "random_gain, band_jitter or band_dropout, with options in brackets, such as band_dropout(p=0.1)";
+
+/// A change of the values of a cube by a factor and a summand, drawn for each sample. It comes
+/// after mean and standard deviation, so a summand is in the units of normalised values.
+///
+/// ```
+/// use shardpack_augment::BandAugmentation;
+/// use shardpack_base::DrawKey;
+/// let recipe: [BandAugmentation; 2] = ["random_gain(gain=0.1)".parse()?, "band_dropout(p=0.5,value=-1)".parse()?];
+/// let draws = DrawKey { seed: 1, epoch: 0, sample: 7 }.draws();
+/// // Scale and bias of a normalisation, of four bands.
+/// let bands = BandAugmentation::fold(&recipe, &draws, [(2.0, 0.5); 4].into_iter());
+/// assert!(bands.iter().all(|&(scale, bias)| (scale, bias) == (0.0, -1.0) || (1.8..2.2).contains(&scale)));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum BandAugmentation {
+    /// All bands by one factor, as of another illumination.
+    RandomGain {
+        /// Range of the factor.
+        gain: (f64, f64),
+    },
+    /// Each band by a factor and a summand of its own.
+    BandJitter {
+        /// Range of the factors.
+        gain: (f64, f64),
+        /// Range of the summands.
+        offset: (f64, f64),
+    },
+    /// Each band, with a probability, becomes one value: also what was no number in it.
+    BandDropout {
+        /// Probability.
+        p: f64,
+        /// What it becomes.
+        value: f32,
+    },
+}
+
+impl BandAugmentation {
+    /// The most that one recipe may have.
+    pub const MOST: usize = 16;
+    /// The most bands of a cube.
+    pub const MOST_BANDS: usize = PAIRS as usize;
+
+    /// Scales and biases that do what `changes` do, one after the other, to values that `bands`,
+    /// scales and biases too, have normalised. Computed in float64 and rounded once.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+    pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
+        let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
+        // Those of all bands are drawn once.
+        let gains: Vec<f64> = places()
+            .map(|(first, change)| match change {
+                Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
+                Self::BandJitter { .. } | Self::BandDropout { .. } => 1.0,
+            })
+            .collect();
+        let band = |(number, (scale, bias)): (u32, (f32, f32))| {
+            let start = (f64::from(scale), f64::from(bias));
+            let (scale, bias) =
+                places().zip(&gains).fold(start, |(scale, bias), ((first, change), all)| match *change {
+                    Self::RandomGain { .. } => (scale * all, bias * all),
+                    Self::BandJitter { gain, offset } => {
+                        let [one, other] = draws.pair(first + number % PAIRS);
+                        let gain = within(gain, one);
+                        (scale * gain, bias.mul_add(gain, within(offset, other)))
+                    }
+                    Self::BandDropout { p, value } => match draws.pair(first + number % PAIRS)[0] < p {
+                        true => (0.0, f64::from(value)),
+                        false => (scale, bias),
+                    },
+                });
+            (scale as f32, bias as f32)
+        };
+        (0..).zip(bands).map(band).collect()
+    }
+
+    /// Whether its parameters are in their ranges.
+    ///
+    /// # Errors
+    /// `Usage` if not.
+    pub fn check(&self) -> Result<()> {
+        let range = |what: &'static str, (low, high): (f64, f64), least: f64, most: f64| match least <= low
+            && low <= high
+            && high <= most
+        {
+            true => Ok(()),
+            false => {
+                let expected = format!("LOW..HIGH from {least} to {most}");
+                Err(Error::usage(what, expected, format!("{low}..{high}")))
+            }
+        };
+        match self {
+            Self::RandomGain { gain } => range("gain of random_gain", *gain, 0.0, 1e3),
+            Self::BandJitter { gain, offset } => {
+                range("gain of band_jitter", *gain, 0.0, 1e3)?;
+                range("offset of band_jitter", *offset, -1e9, 1e9)
+            }
+            Self::BandDropout { p, value } => {
+                range("p of band_dropout", (*p, *p), 0.0, 1.0)?;
+                let value = f64::from(*value);
+                range("value of band_dropout", (value, value), -1e9, 1e9)
+            }
+        }
+    }
+
+    /// Whether `text` names one of these.
+    #[must_use]
+    pub fn is_named(text: &str) -> bool {
+        let name = text.split('(').next().unwrap_or_default().trim();
+        ["random_gain", "band_jitter", "band_dropout"].contains(&name)
+    }
+}
+
+fn within((low, high): (f64, f64), draw: f64) -> f64 {
+    (high - low).mul_add(draw, low)
+}
+
+/// A name, and options in brackets with commas between. A range is `LOW..HIGH`.
+///
+/// - `random_gain`: `gain`, a range, or how far from 1 on either side; not below 0
+/// - `band_jitter`: `gain` likewise, `offset`, a range, or how far from 0 on either side
+/// - `band_dropout`: `p`, `value=0`
+impl FromStr for BandAugmentation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, mut given) = call(text, "augmentation of bands", NAMES)?;
+        let change = match name {
+            "random_gain" => {
+                if !text.contains("gain=") {
+                    return Err(given.bad("gain", "NUMBER from 0 on, or LOW..HIGH"));
+                }
+                Self::RandomGain { gain: given.around("gain", 1.0, 0.0)?.unwrap_or((1.0, 1.0)) }
+            }
+            "band_jitter" => {
+                if !text.contains("gain=") && !text.contains("offset=") {
+                    return Err(given.bad("gain", "NUMBER from 0 on, or offset=NUMBER, or both"));
+                }
+                let (gain, offset) = (given.around("gain", 1.0, 0.0)?, given.around("offset", 0.0, f64::MIN)?);
+                Self::BandJitter { gain: gain.unwrap_or((1.0, 1.0)), offset: offset.unwrap_or((0.0, 0.0)) }
+            }
+            "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
+            _ => return Err(Error::usage("augmentation of bands", NAMES, format!("`{text}`"))),
+        };
+        given.end()?;
+        change.check()?;
+        Ok(change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_base::DrawKey;
+
+    fn parsed(text: &str) -> BandAugmentation {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn folded(texts: &[&str], sample: u64, bands: usize) -> Vec<(f32, f32)> {
+        let recipe: Vec<_> = texts.iter().map(|text| parsed(text)).collect();
+        let draws = DrawKey { seed: 5, epoch: 1, sample }.draws();
+        BandAugmentation::fold(&recipe, &draws, std::iter::repeat_n((0.5, -2.0), bands))
+    }
+
+    #[test]
+    fn names_and_ranges() {
+        assert_eq!(parsed("random_gain(gain=0.25)"), BandAugmentation::RandomGain { gain: (0.75, 1.25) });
+        assert_eq!(parsed("random_gain(gain=2)"), BandAugmentation::RandomGain { gain: (0.0, 3.0) });
+        let jitter = BandAugmentation::BandJitter { gain: (1.0, 1.0), offset: (-0.5, 0.5) };
+        assert_eq!(parsed("band_jitter(offset=0.5)"), jitter);
+        assert_eq!(parsed(" band_dropout( p=0.25 )"), BandAugmentation::BandDropout { p: 0.25, value: 0.0 });
+        for (text, told) in [
+            ("random_gain", "gain=NUMBER from 0 on"),
+            ("random_gain(gain=2..1)", "LOW..HIGH from 0"),
+            ("random_gain(gain=-1..1)", "LOW..HIGH from 0"),
+            ("band_jitter", "or offset=NUMBER"),
+            ("band_jitter(offset=nan..1)", "LOW..HIGH"),
+            ("band_dropout(p=1.5)", "p of band_dropout: expected LOW..HIGH from 0 to 1"),
+            ("band_dropout(p=0.5,q=1)", "no option `q`"),
+            ("band_noise", "expected random_gain, band_jitter or"),
+        ] {
+            let error = text.parse::<BandAugmentation>().unwrap_err().to_string();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn one_after_the_other_in_the_order_given() {
+        let none = folded(&["random_gain(gain=1..1)", "band_jitter(offset=0..0)", "band_dropout(p=0)"], 3, 4);
+        assert_eq!(none, [(0.5, -2.0); 4]);
+        assert_eq!(folded(&["random_gain(gain=2..2)", "band_jitter(offset=1..1)"], 3, 1), [(1.0, -3.0)]);
+        assert_eq!(folded(&["band_jitter(offset=1..1)", "random_gain(gain=2..2)"], 3, 1), [(1.0, -2.0)]);
+        assert_eq!(folded(&["band_dropout(p=1,value=7)", "random_gain(gain=2..2)"], 3, 1), [(0.0, 14.0)]);
+        assert_eq!(folded(&["random_gain(gain=2..2)", "band_dropout(p=1,value=7)"], 3, 1), [(0.0, 7.0)]);
+    }
+
+    #[test]
+    fn samples_and_bands_differ_and_shares_are_as_asked() {
+        let gain = |sample| folded(&["random_gain(gain=0.5)"], sample, 3);
+        assert!(gain(1).iter().all(|band| *band == gain(1)[0]) && gain(1) != gain(2));
+        let jitter = folded(&["band_jitter(gain=0.5)"], 1, 3);
+        assert!(jitter[0] != jitter[1] && jitter[1] != jitter[2] && jitter == folded(&["band_jitter(gain=0.5)"], 1, 3));
+        let mut dropped = 0;
+        let mut sum = 0.0;
+        for sample in 0..2_000 {
+            dropped += folded(&["band_dropout(p=0.25)"], sample, 8).iter().filter(|band| **band == (0.0, 0.0)).count();
+            let (scale, bias) = gain(sample)[0];
+            assert!((0.25..0.75).contains(&scale) && bias == -4.0 * scale);
+            sum += f64::from(scale);
+        }
+        // Five standard deviations: 16,000 bands, and 2,000 uniform gains.
+        assert!((f64::from(u32::try_from(dropped).unwrap()) / 16_000.0 - 0.25).abs() < 0.0172, "{dropped}");
+        assert!((sum / 2_000.0 - 0.5).abs() < 0.0162, "{sum}");
+        // Two of a kind draw for themselves.
+        let twice = folded(&["band_dropout(p=0.5)", "band_dropout(p=0.5,value=1)"], 9, 64);
+        assert!(twice.contains(&(0.0, 0.0)) && twice.contains(&(0.0, 1.0)) && twice.contains(&(0.5, -2.0)));
+    }
+}
