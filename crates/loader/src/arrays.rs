@@ -24,6 +24,8 @@ pub(super) struct Cut {
     pub(super) region: Region,
     /// Where the patch lies; `None` if all pixels come.
     pub(super) place: Option<Place>,
+    /// Height and width of all arrays, as far as examples tell; `None` if they differ.
+    pub(super) scene: Option<[u64; 2]>,
 }
 
 impl Cut {
@@ -47,7 +49,7 @@ impl Cut {
             }
             _ => return None,
         }
-        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place })
+        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place, scene: None })
     }
 }
 
@@ -185,7 +187,10 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     let turns = !options.augment.is_none() && (2..=3).contains(&rank);
     let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
     let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
-    let cut = Cut::of(rank, options);
+    let mut cut = Cut::of(rank, options);
+    if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
+        cut.scene = Some([*height, *width]);
+    }
     // Axes that do not depend on the sample.
     let mut fixed: Vec<Option<u64>> = vec![None; rank];
     if let Some(cut) = &cut {
@@ -203,7 +208,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     if !known && examples.varies.iter().zip(&fixed).any(|(varies, fixed)| *varies && fixed.is_none()) {
         return Ok(None);
     }
-    if let (Some(Cut { region, place: Some(_) }), [height, width, ..]) = (&cut, &*descriptor.shape) {
+    if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
         // Where sizes differ, the others may be large enough.
         if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {

@@ -7,6 +7,7 @@ use super::arrays::{self, Cut};
 use super::mixing;
 use super::objects::{self, ObjectPlan};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::patches::PatchPlan;
 use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
@@ -19,6 +20,7 @@ use shardpack_reader::Dataset;
 use shardpack_reader::Scalar;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
+use std::sync::Arc;
 
 /// Records of fewer parts are made by one thread: there is little to share.
 const LARGE_PARTS: u64 = 4;
@@ -163,6 +165,8 @@ pub(super) struct Fields {
     pub(super) scaling: Scaling,
     /// Records of so many bytes and more are made in parts by several threads.
     pub(super) large_bytes: Option<u64>,
+    /// Several patches of each sample, if that is asked for.
+    pub(super) patches: Option<Arc<PatchPlan>>,
 }
 
 impl FieldPlan {
@@ -258,8 +262,15 @@ impl Fields {
         align::check(schema, options)?;
         let scaling = options.scaling.unwrap_or(Scaling::UNIT);
         let objects = objects::plan(schema, options)?;
-        let mut fields =
-            Self { plans: Vec::new(), objects, dims: 0, layout: options.layout, scaling, large_bytes: None };
+        let mut fields = Self {
+            plans: Vec::new(),
+            objects,
+            dims: 0,
+            layout: options.layout,
+            scaling,
+            large_bytes: None,
+            patches: None,
+        };
         match &options.fields {
             None => {
                 let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
@@ -287,6 +298,11 @@ impl Fields {
             pictures::check(&fields.plans, options)?;
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;
+            fields.patches = PatchPlan::new(dataset, &fields.plans, options)?.map(Arc::new);
+        }
+        if fields.patches.is_some() {
+            // The host decodes a scene once for all of its patches, also for a stage.
+            return Ok(fields);
         }
         if let Some(stage) = &options.stage {
             let Self { plans, layout, scaling, .. } = &mut fields;

@@ -322,7 +322,15 @@ impl Filling<'_> {
 fn job(piece: &Piece) -> ReadJob {
     let Piece { shard, records, .. } = piece;
     let into = Arc::new(Loaded::default());
-    ReadJob { generation: 0, key: (0, 0), shard: Arc::clone(shard), records: records.clone(), into, bytes: 0 }
+    ReadJob {
+        generation: 0,
+        key: (0, 0),
+        shard: Arc::clone(shard),
+        records: records.clone(),
+        into,
+        bytes: 0,
+        scene: None,
+    }
 }
 
 /// Stored bytes of the fields at `positions`.

@@ -99,7 +99,7 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
     let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
     let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
-    let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition };
+    let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition, patch: row.patch };
     let draws = draw_key(*seed, at).draws();
     let memory =
         Rows::bytes_mut(slot).ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?;

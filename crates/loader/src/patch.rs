@@ -75,6 +75,17 @@ impl Place {
     }
 }
 
+/// Where the patch of a row lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PatchAt {
+    /// Number of the patch of its sample; 0 where there is one.
+    pub number: u32,
+    /// First plane, row and column in the scene. The plane is 0 of what is no volume.
+    pub origin: [u64; 3],
+    /// Depth, height and width of the scene. The depth is 1 of what is no volume.
+    pub scene: [u64; 3],
+}
+
 /// One of the numbers from 0 to `room`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by `room`")]
 fn at(draw: f64, room: u64) -> u64 {

@@ -78,8 +78,8 @@ pub(super) struct Common<'a> {
 
 /// One thread's decoders and scratch memory: used again for every row.
 pub(super) struct Bench {
-    arrays: ArrayRows,
-    pictures: PictureDecoder,
+    pub(super) arrays: ArrayRows,
+    pub(super) pictures: PictureDecoder,
     changes: Changes,
     /// The stage's own.
     stage: Box<dyn Any + Send>,
@@ -88,11 +88,11 @@ pub(super) struct Bench {
     /// A row that the stage refused.
     refused: Vec<u8>,
     /// The record, where the page cache holds its run.
-    record: Vec<u8>,
+    pub(super) record: Vec<u8>,
     /// What parts of large records are worked on with.
     parts: PartBench,
     masks: MaskRows,
-    objects: ArrayDecoder,
+    pub(super) objects: ArrayDecoder,
     /// What is known of the last row.
     pub(super) made: Made,
 }
@@ -104,6 +104,8 @@ pub(super) struct SampleAt {
     pub(super) record: u64,
     pub(super) epoch: u32,
     pub(super) repetition: u32,
+    /// Number of the patch, of several of the sample.
+    pub(super) patch: u32,
 }
 
 /// Repetitions count in the upper half of the epoch.
@@ -139,6 +141,9 @@ impl Bench {
         dims: &mut [u64],
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
+        if let Some(scene) = &run.scene {
+            return self.patch(common, scene, (shard, at), row, dims);
+        }
         if run.is_cached {
             if common.recipe.resident.as_ref().is_some_and(|resident| resident.is_enough()) {
                 let promised = dims.to_vec();
@@ -275,13 +280,24 @@ impl Bench {
             let how = (&mut self.objects, &shard.options().limits);
             self.made.objects = objects::of_sample(&recipe.fields.objects, &mut record, how).map_err(place)?;
         }
-        if let Some(transform) = &recipe.transform {
-            let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
-            transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.made.missing))
-                .map_err(place)?;
-        }
+        self.made.patch = self.arrays.placed(at.patch);
+        self.transform(recipe, (shard, at), row, dims)?;
         add_since(&counters.decode, start);
         Ok(())
+    }
+
+    /// Has the program change a row.
+    pub(super) fn transform(
+        &self,
+        recipe: &Recipe,
+        (shard, at): (&Shard, SampleAt),
+        row: &mut RowMut,
+        dims: &[u64],
+    ) -> Result<()> {
+        let Some(transform) = &recipe.transform else { return Ok(()) };
+        let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
+        transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.made.missing))
+            .map_err(|error| name(shard, at, error))
     }
 
     /// Hands a field to the stage, or, if that refuses it, decodes it for the stage; false, and
@@ -433,7 +449,7 @@ impl Bench {
     }
 
     /// Decodes a field; false, and nothing is written, if the sample has no value for it.
-    fn field(
+    pub(super) fn field(
         &mut self,
         recipe: &Recipe,
         of: &FieldOf<'_>,
