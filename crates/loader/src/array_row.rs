@@ -22,22 +22,25 @@ pub(super) struct ArrayRows {
     pub(super) fields: Vec<Known>,
     /// Of the row being decoded.
     pub(super) cut: Option<CutOf>,
+    /// A whole volume.
+    pub(super) volume: Vec<u8>,
 }
 
 /// The arrays of a row that are cut or turned: one window, and one turn, is for all of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CutOf {
-    /// Height and width.
-    size: [u64; 2],
-    /// First row and column of the window, if there is one.
-    origin: Option<[u64; 2]>,
+    /// Depth, which is 1 of what is no volume, height and width.
+    pub(super) size: [u64; 3],
+    /// First plane, row and column of the window, if there is one.
+    pub(super) origin: Option<[u64; 3]>,
+    pub(super) is_volume: bool,
 }
 
 impl CutOf {
     /// Where the patch of this number lies.
     pub(super) fn at(&self, number: u32) -> PatchAt {
-        let ([height, width], [y, x]) = (self.size, self.origin.unwrap_or_default());
-        PatchAt { number, origin: [0, y, x], scene: [1, height, width] }
+        let Self { size: scene, origin, is_volume } = *self;
+        PatchAt { number, origin: origin.unwrap_or_default(), scene, is_volume }
     }
 }
 
@@ -66,7 +69,14 @@ impl ArrayRows {
             _ => Known { descriptor: None, region: None, finish: Finish::NOTHING },
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
-        Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), decoded: Vec::new(), fields, cut: None }
+        Self {
+            decoder: ArrayDecoder::new(),
+            scratch: Vec::new(),
+            decoded: Vec::new(),
+            fields,
+            cut: None,
+            volume: Vec::new(),
+        }
     }
 
     /// Decodes a part of an array.
@@ -145,7 +155,7 @@ impl ArrayRows {
         dims: &[u64],
     ) -> Result<()> {
         let limits = &of.shard.options().limits;
-        let Self { decoder, scratch, decoded, fields, cut: cut_of } = self;
+        let Self { decoder, scratch, decoded, fields, cut: cut_of, .. } = self;
         let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
         let (descriptor, region, finish) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_of)?;
@@ -272,7 +282,7 @@ impl Known {
         }
         if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, recipe.augment.is_none()) {
             let size = [*height, *width];
-            check_alike("arrays to turn alike", size, of, cut_of)?;
+            check_alike("arrays to turn alike", [1, *height, *width], of, cut_of)?;
             set_turn(&mut self.finish, recipe, of, size);
         }
         Ok((descriptor, None, &self.finish))
@@ -285,14 +295,24 @@ fn set_turn(finish: &mut Finish, recipe: &Recipe, of: &FieldOf<'_>, size: [u64; 
 }
 
 /// Fails unless the arrays of this row before this one are as high and wide.
-fn check_alike(what: &'static str, array: [u64; 2], of: &FieldOf<'_>, cut: &mut Option<CutOf>) -> Result<()> {
-    let others = cut.get_or_insert(CutOf { size: array, origin: None }).size;
+pub(super) fn check_alike(
+    what: &'static str,
+    array: [u64; 3],
+    of: &FieldOf<'_>,
+    cut: &mut Option<CutOf>,
+) -> Result<()> {
+    let is_volume = matches!(of.field.from, From::Volume(_));
+    let cut = cut.get_or_insert(CutOf { size: array, origin: None, is_volume });
+    let others = cut.size;
     if others == array {
         return Ok(());
     }
-    let ([a, b], [height, width]) = (others, array);
-    let found = format!("{height} × {width} in field `{}`", of.field.name);
-    Err(Error::usage(what, format!("{a} × {b}, as the field before it"), found))
+    let words = |size: [u64; 3]| {
+        let sides = size.iter().skip(usize::from(!cut.is_volume)).map(u64::to_string).collect::<Vec<_>>();
+        sides.join(" × ")
+    };
+    let found = format!("{} in field `{}`", words(array), of.field.name);
+    Err(Error::usage(what, format!("{}, as the field before it", words(others)), found))
 }
 
 /// What decoding one array takes besides its row, of `row_elements`: an array like the example, but
@@ -360,12 +380,12 @@ fn place(
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if !recipe.augment.is_none() {
-            check_alike("arrays to turn alike", [height, width], of, cut_of)?;
+            check_alike("arrays to turn alike", [1, height, width], of, cut_of)?;
         }
         return Ok(());
     };
     let (array, patch) = ([height, width], [region.height, region.width]);
-    check_alike("arrays to cut alike", array, of, cut_of)?;
+    check_alike("arrays to cut alike", [1, height, width], of, cut_of)?;
     let origin = match &recipe.fields.patches {
         Some(patches) if patches.grid.is_some() => {
             patches.in_grid((of.at.sample, of.at.patch), [1, height, width])?.map(|[_, y, x]| [y, x])
@@ -375,7 +395,7 @@ fn place(
     let origin = origin.ok_or_else(|| too_large(patch, array))?;
     [region.y, region.x] = origin;
     if let Some(cut_of) = cut_of {
-        cut_of.origin = Some(origin);
+        cut_of.origin = Some([0, region.y, region.x]);
     }
     Ok(())
 }

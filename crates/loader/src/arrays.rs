@@ -60,6 +60,18 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     {
         return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
     }
+    if let CubeMode::Volume { size: [depth, height, width], place } = options.cube {
+        if depth == 0 || height == 0 || width == 0 {
+            return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
+        }
+        if place == Place::Grid {
+            return Err(Error::usage(
+                "place of boxes of volumes",
+                "a random one, or the middle",
+                "a tile in each epoch",
+            ));
+        }
+    }
     let some = match &options.bands {
         Bands::All => return Ok(()),
         Bands::Range(range) => range.start < range.end,
@@ -78,7 +90,8 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
 /// where no field has any.
 pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Pictures have three axes, and a type to choose.
-    let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Mask { .. } | From::Picture { .. });
+    let is_decoded =
+        |from: &From| matches!(from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Picture { .. });
     let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
     let takes = |plan: &FieldPlan| match plan.from {
         From::Picture { .. } => options.scaling.is_some(),
@@ -102,26 +115,32 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
     }
     for (name, _) in &options.normalise {
-        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. });
+        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. } | From::Volume(_));
         if !plans.iter().any(is_it) {
             let expected = "arrays among the fields, to be decoded";
             return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
         }
     }
-    let is_turned = |plan: &FieldPlan| matches!(plan.from, From::Array { .. }) && (2..=3).contains(&plan.shape.len());
+    let is_turned = |plan: &FieldPlan| {
+        matches!(plan.from, From::Array { .. } | From::Volume(_)) && (2..=3).contains(&plan.shape.len())
+    };
     if !options.augment.is_none() && !plans.iter().any(is_turned) {
         let expected = "an array of two or three axes among the fields, to be decoded";
         return Err(Error::usage("augmentation", expected, "none"));
     }
     let cuts = plans.iter().map(|plan| &plan.from);
-    let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
+    let (mut patch, mut bands) = (!options.cube.is_cut(), options.bands == Bands::All);
     for from in cuts {
         if let From::Array { cut: Some(cut), .. } = from {
             patch |= cut.place.is_some();
             bands |= cut.region.bands != Bands::All;
         }
+        patch |= matches!(from, From::Volume(_));
     }
     match (patch, bands) {
+        (false, _) if matches!(options.cube, CubeMode::Volume { .. }) => {
+            Err(Error::usage("patch", "an array of three or four axes among the fields", "none"))
+        }
         (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
         (_, false) => Err(Error::usage("bands", "an array of three axes among the fields", "none")),
         _ => Ok(()),

@@ -153,6 +153,17 @@ impl Batch {
         })
     }
 
+    /// Along how many axes patches are cut: 2, 3 of volumes, or 0 if none are.
+    #[must_use]
+    pub fn patch_axes(&self) -> usize {
+        let axes = |plan: &FieldPlan| match &plan.from {
+            From::Array { cut: Some(cut), .. } if cut.place.is_some() => 2,
+            From::Volume(_) => 3,
+            _ => 0,
+        };
+        self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
+    }
+
     /// For each row where its patch lies; `None` if the loader cuts none. Rows that hold no sample,
     /// and rows without a value, have no place.
     ///
@@ -168,8 +179,7 @@ impl Batch {
     /// ```
     #[must_use]
     pub fn patches(&self) -> Option<Vec<Option<PatchAt>>> {
-        let is_cut = |plan: &FieldPlan| matches!(&plan.from, From::Array { cut: Some(cut), .. } if cut.place.is_some());
-        self.0.fields.plans.iter().any(is_cut).then(|| {
+        (self.patch_axes() > 0).then(|| {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 if let Some(place) = usize::try_from(row).ok().and_then(|row| places.get_mut(row)) {

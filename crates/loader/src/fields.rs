@@ -11,6 +11,7 @@ use super::patches::PatchPlan;
 use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
+use super::volumes::{self, Volume};
 use shardpack_array::Finish;
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema,
@@ -85,6 +86,8 @@ pub(super) enum From {
         stored: Vec<(Codec, ArrayDescriptor)>,
         is_shared: bool,
     },
+    /// A box of a volume.
+    Volume(Box<Volume>),
     /// An array that goes where the view of a picture goes. `stored` are examples of how it is
     /// stored.
     Mask { position: usize, picture: Followed, stored: Vec<(Codec, ArrayDescriptor)> },
@@ -101,6 +104,7 @@ impl From {
             | Self::Array { position, .. }
             | Self::Mask { position, .. }
             | Self::Raw { position } => Some(*position),
+            Self::Volume(volume) => Some(volume.position),
         }
     }
 
@@ -112,9 +116,12 @@ impl From {
                 let how = (*channels_first, cut.as_ref());
                 !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
             }
-            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Array { .. } | Self::Mask { .. } => {
-                false
-            }
+            Self::Scalar(_)
+            | Self::OneHot { .. }
+            | Self::Picture { .. }
+            | Self::Array { .. }
+            | Self::Volume(_)
+            | Self::Mask { .. } => false,
         }
     }
 }
@@ -175,7 +182,9 @@ impl FieldPlan {
         let source = match &self.from {
             From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
             From::Array { stored, .. } => FieldSource::Array(stored),
-            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => FieldSource::Other,
+            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                FieldSource::Other
+            }
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -345,6 +354,15 @@ impl Fields {
             }
             FieldKind::Array => match options.cube {
                 CubeMode::Raw => raw(),
+                CubeMode::Volume { size, place } => {
+                    let planned =
+                        volumes::plan(dataset, (position, &field.name), (size.map(u64::from), place), options)?;
+                    match planned {
+                        Some(parts) => parts,
+                        None if options.fields.is_none() => return Ok(()),
+                        None => return Err(several_shapes(&field.name)),
+                    }
+                }
                 CubeMode::Whole | CubeMode::Patch { .. } => {
                     match arrays::plan(dataset, &field.name, position, options)? {
                         Some(parts) => parts,

@@ -288,7 +288,9 @@ impl Filling<'_> {
             let (descriptor, orientation) = match &field.from {
                 From::Array { .. } => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
                 From::Picture { orientation, .. } => (None, orientation_of(*orientation, shard, record, &value)),
-                From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => continue,
+                From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                    continue;
+                }
             };
             found.push(Found { sample, field: number, value, descriptor, orientation });
         }

@@ -84,6 +84,7 @@ mod stats;
 mod stream;
 mod transform;
 mod views;
+mod volumes;
 mod work;
 
 pub use align::{Align, BoxFormat};
@@ -424,6 +425,12 @@ impl Loader {
     #[must_use]
     pub fn len(&self) -> u64 {
         self.share.batches()
+    }
+
+    /// Samples of a whole epoch, or patches, over all ranks.
+    #[must_use]
+    pub const fn positions(&self) -> u64 {
+        self.share.positions()
     }
 
     /// Whether there is no batch.

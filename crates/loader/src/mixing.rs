@@ -64,7 +64,8 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse("decoded pictures of one size", found.into());
     }
     let is_other = |plan: &&FieldPlan| {
-        matches!(plan.from, From::Array { .. } | From::Mask { .. } | From::Raw { .. }) || !is_dense(plan)
+        matches!(plan.from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. })
+            || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
         let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());

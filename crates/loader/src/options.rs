@@ -65,8 +65,25 @@ pub enum CubeMode {
         /// Where.
         place: Place,
     },
+    /// A box of pixels of volumes, arrays `[depth, height, width]` and `[depth, height, width,
+    /// channels]`, by the order of their axes; dense. All such arrays of a sample are cut alike, as
+    /// with [`CubeMode::Patch`]. The whole volume is decoded. Arrays of other numbers of axes come
+    /// whole.
+    Volume {
+        /// Planes, rows and columns, each at least 1.
+        size: [u32; 3],
+        /// Where: [`Place::Random`] or [`Place::Center`].
+        place: Place,
+    },
     /// The encoded bytes as stored, ragged.
     Raw,
+}
+
+impl CubeMode {
+    /// Whether a part of the pixels is cut out.
+    pub(super) const fn is_cut(self) -> bool {
+        matches!(self, Self::Patch { .. } | Self::Volume { .. })
+    }
 }
 
 /// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one

@@ -35,8 +35,8 @@ pub enum Patches {
     PerSample(u32),
     /// All that lie in a [`Grid`].
     Grid {
-        /// Pixels that neighbours share, of rows and of columns.
-        overlap: [u32; 2],
+        /// Pixels that neighbours share: of planes, which is 0 but for volumes, rows and columns.
+        overlap: [u32; 3],
     },
 }
 
@@ -74,8 +74,12 @@ impl PatchPlan {
         if options.patches == Patches::One {
             return Ok(None);
         }
-        let CubeMode::Patch { height, width, place } = options.cube else {
-            return Err(Error::usage("several patches of a sample", "a size of patches (`patch64x64`)", "none"));
+        let (sides, place) = match options.cube {
+            CubeMode::Patch { height, width, place } => ([0, height, width], place),
+            CubeMode::Volume { size, place } => (size, place),
+            CubeMode::Whole | CubeMode::Raw => {
+                return Err(Error::usage("several patches of a sample", "a size of patches (`patch64x64`)", "none"));
+            }
         };
         if place != Place::Random {
             let hint = "hint: `patch64x64` says the size; where they lie, the number or the grid of the patches says";
@@ -86,19 +90,23 @@ impl PatchPlan {
             let found = "values that stay on a device (`resident`)";
             return Err(Error::usage("several patches of a sample", "samples that are read", found));
         }
-        let size = [1, u64::from(height), u64::from(width)];
         let (grid, unit) = match options.patches {
             Patches::PerSample(0) => return Err(Error::usage("patches of a sample", "at least 1", 0)),
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
-                let overlap = if let Patches::Grid { overlap } = options.patches { overlap } else { [0; 2] };
-                let [rows, columns] = overlap;
-                if rows >= height || columns >= width {
-                    let expected = format!("less than a patch, {height} × {width}");
-                    return Err(Error::usage("overlap of patches", expected, format!("{rows} × {columns}")));
+                let overlap = if let Patches::Grid { overlap } = options.patches { overlap } else { [0; 3] };
+                // Patches of two axes have one plane.
+                let size = sides.map(|side| u64::from(side).max(1));
+                if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
+                    let words = |sides: [u32; 3]| {
+                        let sides = sides.iter().zip(sides_of(options)).filter(|(_, size)| *size > 0);
+                        sides.map(|(side, _)| side.to_string()).collect::<Vec<_>>().join(" × ")
+                    };
+                    let expected = format!("less than a patch, {}", words(sides));
+                    return Err(Error::usage("overlap of patches", expected, words(overlap)));
                 }
-                let grid = Grid { size, overlap: [0, rows.into(), columns.into()] };
-                (Some(grid), Unit::Grid { size: [0, height, width], overlap: [0, rows, columns] })
+                let grid = Grid { size, overlap: overlap.map(u64::from) };
+                (Some(grid), Unit::Grid { size: sides, overlap })
             }
         };
         let (mut parts, mut row_bytes, mut shared_bytes) = (Vec::new(), 0_usize, 0_usize);
@@ -106,6 +114,7 @@ impl PatchPlan {
             let bytes = match (&plan.from, &plan.size) {
                 (From::Scalar(_) | From::OneHot { .. }, _) => 0,
                 (From::Array { cut: Some(Cut { place: Some(_), .. }), .. }, Size::Dense { bytes }) => *bytes,
+                (From::Volume(_), Size::Dense { bytes }) => *bytes,
                 (From::Array { .. }, Size::Dense { bytes }) => {
                     shared_bytes = shared_bytes.saturating_add(*bytes);
                     0
@@ -129,6 +138,17 @@ impl PatchPlan {
             return Ok(self);
         }
         let Some(grid) = self.grid else { return Ok(self) };
+        let volume = plans.iter().find_map(|plan| match &plan.from {
+            From::Volume(volume) => Some((&plan.name, volume.scene)),
+            _ => None,
+        });
+        if let Some((name, scene)) = volume {
+            let Some(scene) = scene else {
+                return Err(Error::usage(format!("sizes of the volumes `{name}`, for a grid"), "one", "several"));
+            };
+            self.most = self.count(grid, scene)?.into();
+            return Ok(self);
+        }
         let cut = plans.iter().find_map(|plan| match &plan.from {
             From::Array { cut: Some(cut), indexed, .. } if cut.place.is_some() => Some((plan, cut, *indexed)),
             _ => None,
@@ -229,6 +249,15 @@ impl PatchPlan {
     /// Takes memory back.
     pub(super) fn give_back(&self, room: Vec<u8>) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+    }
+}
+
+/// Sides of a patch; the first one is 0 if it has two.
+fn sides_of(options: &LoaderOptions) -> [u32; 3] {
+    match options.cube {
+        CubeMode::Patch { height, width, .. } => [0, height, width],
+        CubeMode::Volume { size, .. } => size,
+        CubeMode::Whole | CubeMode::Raw => [0; 3],
     }
 }
 

@@ -159,6 +159,7 @@ pub(super) fn predict(
                 };
                 scratch.chain(stored.iter().filter_map(several)).max().unwrap_or(0)
             }
+            From::Volume(volume) => volume.scratch_bytes(),
             From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
             // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
             From::Picture { .. } if !options.augment_pictures.is_empty() => {
@@ -203,12 +204,12 @@ pub(super) fn predict(
     let (run_bytes, held) = match &fields.patches {
         None => (run_bytes, held),
         Some(patches) => {
-            // A round of scenes, and some that are decoded while it is handed out.
+            // A round of scenes, and those that threads decode while it is handed out.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
-            scenes_ahead = window.saturating_add(2 * threads);
+            scenes_ahead = window.saturating_add(threads);
             let scene = patches.most.saturating_mul(patches.row_bytes as u64);
             let all = epoch.len().div_ceil(patches.most.max(1)).max(1);
-            let bytes = scene.saturating_mul(scenes_ahead.min(all.saturating_mul(2)));
+            let bytes = scene.saturating_mul(scenes_ahead.min(all));
             // What is shared by all patches of a scene, and the record that a thread reads.
             let shared = (patches.shared_bytes as u64).saturating_mul(scenes_ahead);
             let records = size_class(reads.record).saturating_mul(threads);

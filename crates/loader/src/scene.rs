@@ -60,6 +60,26 @@ struct Patch {
     bytes: Mutex<Option<Vec<u8>>>,
 }
 
+impl Scene {
+    /// Memory for a field of each patch.
+    fn outs(&mut self, number: usize) -> Vec<&mut [u8]> {
+        let range = self.plan.parts.get(number).cloned().unwrap_or_default();
+        let mut outs: Vec<&mut [u8]> = Vec::with_capacity(self.patches.len());
+        for patch in &mut self.patches {
+            let bytes = patch.bytes.get_mut().unwrap_or_else(PoisonError::into_inner);
+            outs.extend(bytes.as_mut().and_then(|bytes| bytes.get_mut(range.clone())));
+        }
+        outs
+    }
+
+    /// Notes where patches lie.
+    fn place(&mut self, places: Vec<PatchAt>) {
+        for (patch, at) in self.patches.iter_mut().zip(places) {
+            patch.at = Some(at);
+        }
+    }
+}
+
 impl Drop for Scene {
     /// Of an epoch that was broken off.
     fn drop(&mut self) {
@@ -138,21 +158,23 @@ impl Bench {
                     match of.array(*position, Some(cut)).map_err(named)? {
                         None => false,
                         Some(value) => {
-                            let range = plan.parts.get(number).cloned().unwrap_or_default();
-                            let mut outs: Vec<&mut [u8]> = Vec::with_capacity(scene.patches.len());
-                            for patch in &mut scene.patches {
-                                let bytes = patch.bytes.get_mut().unwrap_or_else(PoisonError::into_inner);
-                                outs.extend(bytes.as_mut().and_then(|bytes| bytes.get_mut(range.clone())));
-                            }
+                            let mut outs = scene.outs(number);
                             let how = (*channels_first, cut);
                             let places = self.arrays.decode_patches(recipe, &of, &value, how, &draws, &mut outs);
-                            for (patch, at) in scene.patches.iter_mut().zip(places.map_err(named)?) {
-                                patch.at = Some(at);
-                            }
+                            scene.place(places.map_err(named)?);
                             true
                         }
                     }
                 }
+                From::Volume(volume) => match of.value(volume.position).map_err(named)? {
+                    None => false,
+                    Some(value) => {
+                        let mut outs = scene.outs(number);
+                        let places = self.arrays.decode_boxes(recipe, &of, &value, volume, &draws, &mut outs);
+                        scene.place(places.map_err(named)?);
+                        true
+                    }
+                },
                 From::Array { .. } => {
                     let bytes = field.row(shard, record, &mut []).map_err(named)?;
                     shared.resize(bytes, 0);
@@ -207,8 +229,8 @@ impl Bench {
                 };
                 let out = row.part(number);
                 match &field.from {
-                    From::Array { .. } if from.len() == out.len() => out.copy_from_slice(from),
-                    From::Array { .. } => {
+                    From::Array { .. } | From::Volume(_) if from.len() == out.len() => out.copy_from_slice(from),
+                    From::Array { .. } | From::Volume(_) => {
                         return Err(FormatError::internal("bytes of a patch", out.len(), from.len()));
                     }
                     // Out of the index: nothing of the record is needed.

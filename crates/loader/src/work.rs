@@ -336,7 +336,7 @@ impl Bench {
                     None => slot.prepare(spot, &value, &mut *self.stage),
                 }
             }
-            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => {
+            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
                 Prepared::Refused("neither a picture nor an array".into())
             }
         };
@@ -386,7 +386,9 @@ impl Bench {
                 let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
-            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => return Ok(None),
+            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                return Ok(None);
+            }
         };
         let Prepared::Taken(size) = prepared else { return Ok(None) };
         if let Some(size) = size {
@@ -496,6 +498,10 @@ impl Bench {
             From::Array { position, channels_first, cut, .. } => {
                 let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
                 self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
+            }
+            From::Volume(volume) => {
+                let Some(value) = of.value(volume.position)? else { return Ok(false) };
+                self.arrays.decode_boxes(recipe, of, &value, volume, &[of.at], &mut [out])?;
             }
             From::Mask { position, picture, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
