@@ -1,4 +1,4 @@
-"""Label every pixel of hyperspectral scenes: patches of cubes, their masks cut alike.
+"""Label every pixel of hyperspectral scenes: trained on several patches of each, then whole scenes, stitched together.
 
     python segment.py [DATASET]
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,17 +42,17 @@ def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
     # A few samples say what the values are like. The labels of all pixels are not known in advance: count them.
     some = dataset.get_many(range(min(8, len(dataset))))
-    values = np.stack([sample["cube"] for sample in some])
+    values = np.concatenate([sample["cube"].reshape(-1, sample["cube"].shape[-1]) for sample in some])
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Patches lie elsewhere in every epoch; that of a mask always lies where that of its cube does. A loss wants masks
-    # as int64.
-    loader = sp.Loader(
-        dataset, 6, cube="patch32x32", layout="chw", fields=["cube", "mask"], dtype={"mask": "int64"}, to="torch"
-    )
+    # Four patches of each scene in an epoch, elsewhere in every one; that of a mask always lies where that of its cube
+    # does. A loss wants masks as int64.
+    side = min(24, *(min(sample["mask"].shape) for sample in some))
+    options = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
+    loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)
     with loader:
-        for epoch in range(20):
+        for epoch in range(10):
             total, right, pixels = 0.0, 0, 0
             for batch in loader:
                 cube, mask = batch["cube"], batch["mask"]
@@ -63,8 +64,24 @@ def main(dataset: sp.Dataset) -> None:
                 total += loss.item()
                 right += int((logits.argmax(1) == mask).sum())
                 pixels += mask.numel()
-            if epoch % 5 == 4 or epoch == 0:
+            if epoch % 3 == 0:
                 print(f"epoch {epoch}: loss {total / len(loader):.3f}, {right / pixels:.1%} of {pixels} pixels right")
+    predict(dataset, model.eval(), options)
+
+
+def predict(dataset: sp.Dataset, model: Net, options: dict[str, Any]) -> None:
+    """Labels whole scenes: all patches of each, put together where they overlap."""
+    side = int(options["cube"].split("x")[-1])
+    grid = {"patches": "grid", "overlap": side // 2, "shuffle": False, "end": "uneven"}
+    loader = sp.Loader(dataset, 16, to="torch", **grid, **options)
+    right = pixels = scenes = 0
+    with torch.inference_mode(), loader, sp.stitch(loader, window="hann") as stitcher:
+        for batch in loader:
+            for scene in stitcher.add(batch, model(batch["cube"]).softmax(1)):
+                mask = dataset[scene.index]["mask"]
+                right += int((scene.values.argmax(0) == mask).sum())
+                pixels, scenes = pixels + mask.size, scenes + 1
+    print(f"{scenes} whole scenes: {right / pixels:.1%} of {pixels} pixels right")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, plan, verify
 from shardpack._report import Report, ReportOptions, report
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._stitch import Scene, Stitcher, stitch
 from shardpack._transform import Row
 from shardpack._views import Views
 from shardpack._writer import Writer
@@ -41,8 +42,10 @@ __all__ = [
     "ReportOptions",
     "Row",
     "Sample",
+    "Scene",
     "Shuffle",
     "SourceError",
+    "Stitcher",
     "StorageOptions",
     "Subset",
     "UsageError",
@@ -62,6 +65,7 @@ __all__ = [
     "plan",
     "remove",
     "report",
+    "stitch",
     "verify",
     "view",
 ]

@@ -300,6 +300,32 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     return [_number("band", band, 0, 2**32 - 1) for band in bands]
 
 
+def _patches(each: int, kind: str, overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
+    """Several patches of a sample as options: 0 of each stands for a grid. An overlap has three sides: patches of two
+    axes share no planes.
+    """
+    if _text("patches", kind, "grid") not in ("random", "grid"):
+        raise _shardpack.UsageError(f"patches: expected random or grid, found {kind!r}")
+    each = _number("patches_per_sample", each, 1, 2**32 - 1)
+    axes = 3 if cube.count("x") == 2 else 2
+    sides = [overlap] * axes if isinstance(overlap, int) else list(overlap)
+    if len(sides) != axes:
+        raise _shardpack.UsageError(
+            f"overlap: expected a number of pixels, or one for each of the {axes} axes of {cube!r}, found {overlap!r}"
+        )
+    numbers = [_number("overlap", side, 0, 2**32 - 1) for side in sides]
+    planes, rows, columns = numbers if axes == 3 else [0, *numbers]
+    is_grid = kind == "grid"
+    if is_grid and each != 1:
+        raise _shardpack.UsageError(f'patches_per_sample: expected none beside patches="grid", which are all, found {each}')
+    if not is_grid and any(numbers):
+        raise _shardpack.UsageError(f'overlap: expected patches="grid", found {overlap!r} beside patches="random"')
+    if scenes is not None and not is_grid and each == 1:
+        raise _shardpack.UsageError(f"open_scenes: expected several patches of a sample, found one, and {scenes!r} scenes")
+    open_scenes = 0 if scenes is None else _number("open_scenes", scenes, 1, 2**32 - 1)
+    return {"patches": 0 if is_grid else each, "overlap": (planes, rows, columns), "open_scenes": open_scenes}
+
+
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
     """The weights as options: of classes, or one for each sample of the whole dataset, 0 for those that are not in a
     subset.

@@ -151,7 +151,7 @@ class Batch(MutableMapping[str, Any]):
     # fmt: off
     __slots__ = (
         "_convert", "_core", "_indices", "_is_collated", "_is_lent", "_keys", "_mask", "_members", "_names",
-        "_objects", "_pictures", "_rows", "_unpacks", "_values",
+        "_objects", "_patches", "_pictures", "_rows", "_unpacks", "_values",
     )
     # fmt: on
 
@@ -163,6 +163,7 @@ class Batch(MutableMapping[str, Any]):
     _values: dict[str, Any]
     _keys: list[str] | None
     _mask: Any
+    _patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None
     _pictures: frozenset[str]
     _members: NDArray[np.uint64] | None
     _indices: Any
@@ -175,7 +176,7 @@ class Batch(MutableMapping[str, Any]):
         self._values = dict(fields)
         self._names = list(self._values)
         self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
-        self._keys = self._mask = self._indices = None
+        self._keys = self._mask = self._indices = self._patches = None
         self._pictures = frozenset()
         self._is_lent = self._unpacks = self._is_collated = False
 
@@ -345,6 +346,32 @@ class Batch(MutableMapping[str, Any]):
         return Views(source.reshape(-1, 2), crop.reshape(-1, 4), size.reshape(-1, 2), flipped)
 
     @property
+    def origins(self) -> NDArray[np.int64]:
+        """First row and column of each row's patch, in pixels of its scene: int64 ``[rows, 2]``; of volumes first plane,
+        row and column, ``[rows, 3]``. -1 for rows without one. Of a loader with ``cube="patch64x64"`` or another view
+        that cuts.
+        """
+        return self._places()[0]
+
+    @property
+    def scene_sizes(self) -> NDArray[np.int64]:
+        """Height and width of the scene of each row's patch, ``[rows, 2]``, or depth, height and width, ``[rows, 3]``:
+        int64; -1 for rows without one.
+        """
+        return self._places()[1]
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if not self._is_lent:
+            raise AttributeError(_UNKNOWN.format("origins"))
+        if self._patches is None:
+            patches = None if self._core is None else self._core.patches()
+            if patches is None:
+                raise AttributeError('origins: expected a loader that cuts patches (cube="patch64x64"), found one that does not')
+            axes, origins, scenes = patches
+            self._patches = origins.reshape(-1, axes), scenes.reshape(-1, axes)
+        return self._patches
+
+    @property
     def indices(self) -> Any:
         """The number of each row's sample in the dataset of the loader (in a subset: its number in the subset), int64
         ``[rows]``; -1 for padding.
@@ -415,7 +442,8 @@ class Batch(MutableMapping[str, Any]):
         # To another process: what a worker of a DataLoader sends is no view of the loader's memory any more.
         if not self._is_lent:
             return Batch, (self._whole(),)
-        return _loose, (self._rows, self._whole(), self.sample_keys, self.mask, self.indices, self._unpacks)
+        patches = self._patches if self._core is None or self._core.patches() is None else self._places()
+        return _loose, (self._rows, self._whole(), self.sample_keys, self.mask, self.indices, self._unpacks, patches)
 
 
 def lend(
@@ -445,10 +473,16 @@ def collated(batch: Batch) -> Batch:
 
 
 def _loose(
-    rows: int, values: dict[str, Any], keys: Sequence[str], mask: Any, indices: Any, unpacks: bool
+    rows: int,
+    values: dict[str, Any],
+    keys: Sequence[str],
+    mask: Any,
+    indices: Any,
+    unpacks: bool,
+    patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Batch:
     """A batch of a loader that is no view of its memory any more."""
     batch = Batch(values)
     batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
-    batch._keys, batch._mask, batch._indices = list(keys), mask, indices
+    batch._keys, batch._mask, batch._indices, batch._patches = list(keys), mask, indices, patches
     return batch

@@ -31,6 +31,7 @@ from shardpack._arguments import (
     _normalised,
     _number,
     _order,
+    _patches,
     _place,
     _text,
     _threads,
@@ -91,8 +92,22 @@ class Loader:
         scale=(0.25, 1))``. Pixels are uint8, or floats (``dtype``, ``mean``); pictures are upright.
     cube : str, default "whole"
         Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
-        (the next tile in each epoch), ``"raw"``. All arrays of a sample are cut at the same place, such as a cube and
+        (the next tile in each epoch), ``"raw"``. Of volumes ``[depth, height, width]`` and ``[depth, height, width,
+        channels]``, by the order of their axes, ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample are cut at the same place, such as a cube and
         its mask.
+    patches_per_sample : int, default 1
+        Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random place. The epoch is one
+        of patches then: its length, its order, its states. A scene is read, and what is needed of it decoded, once for
+        all of its patches. Fields are scalars, arrays that are cut, and arrays of one shape.
+    patches : "random" or "grid", default "random"
+        ``"grid"``: all patches of each scene, side by side, each once in an epoch. The last ones of a row or column
+        are moved back to the border. In random order, or, with ``shuffle=False``, scene after scene.
+        :func:`shardpack.stitch` puts predictions of them together.
+    overlap : int or sequence of int, default 0
+        Pixels that neighbours in a grid share: of rows and columns, or of planes, rows and columns.
+    open_scenes : int, optional
+        Scenes whose patches are mixed, over all ranks together: the loader holds what is left of their patches. A state
+        belongs to one number. Default: 16, and 4 for grids; one with ``shuffle=False``.
     bands : slice, range, sequence of int or str, optional
         Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
     layout : "hwc" or "chw", default "hwc"
@@ -219,6 +234,10 @@ class Loader:
         world_size: int | None = None,
         image: str = "full",
         cube: str = "whole",
+        patches_per_sample: int = 1,
+        patches: Literal["random", "grid"] = "random",
+        overlap: int | Sequence[int] = 0,
+        open_scenes: int | None = None,
         bands: slice | Sequence[int] | str | None = None,
         layout: Literal["hwc", "chw"] = "hwc",
         dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
@@ -282,6 +301,7 @@ class Loader:
             end=_text("end", end, "pad"),
             image=_text("image", image, "rrc224"),
             cube=_text("cube", cube, "patch64x64"),
+            **_patches(patches_per_sample, patches, overlap, open_scenes, str(cube)),
             layout=_text("layout", layout, "chw"),
             bands=_bands(bands),
             dtype=types,
@@ -337,11 +357,12 @@ class Loader:
             self._ending = weakref.finalize(self, _end, core, self._pid)
         # Of a whole epoch: nothing has been restored yet.
         self._batches = len(core)
-        samples, batch_size, ranks = len(self._dataset), self._options.batch_size, self._options.world_size
+        samples, batch_size, ranks = core.positions(), self._options.batch_size, self._options.world_size
         if samples > 0 and self._batches == 0 and self._options.end == "drop":
+            what = "the samples of the dataset" if self._options.patches == 1 else "the patches of an epoch"
             every = f"{batch_size}" if ranks == 1 else f"{ranks} × {batch_size}"
             raise _shardpack.UsageError(
-                f"batch size: expected at most the samples of the dataset, {samples}, found {every}: "
+                f"batch size: expected at most {what}, {samples}, found {every}: "
                 "there would be no batch\n"
                 'hint: end="pad" or end="uneven" give what there is'
             )
@@ -439,14 +460,16 @@ class Loader:
 
     def state_dict(self) -> dict[str, int | str]:
         """The position of the loader: three integers and a string, the same on every rank that got the same number
-        of batches; and the generation of a dataset that has grown or shrunk. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
+        of batches; the generation of a dataset that has grown or shrunk; and in an epoch of patches what they are. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
         Save it as JSON, or with ``torch.save``.
         """
-        fingerprint, seed, epoch, consumed = self._ready().state()
+        fingerprint, seed, epoch, consumed, unit = self._ready().state()
         # Then every rank is at the end, or will be without another batch.
         if self._ended:
             epoch, consumed = epoch + 1, 0
         state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
+        if unit != "samples":
+            state["unit"] = unit
         # States of a dataset that never grew stay what they were.
         return state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}
 
@@ -463,7 +486,8 @@ class Loader:
         """
         names = ("fingerprint", "seed", "epoch", "samples_consumed")
         saved, own = state.get("generation", 1), self._dataset.generation
-        state = {name: value for name, value in state.items() if name != "generation"}
+        unit = state.get("unit", "samples")
+        state = {name: value for name, value in state.items() if name not in ("generation", "unit")}
         if set(state) != set(names):
             raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
         bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
@@ -472,6 +496,8 @@ class Loader:
             if not fits:
                 expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
                 raise ValueError(f"state of a loader: {name}: expected {expected}, found {value!r}")
+        if not isinstance(unit, str):
+            raise ValueError(f"state of a loader: unit: expected text, found {unit!r}")
         if saved != own:
             raise _shardpack.UsageError(
                 f"generation of the state: expected {own}, as of the dataset, found {saved}\n"
@@ -479,7 +505,7 @@ class Loader:
                 "epoch, and the newest one for the next, with a loader that begins there"
             )
         core = self._ready()
-        resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
+        resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit)
         core.restore(*resume)
         self._turn += 1
         self._begun = self._ended = False

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from shardpack import _shardpack
 
-State: TypeAlias = "tuple[str, int, int, int]"
-"""Fingerprint, seed, epoch, samples consumed."""
+State: TypeAlias = "tuple[str, int, int, int, str]"
+"""Fingerprint, seed, epoch, samples consumed, and what these are: ``samples``, or patches of some kind."""
 Numbers: TypeAlias = "list[float]"
 """One number, or one for each channel or band."""
 
@@ -30,6 +30,9 @@ class Options:
     end: str
     image: str
     cube: str
+    patches: int
+    overlap: tuple[int, int, int]
+    open_scenes: int
     layout: str
     bands: str | list[int] | None
     dtype: str | None

@@ -72,6 +72,21 @@ impl Batch {
         Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
     }
 
+    /// Where the patch of each row lies: for each row, one after the other, its first pixel and the size
+    /// of its scene, axis by axis; -1 for rows without a patch. Before them the number of axes.
+    fn patches<'py>(&self, py: Python<'py>) -> Option<Patches<'py>> {
+        let rows = self.inner.patches()?;
+        let axes = self.inner.patch_axes();
+        let (mut origins, mut scenes) = (Vec::new(), Vec::new());
+        for row in rows {
+            let (origin, scene) = row.map_or(([u64::MAX; 3], [u64::MAX; 3]), |at| (at.origin, at.scene));
+            let integer = |&side: &u64| i64::try_from(side).unwrap_or(-1);
+            origins.extend(origin.iter().skip(3 - axes).map(integer));
+            scenes.extend(scene.iter().skip(3 - axes).map(integer));
+        }
+        Some((axes, vector(py, origins), vector(py, scenes)))
+    }
+
     /// For each row its value of a field that is no tensor; `None` where there is none.
     fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
         let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
@@ -125,6 +140,7 @@ impl Batch {
 
 type Shown<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<bool>>);
+type Patches<'py> = (usize, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 impl Batch {

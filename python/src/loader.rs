@@ -16,7 +16,8 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, OnCorrupt, Patches, Watch, parse_augment,
+    parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -55,6 +56,11 @@ pub(crate) struct Options<'py> {
     end: String,
     image: String,
     cube: String,
+    /// Patches of each sample; 0 for all of a grid.
+    patches: u32,
+    overlap: [u32; 3],
+    /// Scenes whose patches are mixed; 0 for as many as are usual.
+    open_scenes: u32,
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
@@ -165,6 +171,12 @@ impl Options<'_> {
             },
             image: self.image.parse().map_err(raise)?,
             cube: self.cube.parse().map_err(raise)?,
+            patches: match self.patches {
+                0 => Patches::Grid { overlap: self.overlap },
+                1 => Patches::One,
+                count => Patches::PerSample(count),
+            },
+            open_scenes: self.open_scenes,
             bands: match &self.bands {
                 None => Bands::All,
                 Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
@@ -270,10 +282,16 @@ impl Loader {
         self.with(py, |loader| loader.set_epoch(epoch))?.map_err(raise)
     }
 
-    /// How far the loader is: fingerprint, seed, epoch, samples consumed.
-    fn state(&self, py: Python<'_>) -> PyResult<(String, u64, u32, u64)> {
+    /// How far the loader is: fingerprint, seed, epoch, samples consumed, and what these are.
+    fn state(&self, py: Python<'_>) -> PyResult<(String, u64, u32, u64, String)> {
         let state = self.with(py, |loader| loader.state())?;
-        Ok((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed))
+        let unit = state.unit.to_string();
+        Ok((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed, unit))
+    }
+
+    /// Samples of an epoch, or patches, over all ranks.
+    fn positions(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |loader| loader.positions())
     }
 
     /// Continues from a state.
@@ -284,9 +302,11 @@ impl Loader {
         seed: u64,
         epoch: u32,
         samples_consumed: u64,
+        unit: String,
     ) -> PyResult<()> {
         let fingerprint = fingerprint.try_into().map_err(PyValueError::new_err)?;
-        let state = State { fingerprint, seed, epoch, samples_consumed };
+        let unit = unit.try_into().map_err(PyValueError::new_err)?;
+        let state = State { fingerprint, seed, epoch, samples_consumed, unit };
         self.with(py, |loader| loader.restore(&state))?.map_err(raise)
     }
 

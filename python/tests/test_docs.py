@@ -75,6 +75,12 @@ def tars(folder: Path, source: Path) -> None:
                 tar.addfile(member, io.BytesIO(label))
 
 
+@page("patches.md")
+def patches(folder: Path) -> None:
+    scenes(folder / "source")
+    sp.pack(folder / "source" / "cubes", folder / "scenes", masks=folder / "source" / "masks", values="keep")
+
+
 @page("tutorial.md")
 def tutorial(folder: Path) -> None:
     photos(folder / "photos")

@@ -109,8 +109,10 @@ def test_segment() -> None:
     pytest.importorskip("torch")
     output = run("segment")
     assert losses(output)[-1] < losses(output)[0] / 3
-    shares = [float(share) for share in re.findall(r"([\d.]+)% of 24576 pixels right", output)]
-    assert len(shares) == 5 and shares[-1] > 90
+    # 24 scenes of four patches of 24 × 24 pixels in each epoch, and at the end all pixels.
+    shares = [float(share) for share in re.findall(r"([\d.]+)% of 55296 pixels right", output)]
+    assert len(shares) == 5 and shares[-2] > 90
+    assert "24 whole scenes" in output and shares[-1] > 90
 
 
 def test_segment_on_satellite_images(tmp_path: Path) -> None:
@@ -123,6 +125,7 @@ def test_segment_on_satellite_images(tmp_path: Path) -> None:
     shardpack.pack(tiles / "images", tmp_path / "tiles", masks=tiles / "labels")
     output = run("segment", tmp_path / "tiles")
     assert losses(output)[-1] < 0.8 * losses(output)[0]
+    assert "18 whole scenes" in output
 
 
 def test_resume_after_a_kill() -> None:

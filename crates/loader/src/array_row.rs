@@ -4,6 +4,7 @@
 use super::arrays::{Cut, too_large};
 use super::examples::loses;
 use super::fields::From;
+use super::patch::PatchAt;
 use super::record::{FieldOf, limits_of_a_part};
 use super::work::Recipe;
 use shardpack_array::blosc2::HEADER_BYTES;
@@ -15,20 +16,39 @@ use shardpack_format::{
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
 pub(super) struct ArrayRows {
-    decoder: ArrayDecoder,
+    pub(super) decoder: ArrayDecoder,
     scratch: Vec<u8>,
     /// Decoded elements that are not finished.
-    decoded: Vec<u8>,
-    fields: Vec<Known>,
-    /// Of the row being decoded, height and width of the arrays that are cut or turned: one window,
-    /// and one turn, is for all of them.
-    cut_size: Option<[u64; 2]>,
+    pub(super) decoded: Vec<u8>,
+    pub(super) fields: Vec<Known>,
+    /// Of the row being decoded.
+    pub(super) cut: Option<CutOf>,
+    /// A whole volume.
+    pub(super) volume: Vec<u8>,
+}
+
+/// The arrays of a row that are cut or turned: one window, and one turn, is for all of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CutOf {
+    /// Depth, which is 1 of what is no volume, height and width.
+    pub(super) size: [u64; 3],
+    /// First plane, row and column of the window, if there is one.
+    pub(super) origin: Option<[u64; 3]>,
+    pub(super) is_volume: bool,
+}
+
+impl CutOf {
+    /// Where the patch of this number lies.
+    pub(super) fn at(&self, number: u32) -> PatchAt {
+        let Self { size: scene, origin, is_volume } = *self;
+        PatchAt { number, origin: origin.unwrap_or_default(), scene, is_volume }
+    }
 }
 
 /// What is known of a field from the rows before.
-struct Known {
+pub(super) struct Known {
     /// The last descriptor: in most datasets all are alike.
-    descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
+    pub(super) descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
     /// What is cut out, at the place of the last row; for a stage, also what only has its axes in
     /// another order.
     region: Option<Region>,
@@ -39,7 +59,7 @@ struct Known {
 }
 
 /// An array, what is asked of it, and what becomes of that.
-type Asked<'a> = (&'a ArrayDescriptor, Option<&'a Region>, &'a Finish);
+pub(super) type Asked<'a> = (&'a ArrayDescriptor, Option<&'a Region>, &'a Finish);
 
 impl ArrayRows {
     pub(super) fn new(recipe: &Recipe) -> Self {
@@ -53,7 +73,14 @@ impl ArrayRows {
             _ => Known { descriptor: None, region: None, finish: Finish::NOTHING, factors: None },
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
-        Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), decoded: Vec::new(), fields, cut_size: None }
+        Self {
+            decoder: ArrayDecoder::new(),
+            scratch: Vec::new(),
+            decoded: Vec::new(),
+            fields,
+            cut: None,
+            volume: Vec::new(),
+        }
     }
 
     /// Decodes a part of an array.
@@ -63,7 +90,12 @@ impl ArrayRows {
 
     /// Begins a row.
     pub(super) const fn begin(&mut self) {
-        self.cut_size = None;
+        self.cut = None;
+    }
+
+    /// Where the patch of this row lies; `None` if nothing of it is cut.
+    pub(super) fn placed(&self, number: u32) -> Option<PatchAt> {
+        self.cut.filter(|cut| cut.origin.is_some()).map(|cut| cut.at(number))
     }
 
     /// What a stage is asked to make of an array: its descriptor, the part, in the order that is
@@ -76,11 +108,11 @@ impl ArrayRows {
         (channels_first, cut): (bool, Option<&Cut>),
         dims: &[u64],
     ) -> Result<Asked<'_>> {
-        let Self { fields, cut_size, .. } = self;
+        let Self { fields, cut: cut_of, .. } = self;
         let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
         let turned = channels_first && cut.is_none();
-        known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        known.ask(recipe, of, value, (channels_first, cut), expected, cut_of)?;
         let Known { descriptor, region, finish, .. } = known;
         let Some((_, descriptor)) = descriptor else { return Err(Error::internal("descriptor", "one", "none")) };
         if turned {
@@ -108,8 +140,7 @@ impl ArrayRows {
     ) -> Option<ArraySplit> {
         let known = known(&mut self.fields, of).ok()?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let (descriptor, ..) =
-            known.ask(recipe, of, value, (channels_first, None), expected, &mut self.cut_size).ok()?;
+        let (descriptor, ..) = known.ask(recipe, of, value, (channels_first, None), expected, &mut self.cut).ok()?;
         let limits = &of.shard.options().limits;
         let turned = channels_first.then(|| turned(descriptor));
         let descriptor = turned.as_ref().map_or(Some(descriptor), Option::as_ref)?;
@@ -128,20 +159,15 @@ impl ArrayRows {
         dims: &[u64],
     ) -> Result<()> {
         let limits = &of.shard.options().limits;
-        let Self { decoder, scratch, decoded, fields, cut_size } = self;
+        let Self { decoder, scratch, decoded, fields, cut: cut_of, .. } = self;
         let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let (descriptor, region, finish) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        let (descriptor, region, finish) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_of)?;
         let dtype = descriptor.decoded;
         if finish.is_nothing(dtype) {
             return plain((decoder, scratch), value, (descriptor, region, channels_first), out, limits);
         }
-        let bytes = dtype.array_bytes(expected)?;
-        if bytes > limits.max_decoded_bytes {
-            return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
-        }
-        let length =
-            usize::try_from(bytes).map_err(|_| Error::limit("decoded array", "memory", usize::MAX as u64, bytes))?;
+        let length = plain_bytes(dtype, expected, limits)?;
         if decoded.len() < length {
             decoded.resize(length, 0);
         }
@@ -149,6 +175,15 @@ impl ArrayRows {
         plain((decoder, scratch), value, (descriptor, region, channels_first), decoded, limits)?;
         finish.apply(dtype, axes(expected, channels_first)?, decoded, out)
     }
+}
+
+/// Bytes of an array of this shape, before anything becomes of its elements.
+pub(super) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
+    let bytes = dtype.array_bytes(shape)?;
+    if bytes > limits.max_decoded_bytes {
+        return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+    }
+    usize::try_from(bytes).map_err(|_| Error::limit("decoded array", "memory", usize::MAX as u64, bytes))
 }
 
 /// Decodes an array, or a part of it, into the whole of `out`, in its own type.
@@ -185,7 +220,7 @@ fn plain(
 
 /// Rows, columns and bands of what comes out, and which of them come first. Arrays of other numbers
 /// of axes are one row.
-fn axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
+pub(super) fn axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
     Ok(match (shape, channels_first) {
         (&[bands, rows, columns], true) => ([rows, columns, bands], Layout::BandMajor),
         (&[rows, columns, bands], false) => ([rows, columns, bands], Layout::AsShape),
@@ -194,21 +229,21 @@ fn axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
     })
 }
 
-fn known<'k>(fields: &'k mut [Known], of: &FieldOf<'_>) -> Result<&'k mut Known> {
+pub(super) fn known<'k>(fields: &'k mut [Known], of: &FieldOf<'_>) -> Result<&'k mut Known> {
     fields.get_mut(of.number).ok_or_else(|| Error::usage("field", "one of the batch", of.number))
 }
 
 impl Known {
     /// Puts in what this value is, where its part lies, and how that is turned; fails unless it has
     /// the shape `expected`.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         recipe: &Recipe,
         of: &FieldOf<'_>,
         value: &FieldValue<'_>,
         (channels_first, cut): (bool, Option<&Cut>),
         expected: &[u64],
-        cut_size: &mut Option<[u64; 2]>,
+        cut_of: &mut Option<CutOf>,
     ) -> Result<Asked<'_>> {
         let limits = &of.shard.options().limits;
         if self.descriptor.as_ref().is_none_or(|(bytes, _)| bytes != value.descriptor) {
@@ -232,7 +267,7 @@ impl Known {
             if descriptor.shape.len() != expected.len() {
                 return Err(other_shape(of, expected, &descriptor.shape));
             }
-            place(cut, region, recipe, of, descriptor, cut_size)?;
+            place(cut, region, recipe, of, descriptor, cut_of)?;
             let shape = region.shape_of(descriptor)?;
             // An array of two axes has one band, which is no axis.
             if shape.shape.get(..expected.len()) != Some(expected) {
@@ -252,7 +287,7 @@ impl Known {
         }
         if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, recipe.augment.is_none()) {
             let size = [*height, *width];
-            check_alike("arrays to turn alike", size, of, cut_size)?;
+            check_alike("arrays to turn alike", [1, *height, *width], of, cut_of)?;
             set_turn(&mut self.finish, recipe, of, size);
         }
         vary(&mut self.finish, self.factors.as_ref(), recipe, of, (channels_first, expected))?;
@@ -287,14 +322,24 @@ fn vary(
 }
 
 /// Fails unless the arrays of this row before this one are as high and wide.
-fn check_alike(what: &'static str, array: [u64; 2], of: &FieldOf<'_>, size: &mut Option<[u64; 2]>) -> Result<()> {
-    let others = *size.get_or_insert(array);
+pub(super) fn check_alike(
+    what: &'static str,
+    array: [u64; 3],
+    of: &FieldOf<'_>,
+    cut: &mut Option<CutOf>,
+) -> Result<()> {
+    let is_volume = matches!(of.field.from, From::Volume(_));
+    let cut = cut.get_or_insert(CutOf { size: array, origin: None, is_volume });
+    let others = cut.size;
     if others == array {
         return Ok(());
     }
-    let ([a, b], [height, width]) = (others, array);
-    let found = format!("{height} × {width} in field `{}`", of.field.name);
-    Err(Error::usage(what, format!("{a} × {b}, as the field before it"), found))
+    let words = |size: [u64; 3]| {
+        let sides = size.iter().skip(usize::from(!cut.is_volume)).map(u64::to_string).collect::<Vec<_>>();
+        sides.join(" × ")
+    };
+    let found = format!("{} in field `{}`", words(array), of.field.name);
+    Err(Error::usage(what, format!("{}, as the field before it", words(others)), found))
 }
 
 /// What decoding one array takes besides its row, of `row_elements`: an array like the example, but
@@ -354,7 +399,7 @@ fn place(
     recipe: &Recipe,
     of: &FieldOf<'_>,
     descriptor: &ArrayDescriptor,
-    cut_size: &mut Option<[u64; 2]>,
+    cut_of: &mut Option<CutOf>,
 ) -> Result<()> {
     let &[height, width, ..] = &*descriptor.shape else {
         return Err(Error::internal("axes of an array to cut", "2 or 3", descriptor.shape.len()));
@@ -362,13 +407,23 @@ fn place(
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if !recipe.augment.is_none() {
-            check_alike("arrays to turn alike", [height, width], of, cut_size)?;
+            check_alike("arrays to turn alike", [1, height, width], of, cut_of)?;
         }
         return Ok(());
     };
     let (array, patch) = ([height, width], [region.height, region.width]);
-    check_alike("arrays to cut alike", array, of, cut_size)?;
-    [region.y, region.x] = place.origin(&recipe.key(of.at), array, patch).ok_or_else(|| too_large(patch, array))?;
+    check_alike("arrays to cut alike", [1, height, width], of, cut_of)?;
+    let origin = match &recipe.fields.patches {
+        Some(patches) if patches.grid.is_some() => {
+            patches.in_grid((of.at.sample, of.at.patch), [1, height, width])?.map(|[_, y, x]| [y, x])
+        }
+        _ => place.origin(&recipe.key(of.at), array, patch),
+    };
+    let origin = origin.ok_or_else(|| too_large(patch, array))?;
+    [region.y, region.x] = origin;
+    if let Some(cut_of) = cut_of {
+        cut_of.origin = Some([0, region.y, region.x]);
+    }
     Ok(())
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Cut {
     pub(super) region: Region,
     /// Where the patch lies; `None` if all pixels come.
     pub(super) place: Option<Place>,
+    /// Height and width of all arrays, as far as examples tell; `None` if they differ.
+    pub(super) scene: Option<[u64; 2]>,
 }
 
 impl Cut {
@@ -48,7 +50,7 @@ impl Cut {
             }
             _ => return None,
         }
-        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place })
+        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place, scene: None })
     }
 }
 
@@ -58,6 +60,18 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
         && (height == 0 || width == 0)
     {
         return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
+    }
+    if let CubeMode::Volume { size: [depth, height, width], place } = options.cube {
+        if depth == 0 || height == 0 || width == 0 {
+            return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
+        }
+        if place == Place::Grid {
+            return Err(Error::usage(
+                "place of boxes of volumes",
+                "a random one, or the middle",
+                "a tile in each epoch",
+            ));
+        }
     }
     let some = match &options.bands {
         Bands::All => return Ok(()),
@@ -77,7 +91,8 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
 /// where no field has any.
 pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Pictures have three axes, and a type to choose.
-    let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Mask { .. } | From::Picture { .. });
+    let is_decoded =
+        |from: &From| matches!(from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Picture { .. });
     let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
     let takes = |plan: &FieldPlan| match plan.from {
         From::Picture { .. } => options.scaling.is_some(),
@@ -101,13 +116,15 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
     }
     for (name, _) in &options.normalise {
-        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. });
+        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. } | From::Volume(_));
         if !plans.iter().any(is_it) {
             let expected = "arrays among the fields, to be decoded";
             return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
         }
     }
-    let is_turned = |plan: &FieldPlan| matches!(plan.from, From::Array { .. }) && (2..=3).contains(&plan.shape.len());
+    let is_turned = |plan: &FieldPlan| {
+        matches!(plan.from, From::Array { .. } | From::Volume(_)) && (2..=3).contains(&plan.shape.len())
+    };
     if !options.augment.is_none() && !plans.iter().any(is_turned) {
         let expected = "an array of two or three axes among the fields, to be decoded";
         return Err(Error::usage("augmentation", expected, "none"));
@@ -118,14 +135,18 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         return Err(Error::usage("augmentation of bands", expected, "none"));
     }
     let cuts = plans.iter().map(|plan| &plan.from);
-    let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
+    let (mut patch, mut bands) = (!options.cube.is_cut(), options.bands == Bands::All);
     for from in cuts {
         if let From::Array { cut: Some(cut), .. } = from {
             patch |= cut.place.is_some();
             bands |= cut.region.bands != Bands::All;
         }
+        patch |= matches!(from, From::Volume(_));
     }
     match (patch, bands) {
+        (false, _) if matches!(options.cube, CubeMode::Volume { .. }) => {
+            Err(Error::usage("patch", "an array of three or four axes among the fields", "none"))
+        }
         (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
         (_, false) => Err(Error::usage("bands", "an array of three axes among the fields", "none")),
         _ => Ok(()),
@@ -197,7 +218,10 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     let turns = !options.augment.is_none() && (2..=3).contains(&rank);
     let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
     let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
-    let cut = Cut::of(rank, options);
+    let mut cut = Cut::of(rank, options);
+    if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
+        cut.scene = Some([*height, *width]);
+    }
     // Axes that do not depend on the sample.
     let mut fixed: Vec<Option<u64>> = vec![None; rank];
     if let Some(cut) = &cut {
@@ -215,7 +239,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     if !known && examples.varies.iter().zip(&fixed).any(|(varies, fixed)| *varies && fixed.is_none()) {
         return Ok(None);
     }
-    if let (Some(Cut { region, place: Some(_) }), [height, width, ..]) = (&cut, &*descriptor.shape) {
+    if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
         // Where sizes differ, the others may be large enough.
         if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {

@@ -1,7 +1,8 @@
 //! A batch: fields of many samples, in a slot that goes back to the ring when the batch is dropped.
 
-use super::fields::{FieldPlan, Fields, Size};
+use super::fields::{FieldPlan, Fields, From, Size};
 use super::objects::Object;
+use super::patch::PatchAt;
 use super::plan::Plan;
 use super::pool::Shared;
 use super::rows::Rows;
@@ -145,7 +146,47 @@ impl Batch {
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, seed, epoch, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
-            draw_key(*seed, SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition })
+            draw_key(
+                *seed,
+                SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition, patch: row.patch },
+            )
+        })
+    }
+
+    /// Along how many axes patches are cut: 2, 3 of volumes, or 0 if none are.
+    #[must_use]
+    pub fn patch_axes(&self) -> usize {
+        let axes = |plan: &FieldPlan| match &plan.from {
+            From::Array { cut: Some(cut), .. } if cut.place.is_some() => 2,
+            From::Volume(_) => 3,
+            _ => 0,
+        };
+        self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
+    }
+
+    /// For each row where its patch lies; `None` if the loader cuts none. Rows that hold no sample,
+    /// and rows without a value, have no place.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
+    /// let options = LoaderOptions { cube: "patch64x64".parse()?, ..Default::default() };
+    /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
+    /// let batch = loader.next_batch().unwrap()?;
+    /// for at in batch.patches().unwrap().into_iter().flatten() {
+    ///     assert!(at.origin[1] + 64 <= at.scene[1]);
+    /// }
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    #[must_use]
+    pub fn patches(&self) -> Option<Vec<Option<PatchAt>>> {
+        (self.patch_axes() > 0).then(|| {
+            let mut places = vec![None; self.len()];
+            for &(row, at) in &self.0.plan.patches {
+                if let Some(place) = usize::try_from(row).ok().and_then(|row| places.get_mut(row)) {
+                    *place = Some(at);
+                }
+            }
+            places
         })
     }
 

@@ -7,6 +7,7 @@
 //! its cache, is read half as fast again.
 
 use super::fault;
+use super::fields::Fields;
 use super::options::Window;
 use super::predict::Predicted;
 use shardpack_reader::Dataset;
@@ -50,7 +51,12 @@ impl Held {
         }
     }
 
-    /// Where the window of an epoch shall be.
+    /// Where the window of an epoch shall be: that of scenes is decoded patches.
+    pub(super) fn of(window: Window, dataset: &Dataset, (fields, predicted): (&Fields, &Predicted)) -> Self {
+        if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
+    }
+
+    /// The same, of records.
     pub(super) fn decide(window: Window, dataset: &Dataset, predicted: &Predicted) -> Self {
         match window {
             Window::PageCache => Self::PageCache { announce: true },

@@ -7,9 +7,11 @@ use super::arrays::{self, Cut};
 use super::mixing;
 use super::objects::{self, ObjectPlan};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::patches::PatchPlan;
 use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
+use super::volumes::{self, Volume};
 use shardpack_array::Finish;
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema,
@@ -19,6 +21,7 @@ use shardpack_reader::Dataset;
 use shardpack_reader::Scalar;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
+use std::sync::Arc;
 
 /// Records of fewer parts are made by one thread: there is little to share.
 const LARGE_PARTS: u64 = 4;
@@ -77,8 +80,8 @@ pub(super) enum From {
     Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
     /// it is stored. `finish` is what becomes of decoded elements, if anything; the turn of a sample
-    /// is put in later, and what becomes of its bands if `is_banded`. `is_shared` if a stage that takes it wants it in staging memory as it is
-    /// stored.
+    /// is put in later, and what becomes of its bands if `is_banded`. `is_shared` if a stage that
+    /// takes it wants it in staging memory as it is stored.
     Array {
         position: usize,
         channels_first: bool,
@@ -89,6 +92,8 @@ pub(super) enum From {
         stored: Vec<(Codec, ArrayDescriptor)>,
         is_shared: bool,
     },
+    /// A box of a volume.
+    Volume(Box<Volume>),
     /// An array that goes where the view of a picture goes. `stored` are examples of how it is
     /// stored.
     Mask { position: usize, picture: Followed, stored: Vec<(Codec, ArrayDescriptor)> },
@@ -105,6 +110,7 @@ impl From {
             | Self::Array { position, .. }
             | Self::Mask { position, .. }
             | Self::Raw { position } => Some(*position),
+            Self::Volume(volume) => Some(volume.position),
         }
     }
 
@@ -116,9 +122,12 @@ impl From {
                 let how = (*channels_first, cut.as_ref());
                 !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
             }
-            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Array { .. } | Self::Mask { .. } => {
-                false
-            }
+            Self::Scalar(_)
+            | Self::OneHot { .. }
+            | Self::Picture { .. }
+            | Self::Array { .. }
+            | Self::Volume(_)
+            | Self::Mask { .. } => false,
         }
     }
 }
@@ -169,6 +178,8 @@ pub(super) struct Fields {
     pub(super) scaling: Scaling,
     /// Records of so many bytes and more are made in parts by several threads.
     pub(super) large_bytes: Option<u64>,
+    /// Several patches of each sample, if that is asked for.
+    pub(super) patches: Option<Arc<PatchPlan>>,
 }
 
 impl FieldPlan {
@@ -177,7 +188,9 @@ impl FieldPlan {
         let source = match &self.from {
             From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
             From::Array { stored, .. } => FieldSource::Array(stored),
-            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => FieldSource::Other,
+            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                FieldSource::Other
+            }
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -268,8 +281,15 @@ impl Fields {
         align::check(schema, options)?;
         let scaling = options.scaling.unwrap_or(Scaling::UNIT);
         let objects = objects::plan(schema, options)?;
-        let mut fields =
-            Self { plans: Vec::new(), objects, dims: 0, layout: options.layout, scaling, large_bytes: None };
+        let mut fields = Self {
+            plans: Vec::new(),
+            objects,
+            dims: 0,
+            layout: options.layout,
+            scaling,
+            large_bytes: None,
+            patches: None,
+        };
         match &options.fields {
             None => {
                 let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
@@ -297,6 +317,11 @@ impl Fields {
             pictures::check(&fields.plans, options)?;
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;
+            fields.patches = PatchPlan::new(dataset, &fields.plans, options)?.map(Arc::new);
+        }
+        if fields.patches.is_some() {
+            // The host decodes a scene once for all of its patches, also for a stage.
+            return Ok(fields);
         }
         if let Some(stage) = &options.stage {
             let Self { plans, layout, scaling, .. } = &mut fields;
@@ -339,6 +364,15 @@ impl Fields {
             }
             FieldKind::Array => match options.cube {
                 CubeMode::Raw => raw(),
+                CubeMode::Volume { size, place } => {
+                    let planned =
+                        volumes::plan(dataset, (position, &field.name), (size.map(u64::from), place), options)?;
+                    match planned {
+                        Some(parts) => parts,
+                        None if options.fields.is_none() => return Ok(()),
+                        None => return Err(several_shapes(&field.name)),
+                    }
+                }
                 CubeMode::Whole | CubeMode::Patch { .. } => {
                     match arrays::plan(dataset, &field.name, position, options)? {
                         Some(parts) => parts,

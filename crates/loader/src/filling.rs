@@ -293,7 +293,9 @@ impl Filling<'_> {
             let (descriptor, orientation) = match &field.from {
                 From::Array { .. } => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
                 From::Picture { orientation, .. } => (None, orientation_of(*orientation, shard, record, &value)),
-                From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => continue,
+                From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                    continue;
+                }
             };
             found.push(Found { sample, field: number, value, descriptor, orientation });
         }
@@ -327,7 +329,15 @@ impl Filling<'_> {
 fn job(piece: &Piece) -> ReadJob {
     let Piece { shard, records, .. } = piece;
     let into = Arc::new(Loaded::default());
-    ReadJob { generation: 0, key: (0, 0), shard: Arc::clone(shard), records: records.clone(), into, bytes: 0 }
+    ReadJob {
+        generation: 0,
+        key: (0, 0),
+        shard: Arc::clone(shard),
+        records: records.clone(),
+        into,
+        bytes: 0,
+        scene: None,
+    }
 }
 
 /// Stored bytes of the fields at `positions`.

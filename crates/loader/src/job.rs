@@ -3,6 +3,7 @@
 use super::large::Large;
 use super::mend::Mend;
 use super::objects::Object;
+use super::patch::PatchAt;
 use super::plan::{Key, Plan};
 use super::read::{Loaded, ReadJob};
 use super::rows::{RowMut, Rows};
@@ -20,12 +21,15 @@ pub(super) struct RowOf {
     pub(super) sample: u64,
     pub(super) record: u64,
     pub(super) repetition: u32,
+    /// Number of the patch of its sample.
+    pub(super) patch: u32,
     pub(super) key: Option<Key>,
 }
 
 impl RowOf {
     pub(super) const fn at(&self, epoch: u32) -> SampleAt {
-        SampleAt { sample: self.sample, record: self.record, epoch, repetition: self.repetition }
+        let Self { sample, record, repetition, patch, .. } = *self;
+        SampleAt { sample, record, epoch, repetition, patch }
     }
 
     pub(super) const fn done(self, made: Result<Made>) -> Outcome {
@@ -60,6 +64,8 @@ pub(super) struct Made {
     pub(super) staged: u64,
     /// Values that are no tensors, field by field.
     pub(super) objects: Vec<Option<Object>>,
+    /// Where its patch lies.
+    pub(super) patch: Option<PatchAt>,
 }
 
 /// The next useful thing to do.

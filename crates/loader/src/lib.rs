@@ -37,6 +37,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod align;
+mod array_patches;
 mod array_row;
 mod arrays;
 mod augment;
@@ -46,6 +47,7 @@ mod examples;
 mod fault;
 mod fields;
 mod filling;
+mod grid;
 mod job;
 mod keeping;
 mod large;
@@ -59,6 +61,7 @@ mod options;
 pub mod order;
 mod parse;
 mod patch;
+mod patches;
 mod picture_view;
 mod pictures;
 mod pieces;
@@ -70,6 +73,8 @@ mod record;
 mod resident;
 mod rows;
 mod runs;
+mod scene;
+mod scenes;
 mod scout;
 mod shown;
 mod sources;
@@ -79,6 +84,7 @@ mod stats;
 mod stream;
 mod transform;
 mod views;
+mod volumes;
 mod work;
 
 pub use align::{Align, BoxFormat};
@@ -86,12 +92,14 @@ pub use arrays::varying_arrays;
 pub use augment::Augment;
 pub use batch::{Batch, OnDevice, Tensor};
 pub use filling::Watch;
+pub use grid::Grid;
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use mixing::BatchMix;
 pub use objects::Object;
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::{Augments, parse_augment, parse_bands};
-pub use patch::Place;
+pub use patch::{PatchAt, Place};
+pub use patches::Patches;
 pub use shown::Shown;
 pub use stats::LoaderStats;
 pub use transform::{Transform, TransformField, TransformRow};
@@ -217,6 +225,10 @@ impl Loader {
         };
         let sources = Sources::fit(dataset, &*sampling)?;
         let fields = Fields::plan(dataset, &options)?;
+        let sampling = match &fields.patches {
+            Some(patches) => patches.order(sampling, &sources, options.open_scenes)?,
+            None => sampling,
+        };
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
             threads => threads,
@@ -234,7 +246,7 @@ impl Loader {
         let fields = Arc::new(fields.with_records_of(predicted.record_bytes));
         let held = match &resident {
             Some(_) => Held::ALONE,
-            None => Held::decide(options.window, dataset, &predicted),
+            None => Held::of(options.window, dataset, (&fields, &predicted)),
         };
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
@@ -249,6 +261,9 @@ impl Loader {
             (options.max_batch_bytes, options.stage.clone()),
             steps,
         );
+        if fields.patches.is_some() {
+            planner.with_scenes(predicted.scenes_ahead, Steps::new(sampling.epoch_of(&start)?, share.clone()));
+        }
         planner.held = held;
         planner.in_parts = resident.as_ref().is_none_or(|resident| !resident.is_enough());
         let state = State::new(Bounds {
@@ -259,6 +274,7 @@ impl Loader {
             on_corrupt: options.on_corrupt,
             dims: fields.dims,
             is_resident: resident.is_some(),
+            are_scenes: fields.patches.is_some(),
         });
         let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options, resident.clone());
         let shared = Arc::new(Shared::new(
@@ -411,6 +427,12 @@ impl Loader {
         self.share.batches()
     }
 
+    /// Samples of a whole epoch, or patches, over all ranks.
+    #[must_use]
+    pub const fn positions(&self) -> u64 {
+        self.share.positions()
+    }
+
     /// Whether there is no batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -486,7 +508,9 @@ impl Loader {
         let epoch = self.sampling.epoch_of(state)?;
         let is_far = self.dataset.read_ahead_bytes() > 0 && self.resident.is_none();
         let ahead = is_far.then(|| self.sampling.epoch_of(state)).transpose()?;
+        let scenes = self.fields.patches.is_some().then(|| self.sampling.epoch_of(state)).transpose()?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
+        let scenes = scenes.map(|epoch| Steps::new(epoch, self.share.clone()));
         self.start = *state;
         self.delivered = 0;
         self.begun = false;
@@ -494,11 +518,12 @@ impl Loader {
         self.told = false;
         // The last epoch may have brought it into the page cache, or another program out of it.
         if self.resident.is_none() {
-            self.held = self.held.then(Held::decide(self.options.window, &self.dataset, &self.predicted));
+            let decided = Held::of(self.options.window, &self.dataset, (&self.fields, &self.predicted));
+            self.held = self.held.then(decided);
         }
         self.predicted_bytes = self.predicted_bytes.max(self.predicted.total(self.held));
         let mut planner = self.shared.planner();
-        planner.restart(Steps::new(epoch, self.share.clone()));
+        planner.restart(Steps::new(epoch, self.share.clone()), scenes);
         planner.held = self.held;
         let generation = planner.generation;
         self.shared.send_scout(generation, ahead.map(|epoch| Steps::new(epoch, self.share.clone())));

@@ -64,7 +64,8 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse("decoded pictures of one size", found.into());
     }
     let is_other = |plan: &&FieldPlan| {
-        matches!(plan.from, From::Array { .. } | From::Mask { .. } | From::Raw { .. }) || !is_dense(plan)
+        matches!(plan.from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. })
+            || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
         let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());
@@ -99,7 +100,7 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
     let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
     let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
-    let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition };
+    let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition, patch: row.patch };
     let draws = draw_key(*seed, at).draws();
     let memory =
         Rows::bytes_mut(slot).ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?;

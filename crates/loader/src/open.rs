@@ -92,6 +92,7 @@ impl Open {
                 sample: self.plan.indices.get(place).copied().unwrap_or(u64::MAX),
                 record: planned.record,
                 repetition: planned.repetition,
+                patch: planned.patch,
                 // Nobody waits for what the page cache holds to be let go of.
                 key: read.filter(|read| run.is_some() && read.cached.is_none()).map(|read| read.key),
             };

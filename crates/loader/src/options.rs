@@ -5,6 +5,7 @@ use super::augment::Augment;
 use super::memory::{Allocate, Heap};
 use super::mixing::BatchMix;
 use super::patch::Place;
+use super::patches::Patches;
 use super::stage::{Keeper, Stage};
 use super::transform::Transform;
 use crate::order::{End, Mode, Sampling};
@@ -64,8 +65,25 @@ pub enum CubeMode {
         /// Where.
         place: Place,
     },
+    /// A box of pixels of volumes, arrays `[depth, height, width]` and `[depth, height, width,
+    /// channels]`, by the order of their axes; dense. All such arrays of a sample are cut alike, as
+    /// with [`CubeMode::Patch`]. The whole volume is decoded. Arrays of other numbers of axes come
+    /// whole.
+    Volume {
+        /// Planes, rows and columns, each at least 1.
+        size: [u32; 3],
+        /// Where: [`Place::Random`] or [`Place::Center`].
+        place: Place,
+    },
     /// The encoded bytes as stored, ragged.
     Raw,
+}
+
+impl CubeMode {
+    /// Whether a part of the pixels is cut out.
+    pub(super) const fn is_cut(self) -> bool {
+        matches!(self, Self::Patch { .. } | Self::Volume { .. })
+    }
 }
 
 /// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one
@@ -222,6 +240,14 @@ pub struct LoaderOptions {
     pub image: ImageMode,
     /// Arrays. Default: whole.
     pub cube: CubeMode,
+    /// How many patches of each sample an epoch has; with several, positions of the epoch are patches:
+    /// in its length, its order, its states. A scene is read, and what is needed of it decoded, once
+    /// for all of them. Default: one.
+    pub patches: Patches,
+    /// Scenes whose patches are mixed, over all ranks together: so many are open at once, and the
+    /// loader holds what is left of their patches. Part of the order. Default 0: 16, and 4 for
+    /// grids.
+    pub open_scenes: u32,
     /// Bands of arrays of three axes, in the order asked for; masks of two axes have none to choose
     /// from. Every such array must have them. Cheap where the payload is band-major, and of no help
     /// to decoding where pixels are stored one after the other. Default: all.
@@ -342,6 +368,8 @@ impl Default for LoaderOptions {
             end: End::default(),
             image: ImageMode::View(View::whole()),
             cube: CubeMode::default(),
+            patches: Patches::One,
+            open_scenes: 0,
             bands: Bands::All,
             layout: PixelLayout::default(),
             dtype: ArrayDtype::default(),

@@ -16,7 +16,8 @@ pub(super) fn number(digits: &str) -> Option<u32> {
 }
 
 /// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
-/// or `gridHxW` (tile by tile, the next one in each epoch: [`Place::Grid`]).
+/// or `gridHxW` (tile by tile, the next one in each epoch: [`Place::Grid`]). Of volumes `patchDxHxW`
+/// and `centerDxHxW`, with D planes.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, Place};
@@ -39,6 +40,11 @@ impl FromStr for CubeMode {
             ("whole", _) => Ok(Self::Whole),
             ("raw", _) => Ok(Self::Raw),
             (_, Some((size, place))) => {
+                if let [depth, height, width] = *size.split('x').map(number).collect::<Vec<_>>() {
+                    let size = depth.zip(height).zip(width).map(|((depth, height), width)| [depth, height, width]);
+                    let size = size.filter(|size| !size.contains(&0) && place != Place::Grid).ok_or_else(fail)?;
+                    return Ok(Self::Volume { size, place });
+                }
                 let sides = size.split_once('x').and_then(|(height, width)| number(height).zip(number(width)));
                 let (height, width) = sides.filter(|&(height, width)| height > 0 && width > 0).ok_or_else(fail)?;
                 Ok(Self::Patch { height, width, place })

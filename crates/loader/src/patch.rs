@@ -2,6 +2,8 @@
 
 use shardpack_jpeg::DrawKey;
 
+/// The plane of a box of a volume: the first draw of this pair.
+const PLANES: u32 = DRAWS + 4;
 /// Number of the pair of draws that places a patch: beyond those of random views, so that a picture
 /// and a cube of one sample are cut independently.
 const DRAWS: u32 = 1 << 31;
@@ -63,6 +65,19 @@ impl Place {
         })
     }
 
+    /// As [`Place::origin`], of a box `[depth, height, width]` in a volume. A plane is drawn by a
+    /// number of its own: row and column are those of a patch. `None` for [`Place::Grid`] too.
+    #[must_use]
+    pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
+        let room = volume[0].checked_sub(size[0])?;
+        if size[0] == 0 || self == Self::Grid {
+            return None;
+        }
+        let [y, x] = self.origin(key, [volume[1], volume[2]], [size[1], size[2]])?;
+        let z = if self == Self::Random { at(key.draws().pair(PLANES)[0], room) } else { room / 2 };
+        Some([z, y, x])
+    }
+
     /// Tiles of [`Place::Grid`]; at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
@@ -73,6 +88,19 @@ impl Place {
         let tiles = array[0].div_ceil(height).saturating_mul(array[1].div_ceil(width));
         if tiles == 0 { 1 } else { tiles }
     }
+}
+
+/// Where the patch of a row lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PatchAt {
+    /// Number of the patch of its sample; 0 where there is one.
+    pub number: u32,
+    /// First plane, row and column in the scene. The plane is 0 of what is no volume.
+    pub origin: [u64; 3],
+    /// Depth, height and width of the scene. The depth is 1 of what is no volume.
+    pub scene: [u64; 3],
+    /// Whether it is a box of a volume.
+    pub is_volume: bool,
 }
 
 /// One of the numbers from 0 to `room`.

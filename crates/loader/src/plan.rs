@@ -4,8 +4,11 @@
 use super::cached::Held;
 use super::fields::Fields;
 use super::objects::Object;
+use super::patch::PatchAt;
 use super::pieces;
 use super::read::Loaded;
+use super::scene::SceneRead;
+use super::scenes::{Scenes, draw_of};
 use super::sources::Sources;
 use super::stage::{Room, Stage};
 use crate::order::{Share, Step, Steps};
@@ -55,6 +58,10 @@ pub(super) struct Plan {
     pub(super) missing: Vec<(u32, u32)>,
     /// Rows with the values that are no tensors, field by field; noted when they are decoded.
     pub(super) objects: Vec<(u32, Vec<Option<Object>>)>,
+    /// Rows with the places of their patches; noted when they are decoded.
+    pub(super) patches: Vec<(u32, PatchAt)>,
+    /// Scenes that later batches need, with the first of these.
+    pub(super) coming: Vec<(u64, PlannedRead)>,
     /// Reads that no later batch needs.
     pub(super) closed: Vec<Key>,
     /// Rows that can be known to fail.
@@ -69,6 +76,8 @@ pub(super) struct Row {
     pub(super) record: u64,
     /// Which draw of the sample it is, of several in an epoch.
     pub(super) repetition: u32,
+    /// Number of its patch.
+    pub(super) patch: u32,
     /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed
     /// already.
     pub(super) read: u32,
@@ -88,6 +97,8 @@ pub(super) struct PlannedRead {
     /// Stands for the run, if it is read when it is decoded: because the page cache holds it, or it
     /// is a large record.
     pub(super) cached: Option<Arc<Loaded>>,
+    /// What is decoded of it at once, if it is a scene.
+    pub(super) scene: Option<Arc<SceneRead>>,
 }
 
 /// Plans the batches of an epoch, one after the other.
@@ -112,6 +123,8 @@ pub(super) struct Planner {
     pub(super) begun: u64,
     /// Reads that have begun, of which more samples will come.
     open: HashMap<Key, Range<u64>>,
+    /// What comes, of scenes.
+    scenes: Option<Scenes>,
     /// Of the batch that is being planned.
     reads: HashMap<Key, u32>,
     sizes: Vec<usize>,
@@ -140,13 +153,20 @@ impl Planner {
             next: 0,
             begun: 0,
             open: HashMap::new(),
+            scenes: None,
             reads: HashMap::new(),
             sizes: Vec::new(),
         }
     }
 
-    /// Begins another epoch, or the same one elsewhere.
-    pub(super) fn restart(&mut self, steps: Steps) {
+    /// Goes ahead of the batches by so many scenes, in steps of their own.
+    pub(super) fn with_scenes(&mut self, most: u64, ahead: Steps) {
+        self.scenes = Some(Scenes::new(most, ahead));
+    }
+
+    /// Begins another epoch, or the same one elsewhere; `ahead` are the same steps, for scenes.
+    pub(super) fn restart(&mut self, steps: Steps, ahead: Option<Steps>) {
+        self.scenes = self.scenes.take().zip(ahead).map(|(scenes, ahead)| Scenes::new(scenes.most, ahead));
         self.generation += 1;
         self.steps = steps;
         self.next = 0;
@@ -178,6 +198,10 @@ impl Planner {
             }
         }
         self.lay_out(plan);
+        if let Some(scenes) = &mut self.scenes {
+            let place = (&self.dataset, &self.sources, &*self.fields);
+            scenes.advance(place, self.begun, &mut plan.coming);
+        }
         true
     }
 
@@ -202,7 +226,13 @@ impl Planner {
             (false, Some(_)) => drop(self.open.insert(key, span.clone())),
             (false, None) => {}
         }
-        if let Err(error) = self.put_sample(plan, sample, step, &span) {
+        let patch = u32::try_from(step.patch).unwrap_or(u32::MAX);
+        if let Some(patches) = &self.fields.patches
+            && let Some(scenes) = &mut self.scenes
+        {
+            scenes.know(key, sample, step, patches);
+        }
+        if let Err(error) = self.put_sample(plan, sample, (step, patch), &span) {
             self.put_nothing(plan, sample, Some(error));
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
@@ -213,6 +243,10 @@ impl Planner {
                 plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
             }
         }
+        if let Some(scenes) = self.scenes.as_mut().filter(|_| step.done) {
+            scenes.forget(key);
+            plan.closed.push(key);
+        }
         if step.done && span.end - span.start > 1 && self.held == Held::Memory {
             // A shard that cannot be opened brings nothing that could be let go of.
             let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
@@ -221,7 +255,13 @@ impl Planner {
         }
     }
 
-    fn put_sample(&mut self, plan: &mut Plan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
+    fn put_sample(
+        &mut self,
+        plan: &mut Plan,
+        sample: u64,
+        (step, patch): (&Step, u32),
+        span: &Range<u64>,
+    ) -> Result<()> {
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
         // The part of the span that lies in this shard, because runs may cross from one shard into
@@ -233,6 +273,8 @@ impl Planner {
         let large = self.fields.large_bytes;
         let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
         let row = shard.row(record)?;
+        let named = (sample, step.pass);
+        let scene = self.scenes.as_ref().and_then(|scenes| scenes.of(named));
         let is_large = self.in_parts && large.is_some_and(|bytes| row.length >= bytes);
         let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
         if is_large && in_memory {
@@ -265,6 +307,7 @@ impl Planner {
         // All of a shard that is read when it is decoded is as one read; large records are another.
         let key = match &cached {
             Some(cached) => (first, u64::MAX - u64::from(cached.is_large)),
+            None if scene.is_some() => named,
             None => (first + records.start, step.pass),
         };
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
@@ -272,17 +315,16 @@ impl Planner {
         let read = *self.reads.entry(key).or_insert(count);
         let place = usize::try_from(read).unwrap_or(usize::MAX);
         if read == count {
-            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached });
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached, scene });
         }
         let mut next = NONE;
         if let Some(planned) = plan.reads.get_mut(place) {
             next = std::mem::replace(&mut planned.first_row, row);
             planned.rows += 1;
         }
-        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody
-        // sees.
-        let repetition = u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default();
-        plan.rows.push(Row { record, repetition, read, next });
+        let repetition = draw_of(step);
+        let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
+        plan.rows.push(Row { record, repetition, patch, read, next });
         plan.indices.push(sample);
         plan.mask.push(true);
         Ok(())
@@ -312,7 +354,7 @@ impl Planner {
         };
         self.sizes.extend(self.fields.plans.iter().map(dense));
         plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
-        plan.rows.push(Row { record: 0, repetition: 0, read: NONE, next: NONE });
+        plan.rows.push(Row { record: 0, repetition: 0, patch: 0, read: NONE, next: NONE });
         plan.indices.push(sample);
         plan.mask.push(false);
     }
@@ -352,6 +394,8 @@ impl Planner {
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
         let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, objects, faults, .. } = self;
+        self.patches.clear();
+        self.coming.clear();
         indices.clear();
         mask.clear();
         dims.clear();

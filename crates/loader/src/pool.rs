@@ -6,6 +6,7 @@ use super::large::Large;
 use super::memory::Allocate;
 use super::mend::Mend;
 use super::plan::{Plan, Planner};
+use super::read::ReadJob;
 use super::rows::{RowMut, Rows};
 use super::scout::Scout;
 use super::stage::{Ending, Refusals, Room, Stage, Ticket};
@@ -152,10 +153,7 @@ impl Shared {
                 Job::Decode => desk.decode(self),
                 Job::Parts(large) => desk.parts(self, &large),
                 Job::Read(mut job) => {
-                    let start = Instant::now();
-                    let result = job.read();
-                    add_since(&self.counters.read, start);
-                    let result = result.map(|bytes| add(&self.counters.read_bytes, bytes));
+                    let result = if job.scene.is_some() { desk.scene(self, &mut job) } else { self.read(&mut job) };
                     self.state().read(job, result);
                     self.work.notify_all();
                 }
@@ -168,6 +166,13 @@ impl Shared {
                 Job::Exit => return,
             }
         }
+    }
+
+    fn read(&self, job: &mut ReadJob) -> Result<()> {
+        let start = Instant::now();
+        let result = job.read();
+        add_since(&self.counters.read, start);
+        result.map(|bytes| add(&self.counters.read_bytes, bytes))
     }
 
     /// A slot; an error of the inner kind if there is no memory for it.
@@ -394,6 +399,18 @@ impl Desk {
         }
         promised.clear();
         (self.claims, self.promised) = (claims, promised);
+    }
+
+    /// Reads a scene and decodes its patches.
+    fn scene(&mut self, shared: &Shared, job: &mut ReadJob) -> Result<()> {
+        let epoch = shared.epoch.load(Ordering::Relaxed);
+        let Some(read) = job.scene.clone() else { return Ok(()) };
+        let (of, into) = ((&job.shard, job.records.start), &mut job.into);
+        let scene = AssertUnwindSafe(|| self.bench.scene(shared.work(), epoch, of, (&read, into)));
+        catch_unwind(scene).unwrap_or_else(|panic| {
+            self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+            Err(panicked(read.sample, &*panic))
+        })
     }
 
     /// Works on parts of a large record until none is left, and completes it if it was the last to

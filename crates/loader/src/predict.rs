@@ -1,6 +1,7 @@
 //! How much memory a loader will take, before it takes any.
 
 use super::align::mask_scratch_bytes;
+use super::array_patches::patches_bytes;
 use super::array_row::{part_bytes, scratch_bytes};
 use super::cached::Held;
 use super::fields::{Fields, From, Size};
@@ -11,6 +12,7 @@ use super::read::size_class;
 use super::sources::Sources;
 use super::stage::Room;
 use crate::order::{Dealing, End, OpenReads, Positions};
+use shardpack_format::{ArrayDescriptor, Codec};
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
@@ -34,6 +36,8 @@ pub(super) struct Predicted {
     threads: u64,
     /// What the host keeps of values that stay on a device.
     pub(super) kept_bytes: u64,
+    /// How many scenes are known ahead of the batches.
+    pub(super) scenes_ahead: u64,
 }
 
 impl Predicted {
@@ -149,8 +153,13 @@ pub(super) fn predict(
                 let elements = largest_row / field.dtype.bytes();
                 let bytes = |stored| scratch_bytes(stored, how, elements, finish.is_some()).ok();
                 let scratch = stored.iter().filter_map(bytes);
-                scratch.max().unwrap_or(0)
+                let several = |stored: &(Codec, ArrayDescriptor)| {
+                    let finished = if finish.is_some() { elements.saturating_mul(stored.1.decoded.bytes()) } else { 0 };
+                    patches_bytes(stored, cut.as_ref()?, (fields.patches.as_deref()?.most, finished))
+                };
+                scratch.chain(stored.iter().filter_map(several)).max().unwrap_or(0)
             }
+            From::Volume(volume) => volume.scratch_bytes(),
             From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
             // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
             From::Picture { .. } if !options.augment_pictures.is_empty() => {
@@ -191,10 +200,26 @@ pub(super) fn predict(
     // out of what was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
+    let mut scenes_ahead = 0;
+    let (run_bytes, held) = match &fields.patches {
+        None => (run_bytes, held),
+        Some(patches) => {
+            // A round of scenes, and those that threads decode while it is handed out.
+            let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
+            scenes_ahead = window.saturating_add(threads);
+            let scene = patches.most.saturating_mul(patches.row_bytes as u64);
+            let all = epoch.len().div_ceil(patches.most.max(1)).max(1);
+            let bytes = scene.saturating_mul(scenes_ahead.min(all));
+            // What is shared by all patches of a scene, and the record that a thread reads.
+            let shared = (patches.shared_bytes as u64).saturating_mul(scenes_ahead);
+            let records = size_class(reads.record).saturating_mul(threads);
+            (bytes, bytes.saturating_add(shared).saturating_add(records))
+        }
+    };
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
     let fixed = fixed.saturating_add(dataset.read_ahead_bytes());
     let (record_bytes, alone_bytes) = (reads.record, reads.alone);
-    Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0 })
+    Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
 /// What reads take.

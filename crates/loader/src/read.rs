@@ -2,6 +2,7 @@
 
 use super::fault;
 use super::plan::Key;
+use super::scene::{Scene, SceneRead};
 use shardpack_format::Frame;
 use shardpack_reader::raw::slice;
 use shardpack_reader::{Error, Result};
@@ -24,6 +25,8 @@ pub(super) struct Loaded {
     pub(super) is_large: bool,
     /// Records that could not be read; the others are there.
     pub(super) faults: Vec<(u64, Error)>,
+    /// The patches of a sample, decoded, in place of its bytes.
+    pub(super) scene: Option<Scene>,
 }
 
 impl Loaded {
@@ -59,6 +62,8 @@ pub(super) struct ReadJob {
     pub(super) into: Arc<Loaded>,
     /// What the buffer takes.
     pub(super) bytes: u64,
+    /// Of a run that is a scene, its patches.
+    pub(super) scene: Option<Arc<SceneRead>>,
 }
 
 impl ReadJob {

@@ -3,6 +3,7 @@
 
 use super::plan::{Key, PlannedRead};
 use super::read::{Loaded, ReadJob, size_class};
+use super::scene::SceneRead;
 use shardpack_reader::Shard;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -28,6 +29,15 @@ struct Run {
     listed: bool,
     /// The first batch that needs it.
     needed_by: u64,
+    /// What is decoded, if it is a scene.
+    scene: Option<Arc<SceneRead>>,
+}
+
+impl Run {
+    /// Rows that come out of it.
+    fn rows(&self) -> u64 {
+        self.scene.as_ref().map_or(self.records.end - self.records.start, |scene| scene.patches.len() as u64)
+    }
 }
 
 #[derive(Debug)]
@@ -90,26 +100,7 @@ impl Runs {
     /// Notes that rows of a batch want this run: the run, if it is in memory, and whether it has to
     /// be read.
     pub(super) fn want(&mut self, batch: u64, read: u32, planned: &PlannedRead) -> (Option<Arc<Loaded>>, bool) {
-        let mut fresh = false;
-        let queue = &mut self.queue;
-        let run = self.runs.entry(planned.key).or_insert_with(|| {
-            fresh = true;
-            queue.push_back(planned.key);
-            let span = planned.shard.span(&planned.records).unwrap_or(0..0);
-            Run {
-                shard: Arc::clone(&planned.shard),
-                records: planned.records.clone(),
-                bytes: size_class(span.end - span.start),
-                state: RunState::Queued,
-                first_waiting: None,
-                more_waiting: Vec::new(),
-                pending: 0,
-                used: 0,
-                closing: false,
-                listed: false,
-                needed_by: batch,
-            }
-        });
+        let (run, fresh) = self.run(batch, planned);
         run.pending += planned.rows;
         if let RunState::Ready(loaded) = &run.state {
             return (Some(Arc::clone(loaded)), false);
@@ -119,6 +110,38 @@ impl Runs {
             Some(_) => run.more_waiting.push((batch, read)),
         }
         (None, fresh)
+    }
+
+    /// Notes that rows of a later batch will want this run; whether nobody has wanted it before.
+    pub(super) fn announce(&mut self, batch: u64, planned: &PlannedRead) -> bool {
+        self.run(batch, planned).1
+    }
+
+    /// The run, and whether it is new.
+    fn run(&mut self, batch: u64, planned: &PlannedRead) -> (&mut Run, bool) {
+        let mut fresh = false;
+        let queue = &mut self.queue;
+        let run = self.runs.entry(planned.key).or_insert_with(|| {
+            fresh = true;
+            queue.push_back(planned.key);
+            let span = planned.shard.span(&planned.records).unwrap_or(0..0);
+            let bytes = planned.scene.as_ref().map_or_else(|| size_class(span.end - span.start), |scene| scene.bytes());
+            Run {
+                shard: Arc::clone(&planned.shard),
+                records: planned.records.clone(),
+                bytes,
+                state: RunState::Queued,
+                first_waiting: None,
+                more_waiting: Vec::new(),
+                pending: 0,
+                used: 0,
+                closing: false,
+                listed: false,
+                needed_by: batch,
+                scene: planned.scene.clone(),
+            }
+        });
+        (run, fresh)
     }
 
     /// Nobody needs the run any more once its planned rows are decoded.
@@ -168,8 +191,16 @@ impl Runs {
     /// Takes the next run to be read.
     pub(super) fn take(&mut self) -> Option<ReadJob> {
         let key = self.queue.pop_front()?;
-        let wanted = self.runs.get(&key)?.bytes;
-        let (bytes, into) = self.buffer(wanted);
+        let run = self.runs.get(&key)?;
+        let wanted = run.bytes;
+        let (bytes, into) = if run.scene.is_some() {
+            // Its patches have memory of their own.
+            self.held = self.held.saturating_add(wanted);
+            self.peak = self.peak.max(self.held);
+            (wanted, Arc::default())
+        } else {
+            self.buffer(wanted)
+        };
         let run = self.runs.get_mut(&key)?;
         run.state = RunState::Reading;
         run.bytes = bytes;
@@ -181,6 +212,7 @@ impl Runs {
             records: run.records.clone(),
             into,
             bytes,
+            scene: run.scene.clone(),
         })
     }
 
@@ -233,14 +265,21 @@ impl Runs {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
+        if let Some(scene) = &run.scene {
+            // Patches that were handed on wait no longer.
+            let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
+            run.bytes -= bytes;
+            self.held = self.held.saturating_sub(bytes);
+        }
         if run.pending > 0 {
             return;
         }
-        if run.closing || run.used >= run.records.end - run.records.start {
+        if run.closing || run.used >= run.rows() {
             if let Some(run) = self.runs.remove(&key) {
                 self.retire(run);
             }
-        } else if !std::mem::replace(&mut run.listed, true) {
+        } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
+            // The window of scenes is within the budget: none is decoded twice.
             self.idle.push_back(key);
         }
     }
@@ -255,6 +294,7 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         // Somebody still decodes out of it: its memory goes with him.
         let Some(own) = Arc::get_mut(&mut loaded) else { return };
+        own.scene = None;
         own.shard = None;
         own.faults.clear();
         let bytes = own.buffer.len() as u64;

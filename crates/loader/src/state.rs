@@ -68,6 +68,8 @@ pub(super) struct Bounds {
     pub(super) dims: usize,
     /// Whether rows are of values that stay on a device: most cost microseconds.
     pub(super) is_resident: bool,
+    /// Whether runs are scenes, of which some are decoded ahead of their batches.
+    pub(super) are_scenes: bool,
 }
 
 impl State {
@@ -148,7 +150,7 @@ impl State {
             let Some(open) = self.batch(outcome.batch) else { continue };
             open.left = open.left.saturating_sub(1);
             finished |= open.is_done();
-            let Made { missing, staged, objects } = match outcome.made {
+            let Made { missing, staged, objects, patch } = match outcome.made {
                 Ok(made) => made,
                 Err(error) => {
                     open.work.faults.push((outcome.row, error));
@@ -156,6 +158,7 @@ impl State {
                 }
             };
             open.work.staged += staged;
+            open.plan.patches.extend(patch.map(|patch| (outcome.row, patch)));
             open.plan.missing.extend(missing.iter().map(|&field| (outcome.row, field)));
             if !objects.is_empty() {
                 open.plan.objects.push((outcome.row, objects));
@@ -232,6 +235,13 @@ impl State {
         if let Some(number) = decodable {
             self.claim(number, claims, dims);
             return Job::Decode;
+        }
+        // What is decoded of a scene waits outside the slots.
+        if self.limits.are_scenes
+            && self.runs.next_needed_by(front).is_some()
+            && let Some(job) = self.runs.take()
+        {
+            return Job::Read(job);
         }
         let undone = self.batches.iter().any(|open| open.slot.is_some() && !open.is_done());
         Job::Wait(match undone {
@@ -414,6 +424,12 @@ impl State {
                     fresh.push((Arc::clone(&planned.shard), span.start, span.end - span.start));
                 }
                 (None, false) => {}
+            }
+        }
+        for (batch, planned) in open.plan.coming.drain(..) {
+            if self.runs.announce(batch, &planned) {
+                let span = planned.shard.span(&planned.records).unwrap_or(0..0);
+                fresh.push((Arc::clone(&planned.shard), span.start, span.end - span.start));
             }
         }
         // After its own reads are noted: what they bring is still needed.

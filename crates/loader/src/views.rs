@@ -50,6 +50,9 @@ pub(super) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
 
 /// Whether an array would be taken for what a view of `size` shows of the sample.
 fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
+    if matches!(plan.from, From::Volume(_)) {
+        return true;
+    }
     let From::Array { cut, indexed, .. } = &plan.from else { return false };
     if cut.as_ref().is_some_and(|cut| cut.place.is_some()) {
         return true;

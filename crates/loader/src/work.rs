@@ -80,8 +80,8 @@ pub(super) struct Common<'a> {
 
 /// One thread's decoders and scratch memory: used again for every row.
 pub(super) struct Bench {
-    arrays: ArrayRows,
-    pictures: PictureDecoder,
+    pub(super) arrays: ArrayRows,
+    pub(super) pictures: PictureDecoder,
     changes: Changes,
     /// The stage's own.
     stage: Box<dyn Any + Send>,
@@ -90,11 +90,11 @@ pub(super) struct Bench {
     /// A row that the stage refused.
     refused: Vec<u8>,
     /// The record, where the page cache holds its run.
-    record: Vec<u8>,
+    pub(super) record: Vec<u8>,
     /// What parts of large records are worked on with.
     parts: PartBench,
     masks: MaskRows,
-    objects: ArrayDecoder,
+    pub(super) objects: ArrayDecoder,
     /// What is known of the last row.
     pub(super) made: Made,
 }
@@ -106,6 +106,8 @@ pub(super) struct SampleAt {
     pub(super) record: u64,
     pub(super) epoch: u32,
     pub(super) repetition: u32,
+    /// Number of the patch, of several of the sample.
+    pub(super) patch: u32,
 }
 
 /// Repetitions count in the upper half of the epoch.
@@ -141,6 +143,9 @@ impl Bench {
         dims: &mut [u64],
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
+        if let Some(scene) = &run.scene {
+            return self.patch(common, scene, (shard, at), row, dims);
+        }
         if run.is_cached {
             if common.recipe.resident.as_ref().is_some_and(|resident| resident.is_enough()) {
                 let promised = dims.to_vec();
@@ -280,13 +285,24 @@ impl Bench {
             let how = (&mut self.objects, &shard.options().limits);
             self.made.objects = objects::of_sample(&recipe.fields.objects, &mut record, how).map_err(place)?;
         }
-        if let Some(transform) = &recipe.transform {
-            let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
-            transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.made.missing))
-                .map_err(place)?;
-        }
+        self.made.patch = self.arrays.placed(at.patch);
+        self.transform(recipe, (shard, at), row, dims)?;
         add_since(&counters.decode, start);
         Ok(())
+    }
+
+    /// Has the program change a row.
+    pub(super) fn transform(
+        &self,
+        recipe: &Recipe,
+        (shard, at): (&Shard, SampleAt),
+        row: &mut RowMut,
+        dims: &[u64],
+    ) -> Result<()> {
+        let Some(transform) = &recipe.transform else { return Ok(()) };
+        let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
+        transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.made.missing))
+            .map_err(|error| name(shard, at, error))
     }
 
     /// Hands a field to the stage, or, if that refuses it, decodes it for the stage; false, and
@@ -325,7 +341,7 @@ impl Bench {
                     None => slot.prepare(spot, &value, &mut *self.stage),
                 }
             }
-            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => {
+            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
                 Prepared::Refused("neither a picture nor an array".into())
             }
         };
@@ -375,7 +391,9 @@ impl Bench {
                 let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
-            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => return Ok(None),
+            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                return Ok(None);
+            }
         };
         let Prepared::Taken(size) = prepared else { return Ok(None) };
         if let Some(size) = size {
@@ -438,7 +456,7 @@ impl Bench {
     }
 
     /// Decodes a field; false, and nothing is written, if the sample has no value for it.
-    fn field(
+    pub(super) fn field(
         &mut self,
         recipe: &Recipe,
         of: &FieldOf<'_>,
@@ -487,6 +505,10 @@ impl Bench {
             From::Array { position, channels_first, cut, .. } => {
                 let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
                 self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
+            }
+            From::Volume(volume) => {
+                let Some(value) = of.value(volume.position)? else { return Ok(false) };
+                self.arrays.decode_boxes(recipe, of, &value, volume, &[of.at], &mut [out])?;
             }
             From::Mask { position, picture, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };

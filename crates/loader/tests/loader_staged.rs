@@ -22,6 +22,8 @@ mod loader_pictures;
 mod loader_reads;
 #[path = "loader_resume.rs"]
 mod loader_resume;
+#[path = "loader_scenes.rs"]
+mod loader_scenes;
 #[path = "loader_several.rs"]
 mod loader_several;
 mod loader_support;
@@ -55,7 +57,13 @@ fn on_host(options: &LoaderOptions) -> LoaderOptions {
 
 #[test]
 fn every_module_here_begins_from_a_stage() {
-    let bases = [base(), loader::from_here(), loader_patches::from_here(), loader_trouble::from_here()];
+    let bases = [
+        base(),
+        loader::from_here(),
+        loader_patches::from_here(),
+        loader_scenes::from_here(),
+        loader_trouble::from_here(),
+    ];
     assert!(bases.iter().all(|options| options.stage.is_some()));
 }
 

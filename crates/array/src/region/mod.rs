@@ -21,6 +21,7 @@
 
 mod plan;
 mod request;
+mod scatter;
 mod source;
 
 pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
@@ -29,6 +30,7 @@ use crate::arrange::Arrangement;
 use crate::decoder::{ArrayDecoder, block_bytes, check_size, grow};
 use crate::values::{Tables, check_tables, copy_checked, decode_piece};
 use plan::{Lists, Plan};
+use scatter::Several;
 use shardpack_base::parts::{part, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
 use source::{Source, SourceScratch};
@@ -38,9 +40,16 @@ use source::{Source, SourceScratch};
 pub(crate) struct RegionScratch {
     source: SourceScratch,
     plan: Lists,
-    tables: Tables,
+    several: Several,
     /// Stored elements of the region, arranged as in the payload.
     stored: Vec<u8>,
+    arrange: Arrange,
+}
+
+/// Memory for making values of stored elements.
+#[derive(Default)]
+struct Arrange {
+    tables: Tables,
     piece: Vec<u8>,
     picked: Vec<u8>,
     values: Vec<u8>,
@@ -98,7 +107,7 @@ impl ArrayDecoder {
         }
         check_size(shape.bytes, limits)?;
         let Self { blosc2, zstd, region: scratch, .. } = self;
-        let RegionScratch { source: source_scratch, plan: lists, tables, stored, piece, picked, values } = scratch;
+        let RegionScratch { source: source_scratch, plan: lists, stored, arrange, .. } = scratch;
         let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source_scratch))?;
         if out.is_empty() {
             return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
@@ -120,55 +129,7 @@ impl ArrayDecoder {
         source.read(plan.runs(width), stored)?;
         let done = RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() };
 
-        let (fetched, asked) = (plan.fetched().len(), plan.asked().len());
-        let from = Arrangement {
-            layout: descriptor.layout,
-            difference: descriptor.band_difference,
-            width,
-            bands: fetched,
-            pixels: plan.pixels(),
-        };
-        let size = shape.dtype.size();
-        let to = Arrangement { layout: plan.layout(), difference: false, width: size, bands: asked, ..from };
-        let pixels = from.piece_pixels().min(to.piece_pixels()).min(from.pixels);
-        tables.refill(descriptor, plan.asked().iter(), pixels)?;
-        let decode = |stored: &[u8], out: &mut [u8]| match region.output {
-            Output::Source => decode_piece(descriptor, tables, stored, out),
-            Output::Stored => copy_checked(descriptor.stored, stored, out),
-        };
-        let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && from.layout == Layout::BandMajor;
-        if same_order && !by_band {
-            let elements = pixels * fetched;
-            for (stored, out) in stored.chunks(elements * width).zip(out.chunks_mut(elements * size)) {
-                decode(stored, out)?;
-            }
-            return Ok(done);
-        }
-        for first in (0..from.pixels).step_by(pixels) {
-            let count = pixels.min(from.pixels - first);
-            let piece = grow(piece, count * fetched * width);
-            from.fetch(stored, first, piece)?;
-            let piece = match plan.picks() {
-                None => &*piece,
-                Some(picks) => {
-                    let picked = grow(picked, count * asked * width);
-                    for (from, to) in piece.chunks_exact(fetched * width).zip(picked.chunks_exact_mut(asked * width)) {
-                        for (pick, to) in picks.iter().zip(to.chunks_exact_mut(width)) {
-                            to.copy_from_slice(part(from, pick * width..(pick + 1) * width, "requested band")?);
-                        }
-                    }
-                    &*picked
-                }
-            };
-            if to.layout == Layout::AsShape {
-                let start = first * asked * size;
-                decode(piece, part_mut(out, start..start + count * asked * size, "place of a piece")?)?;
-            } else {
-                let values = grow(values, count * asked * size);
-                decode(piece, values)?;
-                to.place(values, &mut [], first, out)?;
-            }
-        }
+        arrange.region((descriptor, region), &plan, stored, out)?;
         Ok(done)
     }
 
@@ -197,6 +158,70 @@ impl ArrayDecoder {
             _ => block,
         };
         Ok(fetched.saturating_add(blocks))
+    }
+}
+
+impl Arrange {
+    /// Makes the values of a region of its stored elements.
+    fn region(
+        &mut self,
+        (descriptor, region): (&ArrayDescriptor, &Region),
+        plan: &Plan<'_>,
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let Self { tables, piece, picked, values } = self;
+        let (same_order, width) = (plan.same_order(), descriptor.stored.size());
+        let size = region.shape_of(descriptor)?.dtype.size();
+        let (fetched, asked) = (plan.fetched().len(), plan.asked().len());
+        let from = Arrangement {
+            layout: descriptor.layout,
+            difference: descriptor.band_difference,
+            width,
+            bands: fetched,
+            pixels: plan.pixels(),
+        };
+        let to = Arrangement { layout: plan.layout(), difference: false, width: size, bands: asked, ..from };
+        let pixels = from.piece_pixels().min(to.piece_pixels()).min(from.pixels);
+        tables.refill(descriptor, plan.asked().iter(), pixels)?;
+        let decode = |stored: &[u8], out: &mut [u8]| match region.output {
+            Output::Source => decode_piece(descriptor, tables, stored, out),
+            Output::Stored => copy_checked(descriptor.stored, stored, out),
+        };
+        let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && from.layout == Layout::BandMajor;
+        if same_order && !by_band {
+            let elements = pixels * fetched;
+            for (stored, out) in stored.chunks(elements * width).zip(out.chunks_mut(elements * size)) {
+                decode(stored, out)?;
+            }
+            return Ok(());
+        }
+        for first in (0..from.pixels).step_by(pixels) {
+            let count = pixels.min(from.pixels - first);
+            let piece = grow(piece, count * fetched * width);
+            from.fetch(stored, first, piece)?;
+            let piece = match plan.picks() {
+                None => &*piece,
+                Some(picks) => {
+                    let picked = grow(picked, count * asked * width);
+                    for (from, to) in piece.chunks_exact(fetched * width).zip(picked.chunks_exact_mut(asked * width)) {
+                        for (pick, to) in picks.iter().zip(to.chunks_exact_mut(width)) {
+                            to.copy_from_slice(part(from, pick * width..(pick + 1) * width, "requested band")?);
+                        }
+                    }
+                    &*picked
+                }
+            };
+            if to.layout == Layout::AsShape {
+                let start = first * asked * size;
+                decode(piece, part_mut(out, start..start + count * asked * size, "place of a piece")?)?;
+            } else {
+                let values = grow(values, count * asked * size);
+                decode(piece, values)?;
+                to.place(values, &mut [], first, out)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) struct SourceScratch {
     /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of
     /// plain zstd 4 MiB.
     block: Vec<u8>,
+    /// A whole block, of which several regions take their parts.
+    pub(super) tile: Vec<u8>,
     streams: Vec<blosc2::Stream>,
 }
 
@@ -27,7 +29,7 @@ pub(super) struct Source<'p, 's> {
     width: usize,
     stored_bytes: usize,
     limits: &'s Limits,
-    scratch: &'s mut SourceScratch,
+    pub(super) scratch: &'s mut SourceScratch,
     /// Number of the current unit, and where in the payload it starts.
     unit: usize,
     at: usize,
@@ -161,6 +163,26 @@ impl<'p, 's> Source<'p, 's> {
                 start += count;
             }
         }
+    }
+
+    /// The block that contains the stored byte `at`, decoded; of a raw payload all that is left. Blocks
+    /// must be asked for in ascending order.
+    pub(super) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
+    where
+        'p: 't,
+    {
+        if matches!(self.kind, Kind::Raw) {
+            return Ok((0..self.stored_bytes, self.payload));
+        }
+        let first = at - at % self.block_bytes();
+        let block = first..self.stored_bytes.min(first + self.block_bytes());
+        if block.is_empty() {
+            return Err(self.beyond(at));
+        }
+        self.enter(first / UNIT_BYTES)?;
+        let tile = grow(tile, block.len());
+        self.block(first, &block, std::iter::empty(), tile)?;
+        Ok((block, tile))
     }
 
     /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, as

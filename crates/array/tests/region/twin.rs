@@ -131,8 +131,10 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
         ArrayDecoder::new().decode(encoded.codec, descriptor, &encoded.payload, &Limits::default()).unwrap()
     };
     let (values, elements) = (whole(descriptor), whole(&stored(descriptor)));
+    let mut all = Vec::new();
     for _ in 0..count {
         let region = dice.region(descriptor);
+        all.push(region.clone());
         let (out, done) = cut(decoder, encoded, &region);
         let from = if region.output == Output::Source { &values } else { &elements };
         assert_eq!(done.shape.dtype, from.dtype());
@@ -149,5 +151,20 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
             );
             assert_eq!(done.blocks, descriptor.elements().unwrap().div_ceil(1 << 16));
         }
+    }
+    // All at once: the same, and a block that several need is decoded once.
+    let bytes = |region: &Region| vec![0; region.shape_of(descriptor).unwrap().bytes as usize];
+    let mut outs: Vec<Vec<u8>> = all.iter().map(bytes).collect();
+    let mut parts: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
+    let (codec, payload, limits) = (encoded.codec, &encoded.payload, Limits::default());
+    let decoded = decoder.decode_regions(codec, descriptor, payload, &all, &mut parts, &limits).unwrap();
+    let mut blocks = BTreeSet::new();
+    for (region, out) in all.iter().zip(&outs) {
+        let from = if region.output == Output::Source { &values } else { &elements };
+        assert!(*out == slow(from, region, descriptor), "{region:?} of {all:?} of {descriptor:?}");
+        blocks.extend(slow_blocks(region, descriptor));
+    }
+    if codec == Codec::Blosc2 {
+        assert!(decoded <= blocks.len() as u64, "{all:?} of {descriptor:?}: {decoded}, not {}", blocks.len());
     }
 }

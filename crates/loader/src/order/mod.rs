@@ -5,7 +5,7 @@
 //! samples in a batch.
 //!
 //! ```text
-//! Sampling (Order, Weighted, Mixture) ── epoch ──▶ Positions: position → sample
+//! Sampling (Order, Weighted, Mixture, Patched) ── epoch ──▶ Positions: position → sample
 //!                                                       │
 //! State (what was seen) + World (rank of how many) ──▶ Share: batch, row → position
 //!                                                       │
@@ -40,6 +40,7 @@ mod keyed;
 mod lanes;
 mod members;
 mod mixture;
+mod patched;
 mod pattern;
 mod permutation;
 mod positions;
@@ -54,11 +55,12 @@ pub use epoch::{Epoch, Mode, Order};
 pub use keyed::Keyed;
 pub use members::Members;
 pub use mixture::Mixture;
+pub use patched::Patched;
 pub use permutation::Permutation;
 pub use positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 pub use ranks::{End, Share, World};
 pub use runs::{Runs, samples_by_key, samples_by_label};
-pub use state::{Fingerprint, Sampling, State};
+pub use state::{Fingerprint, Sampling, State, Unit};
 pub use steps::{Read, Step, Steps};
 pub use weighted::Weighted;
 
@@ -72,4 +74,5 @@ mod streams {
     pub(super) const DRAWS: u32 = 5;
     pub(super) const MEMBERS: u32 = 6;
     pub(super) const ROUND: u32 = 7;
+    pub(super) const PATCHES: u32 = 8;
 }

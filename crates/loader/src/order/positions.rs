@@ -65,13 +65,15 @@ pub struct Pick {
     /// What tells this draw of the sample from others in the same epoch: 0 where each sample comes
     /// once. Random views and patches draw from it.
     pub repetition: u64,
+    /// Which patch of the sample it is, in an epoch of patches ([`Patched`](super::Patched)); else 0.
+    pub patch: u64,
 }
 
 impl Pick {
     /// A sample that is read alone.
     #[must_use]
     pub const fn alone(at: SampleRef) -> Self {
-        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0, repetition: 0 }
+        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0, repetition: 0, patch: 0 }
     }
 }
 
@@ -135,6 +137,12 @@ pub trait Positions: Debug + Send + Sync {
     /// from there on, also where [`Pick::rest`] does not say; 0 past the end.
     fn rest(&self, position: u64, own: &Own) -> u64 {
         self.pick(position, own).map_or(0, |pick| pick.rest)
+    }
+
+    /// In an epoch of patches the numbers of those that a rank with `own` positions takes of the
+    /// scene at `position`, from there on; `None` in an epoch of samples.
+    fn patches(&self, _position: u64, _own: &Own) -> Option<Vec<u32>> {
+        None
     }
 
     /// How a batch is dealt to ranks.

@@ -108,6 +108,12 @@ impl Share {
         Self { world, end, dealing: epoch.dealing(), positions, start: state.samples_consumed.min(positions) }
     }
 
+    /// Positions of the epoch, over all ranks.
+    #[must_use]
+    pub const fn positions(&self) -> u64 {
+        self.positions
+    }
+
     /// Number of batches that this rank gets: what `len()` of a loader says.
     #[must_use]
     pub fn batches(&self) -> u64 {

@@ -14,6 +14,11 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// The seed.
     fn seed(&self) -> u64;
 
+    /// What the positions of an epoch are.
+    fn unit(&self) -> Unit {
+        Unit::Samples
+    }
+
     /// What the order depends on besides seed and epoch, in 128 bits.
     fn fingerprint(&self) -> Fingerprint;
 
@@ -34,6 +39,9 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// `Usage` if the state was saved under another seed, dataset or order, or counts more samples
     /// than an epoch has.
     fn epoch_of(&self, state: &State) -> Result<Box<dyn Positions>> {
+        if state.unit != self.unit() {
+            return Err(Error::usage("state", format!("one of {}", self.unit()), format!("one of {}", state.unit)));
+        }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
             let found = format!(
@@ -87,6 +95,94 @@ impl TryFrom<String> for Fingerprint {
     }
 }
 
+/// What the positions of an epoch are. Written as text: `samples`, `8 patches a sample`, `grids of
+/// 64x64, overlap 16x16`.
+///
+/// ```
+/// use shardpack_loader::order::Unit;
+/// for unit in [Unit::Samples, Unit::Patches(8), Unit::Grid { size: [0, 64, 32], overlap: [0, 16, 0] }] {
+///     assert_eq!(unit.to_string().parse::<Unit>()?, unit);
+/// }
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Unit {
+    /// Samples.
+    #[default]
+    Samples,
+    /// So many patches of each sample.
+    Patches(u32),
+    /// All patches of each sample that lie in a grid.
+    Grid {
+        /// Depth, or 0 for patches of two axes; height; width.
+        size: [u32; 3],
+        /// Pixels that neighbours share, axis by axis.
+        overlap: [u32; 3],
+    },
+}
+
+impl Unit {
+    /// Whether it is whole samples.
+    #[must_use]
+    pub const fn is_samples(&self) -> bool {
+        matches!(self, Self::Samples)
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Samples => write!(f, "samples"),
+            Self::Patches(count) => write!(f, "{count} patches a sample"),
+            Self::Grid { size: [0, a, b], overlap: [_, c, d] } => write!(f, "grids of {a}x{b}, overlap {c}x{d}"),
+            Self::Grid { size: [z, a, b], overlap: [y, c, d] } => {
+                write!(f, "grids of {z}x{a}x{b}, overlap {y}x{c}x{d}")
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Unit {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let sides = |text: &str| -> Option<[u32; 3]> {
+            let sides = text.split('x').map(|side| side.parse().ok()).collect::<Option<Vec<u32>>>()?;
+            match *sides {
+                [height, width] => Some([0, height, width]),
+                [depth, height, width] => Some([depth, height, width]),
+                _ => None,
+            }
+        };
+        let grid = || {
+            let (size, overlap) = text.strip_prefix("grids of ")?.split_once(", overlap ")?;
+            Some(Self::Grid { size: sides(size)?, overlap: sides(overlap)? })
+        };
+        let patches = || text.strip_suffix(" patches a sample")?.parse().ok().map(Self::Patches);
+        let unit = if text == "samples" { Some(Self::Samples) } else { patches().or_else(grid) };
+        // What is written otherwise was not written by this.
+        unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
+            let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
+            Error::usage("what a state counts", expected, format!("`{}`", text.escape_debug()))
+        })
+    }
+}
+
+impl From<Unit> for String {
+    fn from(unit: Unit) -> Self {
+        unit.to_string()
+    }
+}
+
+impl TryFrom<String> for Unit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map_err(|error: Error| error.to_string())
+    }
+}
+
 /// How far a run has come. The same on every rank; any world size, batch size and number of threads
 /// can go on from it.
 ///
@@ -108,15 +204,24 @@ pub struct State {
     /// The epoch, from 0.
     pub epoch: u32,
     /// Samples of the epoch that all ranks together were *given*: what was read ahead does not
-    /// count.
+    /// count. In an epoch of patches they are patches ([`State::unit`]).
     pub samples_consumed: u64,
+    /// What is counted: samples, or patches of them.
+    #[serde(default, skip_serializing_if = "Unit::is_samples")]
+    pub unit: Unit,
 }
 
 impl State {
     /// Before the first sample.
     #[must_use]
     pub fn start(sampling: &dyn Sampling) -> Self {
-        Self { fingerprint: sampling.fingerprint(), seed: sampling.seed(), epoch: 0, samples_consumed: 0 }
+        Self {
+            fingerprint: sampling.fingerprint(),
+            seed: sampling.seed(),
+            epoch: 0,
+            samples_consumed: 0,
+            unit: sampling.unit(),
+        }
     }
 
     /// The start of the epoch after this one.

@@ -21,8 +21,11 @@ pub struct Read {
     pub samples: Range<u64>,
     /// How many of them the rank takes out of this read.
     pub needed: u64,
-    /// How often a mixture has gone through the dataset before; 0 otherwise.
+    /// How often a mixture has gone through the dataset before; 0 otherwise. In an epoch of patches
+    /// the number of the scene in the epoch.
     pub pass: u64,
+    /// In an epoch of patches, those that the rank takes of this scene.
+    pub patches: Option<Vec<u32>>,
 }
 
 /// One sample of a rank.
@@ -59,6 +62,8 @@ pub struct Step {
     pub pass: u64,
     /// As in [`Pick`].
     pub repetition: u64,
+    /// As in [`Pick`].
+    pub patch: u64,
     /// Whether this is the last sample taken out of its read: its bytes can go.
     pub done: bool,
 }
@@ -124,7 +129,7 @@ impl Iterator for Steps {
         let (batch, row) = (self.batch, self.row);
         let position = self.share.position(batch, row)?;
         let own = self.share.own(batch);
-        let Pick { at, span, rest, pass, repetition } = self.epoch.pick(position, &own)?;
+        let Pick { at, span, rest, pass, repetition, patch } = self.epoch.pick(position, &own)?;
         self.row += 1;
         let name = (at.source, span.start, pass);
         let read_start = span.start;
@@ -133,7 +138,10 @@ impl Iterator for Steps {
             1 => (self.open.remove(&name), rest),
             _ => (!self.open.insert(name), rest),
         };
-        let read = (!known).then_some(Read { source: at.source, samples: span, needed: rest, pass });
-        Some(Step { batch, row, position, at, read, read_start, pass, repetition, done: rest == 1 })
+        let read = (!known).then(|| {
+            let patches = self.epoch.patches(position, &own);
+            Read { source: at.source, samples: span, needed: rest, pass, patches }
+        });
+        Some(Step { batch, row, position, at, read, read_start, pass, repetition, patch, done: rest == 1 })
     }
 }

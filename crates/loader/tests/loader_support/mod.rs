@@ -9,6 +9,7 @@
     clippy::cast_possible_truncation
 )]
 
+pub mod cubes;
 pub mod fake_stage;
 
 use super::support::{ID, entry, finish, scratch};

@@ -1,0 +1,344 @@
+//! Epochs of patches: the scenes of another order, several at a time, patch after patch.
+//!
+//! The scenes come in rounds, as many together as are to be open at once. Within a round they take
+//! turns: first patch 0 of each, then patch 1 of each. So a scene is opened once, for all of its
+//! patches, and where the number of ranks divides that of the open scenes, by one rank.
+
+use super::keyed::Keyed;
+use super::permutation::Permutation;
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
+use super::state::{Digest, Fingerprint, Sampling, Unit};
+use super::streams;
+use shardpack_reader::{Error, Result};
+use std::sync::Arc;
+
+/// Patches of the scenes of an order: each position of an epoch is a patch.
+///
+/// ```
+/// use shardpack_loader::order::{Order, Own, Patched, Runs, Sampling};
+/// use std::sync::Arc;
+/// let scenes = Arc::new(Order::new(Runs::new(10, 1), 42));
+/// let patches = Patched::each(scenes, 8)?.open_scenes(4);
+/// let epoch = patches.epoch(0);
+/// assert_eq!(epoch.len(), 80);
+/// let first = epoch.pick(0, &Own::Every { world_size: 1 }).unwrap();
+/// let fifth = epoch.pick(4, &Own::Every { world_size: 1 }).unwrap();
+/// assert_eq!((first.at, first.patch, first.rest), (fifth.at, 0, 8));
+/// assert_eq!((fifth.patch, fifth.rest), (1, 7));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Patched {
+    scenes: Arc<dyn Sampling>,
+    unit: Unit,
+    counts: Counts,
+    open: u64,
+}
+
+/// Patches of each scene.
+#[derive(Debug, Clone)]
+enum Counts {
+    Same(u64),
+    /// For each source, for each of its samples.
+    Each(Arc<[Vec<u32>]>),
+}
+
+impl Patched {
+    /// Scenes that are open at once by default, over all ranks together.
+    pub const OPEN_SCENES: u64 = 16;
+    /// The same for grids, whose patches are all of a scene.
+    pub const OPEN_SCENES_OF_GRIDS: u64 = 4;
+
+    /// `count` patches of each scene of `scenes`.
+    ///
+    /// # Errors
+    /// `Usage` if `count` is 0, or an epoch would have 2⁶⁴ patches.
+    pub fn each(scenes: Arc<dyn Sampling>, count: u32) -> Result<Self> {
+        Self::new(scenes, Unit::Patches(count), Counts::Same(count.into()), Self::OPEN_SCENES)
+    }
+
+    /// All patches of each scene in a grid: `count` of every one.
+    ///
+    /// # Errors
+    /// As [`Patched::each`].
+    pub fn grid(scenes: Arc<dyn Sampling>, unit: Unit, count: u32) -> Result<Self> {
+        Self::new(scenes, unit, Counts::Same(count.into()), Self::OPEN_SCENES_OF_GRIDS)
+    }
+
+    /// The same for scenes of several sizes: for each source of `scenes`, for each of its samples,
+    /// how many patches it has. Takes 8 bytes for each scene of an epoch.
+    ///
+    /// # Errors
+    /// As [`Patched::each`]; `Usage` too if a source or a sample has no number.
+    pub fn grid_of_sizes(scenes: Arc<dyn Sampling>, unit: Unit, counts: Vec<Vec<u32>>) -> Result<Self> {
+        let wanted = scenes.sources();
+        let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
+        if !fits {
+            let found = format!("{:?}", counts.iter().map(Vec::len).collect::<Vec<_>>());
+            return Err(Error::usage("numbers of patches", format!("one for each sample of {wanted:?}"), found));
+        }
+        Self::new(scenes, unit, Counts::Each(counts.into()), Self::OPEN_SCENES_OF_GRIDS)
+    }
+
+    fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
+        if scenes.unit() != Unit::Samples {
+            return Err(Error::usage("scenes", "samples", scenes.unit()));
+        }
+        let (none, most) = match &counts {
+            Counts::Same(count) => (*count == 0, *count),
+            Counts::Each(all) => {
+                let most = all.iter().flatten().copied().max().unwrap_or(1);
+                (all.iter().flatten().any(|&count| count == 0), most.into())
+            }
+        };
+        if none {
+            return Err(Error::usage("patches of a sample", "at least 1", 0));
+        }
+        let scenes_of_epoch = scenes.epoch(0).len();
+        if scenes_of_epoch.checked_mul(most).is_none() {
+            let found = format!("{scenes_of_epoch} samples of {most} patches");
+            return Err(Error::usage("patches of an epoch", "fewer than 2⁶⁴", found));
+        }
+        Ok(Self { scenes, unit, counts, open })
+    }
+
+    /// How many scenes are open at once, at least 1: their patches are mixed. More mix better, and
+    /// take more memory. Numbers of ranks that divide it read every scene once.
+    #[must_use]
+    pub const fn open_scenes(mut self, scenes: u64) -> Self {
+        self.open = if scenes == 0 { 1 } else { scenes };
+        self
+    }
+}
+
+impl Sampling for Patched {
+    fn seed(&self) -> u64 {
+        self.scenes.seed()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let mut digest = Digest::new("patches");
+        digest.bytes(self.scenes.fingerprint().to_string().as_bytes());
+        digest.bytes(self.unit.to_string().as_bytes());
+        digest.numbers(&[self.open]);
+        match &self.counts {
+            Counts::Same(count) => digest.numbers(&[*count]),
+            Counts::Each(all) => {
+                for source in &**all {
+                    digest.bytes(&source.iter().flat_map(|count| count.to_le_bytes()).collect::<Vec<u8>>());
+                }
+            }
+        }
+        digest.finish()
+    }
+
+    fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
+        let scenes = self.scenes.epoch(epoch);
+        let is_stored = scenes.dealing() == Dealing::Sliced;
+        // As they are stored means one after the other.
+        let open = if is_stored { 1 } else { self.open };
+        let is_grid = matches!(self.unit, Unit::Grid { .. });
+        let shuffle = (is_grid && !is_stored).then(|| Keyed::new(self.scenes.seed(), epoch, streams::PATCHES));
+        let table = match &self.counts {
+            Counts::Same(count) => Table::Same(*count),
+            Counts::Each(all) => Table::each(&*scenes, all, open),
+        };
+        Box::new(Epoch { scenes, open, shuffle, table })
+    }
+
+    fn sources(&self) -> Vec<u64> {
+        self.scenes.sources()
+    }
+
+    fn aligned(&self) -> u64 {
+        self.open
+    }
+}
+
+/// Patches of the scenes of an epoch, in its order.
+#[derive(Debug)]
+enum Table {
+    Same(u64),
+    Each {
+        counts: Vec<u32>,
+        /// First position of each round, and the number of positions.
+        rounds: Vec<u64>,
+    },
+}
+
+impl Table {
+    fn each(scenes: &dyn Positions, all: &[Vec<u32>], open: u64) -> Self {
+        let count = |position| {
+            let SampleRef { source, sample } = scenes.sample(position)?;
+            all.get(usize::try_from(source).ok()?)?.get(usize::try_from(sample).ok()?).copied()
+        };
+        let counts: Vec<u32> = (0..scenes.len()).map(|position| count(position).unwrap_or(1)).collect();
+        let mut rounds = vec![0];
+        let mut end = 0_u64;
+        for round in counts.chunks(usize::try_from(open).unwrap_or(usize::MAX)) {
+            end += round.iter().map(|&count| u64::from(count)).sum::<u64>();
+            rounds.push(end);
+        }
+        Self::Each { counts, rounds }
+    }
+}
+
+/// One epoch.
+#[derive(Debug)]
+struct Epoch {
+    scenes: Box<dyn Positions>,
+    open: u64,
+    /// What orders the patches of a scene; `None` if they come by their numbers.
+    shuffle: Option<Keyed>,
+    table: Table,
+}
+
+/// A round: its first position, its first scene, and the patches of its scenes.
+struct Round<'a> {
+    start: u64,
+    first: u64,
+    scenes: u64,
+    counts: Option<&'a [u32]>,
+}
+
+/// A patch: the place of its scene in the round, its turn, and how many turns the scene has.
+struct Turn {
+    lane: u64,
+    turn: u64,
+    turns: u64,
+}
+
+impl Round<'_> {
+    /// Patches before those of turn `turn`.
+    fn before(&self, turn: u64) -> u64 {
+        match self.counts {
+            None => turn * self.scenes,
+            Some(counts) => counts.iter().map(|&count| u64::from(count).min(turn)).sum(),
+        }
+    }
+
+    /// What is at a position of the round.
+    fn turn(&self, position: u64, count: u64) -> Option<Turn> {
+        let place = position - self.start;
+        let Some(counts) = self.counts else {
+            return Some(Turn { lane: place % self.scenes, turn: place / self.scenes, turns: count });
+        };
+        // The last turn that begins here or before.
+        let (mut low, mut high) = (0, u64::from(counts.iter().copied().max()?));
+        while high - low > 1 {
+            let middle = u64::midpoint(low, high);
+            if self.before(middle) <= place { low = middle } else { high = middle }
+        }
+        let nth = usize::try_from(place - self.before(low)).ok()?;
+        let mut still = (0_u64..).zip(counts).filter(|(_, count)| u64::from(**count) > low);
+        let (lane, turns) = still.nth(nth)?;
+        Some(Turn { lane, turn: low, turns: u64::from(*turns) })
+    }
+
+    /// The position of a turn of a scene.
+    fn position(&self, lane: u64, turn: u64) -> u64 {
+        let before_it = match self.counts {
+            None => lane,
+            Some(counts) => (0..lane).zip(counts).filter(|(_, count)| u64::from(**count) > turn).count() as u64,
+        };
+        self.start + self.before(turn) + before_it
+    }
+}
+
+impl Epoch {
+    fn round(&self, position: u64) -> Option<Round<'_>> {
+        match &self.table {
+            Table::Same(count) => {
+                let number = position / (self.open * count);
+                let first = number * self.open;
+                let scenes = self.scenes.len().checked_sub(first)?.min(self.open);
+                (scenes > 0).then_some(Round { start: first * count, first, scenes, counts: None })
+            }
+            Table::Each { counts, rounds } => {
+                let number = rounds.partition_point(|&start| start <= position).checked_sub(1)?;
+                let open = usize::try_from(self.open).unwrap_or(usize::MAX);
+                let counts = counts.chunks(open).nth(number)?;
+                let first = (number as u64).checked_mul(self.open)?;
+                let scenes = counts.len() as u64;
+                Some(Round { start: *rounds.get(number)?, first, scenes, counts: Some(counts) })
+            }
+        }
+    }
+
+    /// The round and the turn of a position.
+    fn at(&self, position: u64) -> Option<(Round<'_>, Turn)> {
+        if position >= self.len() {
+            return None;
+        }
+        let round = self.round(position)?;
+        let count = if let Table::Same(count) = self.table { count } else { 0 };
+        let turn = round.turn(position, count)?;
+        Some((round, turn))
+    }
+
+    /// The turns of a scene from one on that a rank takes.
+    fn own<'a>(&self, round: &'a Round<'_>, at: &Turn, own: &Own) -> impl Iterator<Item = u64> + use<'a> {
+        let (lane, turn, turns) = (at.lane, at.turn, at.turns);
+        let world_size = match own {
+            Own::Every { world_size } => (*world_size).max(1),
+            Own::Range(_) => 1,
+        };
+        let rank = round.position(lane, turn) % world_size;
+        (turn..turns).filter(move |&turn| world_size == 1 || round.position(lane, turn) % world_size == rank)
+    }
+
+    fn number(&self, scene: u64, at: &Turn, turn: u64) -> u64 {
+        self.shuffle.map_or(turn, |keys| Permutation::new(at.turns, keys.draw(scene)).apply(turn))
+    }
+}
+
+impl Positions for Epoch {
+    fn len(&self) -> u64 {
+        match &self.table {
+            Table::Same(count) => self.scenes.len() * count,
+            Table::Each { rounds, .. } => rounds.last().copied().unwrap_or(0),
+        }
+    }
+
+    fn sample(&self, position: u64) -> Option<SampleRef> {
+        let (round, turn) = self.at(position)?;
+        self.scenes.sample(round.first + turn.lane)
+    }
+
+    fn pick(&self, position: u64, own: &Own) -> Option<Pick> {
+        let (round, turn) = self.at(position)?;
+        let scene = round.first + turn.lane;
+        let pick = self.scenes.pick(scene, &Own::Every { world_size: 1 })?;
+        let rest = match own {
+            // All that are left.
+            Own::Range(_) | Own::Every { world_size: 0 | 1 } => turn.turns - turn.turn,
+            // To be counted.
+            Own::Every { .. } => 0,
+        };
+        let patch = self.number(scene, &turn, turn.turn);
+        // The scene of a draw is read for that draw: `pass` tells it from others of the same sample.
+        Some(Pick { rest, pass: scene, repetition: pick.repetition, patch, ..Pick::alone(pick.at) })
+    }
+
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        self.at(position).map_or(0, |(round, turn)| self.own(&round, &turn, own).count() as u64)
+    }
+
+    fn patches(&self, position: u64, own: &Own) -> Option<Vec<u32>> {
+        let (round, turn) = self.at(position)?;
+        let number = |t| u32::try_from(self.number(round.first + turn.lane, &turn, t)).unwrap_or(u32::MAX);
+        Some(self.own(&round, &turn, own).map(number).collect())
+    }
+
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
+        // A rank that shares scenes with others has a part in each of theirs.
+        let world_size = world_size.max(1);
+        let sharing = super::lanes::sharing(self.open, world_size);
+        let reads = (self.open.saturating_mul(sharing) / world_size).max(1);
+        vec![OpenReads { source: 0, reads, samples: 1 }]
+    }
+}

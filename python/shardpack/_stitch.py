@@ -1,0 +1,254 @@
+"""Predictions of patches, put together into whole scenes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardpack import _shardpack
+from shardpack._batch import Batch
+from shardpack._loader import Loader
+
+__all__ = ["Scene", "Stitcher", "stitch"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A whole scene, put together of the predictions of its patches."""
+
+    key: str
+    """Key of its sample."""
+    index: int
+    """Number of the sample in the dataset of the loader."""
+    values: NDArray[Any]
+    """``[height, width]``, ``[height, width, channels]`` or ``[channels, height, width]``, as the predictions are."""
+
+
+@dataclass
+class _Open:
+    """A scene of which patches are missing."""
+
+    key: str
+    sums: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    wanted: int
+    came: set[tuple[int, ...]] = field(default_factory=set)
+
+
+def stitch(loader: Loader, *, window: Literal["uniform", "hann"] = "uniform") -> Stitcher:
+    """Puts predictions of the patches of a loader with ``patches="grid"`` together.
+
+    Where patches overlap, a pixel is the weighted mean of their predictions. Sums are float64: predictions that agree
+    give just the value they agree on if they are float32, float16 or integers of up to 53 bits and ``window`` is
+    ``"uniform"``; otherwise it may differ in the last bit.
+
+    Parameters
+    ----------
+    loader : Loader
+        The loader whose batches will come, with ``patches="grid"``, on one rank, without ``augment``, ``weights`` and
+        ``mix``, and with ``end="pad"`` or ``"uneven"``: every patch has to come.
+    window : "uniform" or "hann", default "uniform"
+        Weights of the pixels of a patch. ``"uniform"``: all alike. ``"hann"``: from nearly nothing at its borders to 1 in
+        its middle, so that no seam is seen where neighbours overlap by a half.
+
+    Returns
+    -------
+    Stitcher
+        Takes batches and predictions, and gives whole scenes.
+
+    Raises
+    ------
+    UsageError
+        The loader does not give every patch of a grid once, as it was cut.
+
+    Examples
+    --------
+    >>> import shardpack as sp
+    >>> options = {"cube": "patch64x64", "patches": "grid", "overlap": 32, "shuffle": False, "end": "uneven"}
+    >>> loader = sp.Loader(sp.Dataset("scenes"), 16, fields=["cube"], **options)               # doctest: +SKIP
+    >>> with sp.stitch(loader, window="hann") as stitcher:                                      # doctest: +SKIP
+    ...     for batch in loader:
+    ...         for scene in stitcher.add(batch, model(batch["cube"])):
+    ...             np.save(scene.key, scene.values)
+    """
+    return Stitcher(loader, window)
+
+
+class Stitcher:
+    """Puts predictions together: see :func:`stitch`. It holds the scenes of which some patches have come: float64 for
+    each pixel and channel, and one for its weight.
+    """
+
+    def __init__(self, loader: Loader, window: str = "uniform") -> None:
+        if not isinstance(loader, Loader):
+            raise TypeError(f"stitch: expected a Loader, found {type(loader).__name__}")
+        options = loader._options
+        sides = options.cube.removeprefix("patch").split("x")
+        if options.patches != 0:
+            raise _shardpack.UsageError('stitch: expected a loader with patches="grid", found one of other patches')
+        if options.augment is not None:
+            raise _shardpack.UsageError(f"stitch: expected patches as they were cut, found augment={options.augment!r}")
+        if options.mix is not None or options.balanced or options.weights is not None or options.class_weights is not None:
+            raise _shardpack.UsageError("stitch: expected each scene once, found a loader with weights or mix")
+        if loader.world_size > 1:
+            raise _shardpack.UsageError(
+                f"stitch: expected a loader that gets all patches of its scenes, found rank {loader.rank} of "
+                f"{loader.world_size}\nhint: give each rank scenes of its own: "
+                "Loader(dataset.subset(range(rank, len(dataset), ranks)), rank=0, world_size=1, …)"
+            )
+        if options.end == "drop":
+            raise _shardpack.UsageError(
+                'stitch: expected a loader that drops no patch, found end="drop"\nhint: end="uneven" or end="pad"'
+            )
+        if window not in ("uniform", "hann"):
+            raise _shardpack.UsageError(f"window: expected uniform or hann, found {window!r}")
+        self._size = tuple(int(side) for side in sides)
+        self._overlap = options.overlap[-len(self._size) :]
+        self._channels_first = options.layout == "chw"
+        self._weights = _weights(window, self._size)
+        self._open: dict[int, _Open] = {}
+        # Patches of damaged scenes, which were skipped.
+        self._skipped: Counter[str] = Counter()
+
+    def add(self, batch: Batch, predictions: Any) -> list[Scene]:
+        """Adds the predictions for a batch of the loader.
+
+        Parameters
+        ----------
+        batch : Batch
+            As the loader gave it.
+        predictions : array_like
+            ``[rows, height, width]``, or with channels ``[rows, height, width, channels]``, or, if the loader has
+            ``layout="chw"``, ``[rows, channels, height, width]``: as high and wide as the patches. Of volumes with a depth
+            before the height. Tensors of PyTorch may be
+            on a device. Rows that hold no sample do not count.
+
+        Returns
+        -------
+        list of Scene
+            The scenes whose last patch came. They have the predictions' type if it is a float, else float64.
+        """
+        values = _array(predictions)
+        axes = len(self._size)
+        first = self._channels_first and values.ndim == axes + 2
+        fits = values.ndim in (axes + 1, axes + 2) and values.shape[0] == len(batch)
+        if not fits or values.shape[2 if first else 1 :][:axes] != self._size:
+            sides, rows = ", ".join(map(str, self._size)), len(batch)
+            with_channels = f"channels, {sides}" if self._channels_first else f"{sides}, channels"
+            raise ValueError(
+                f"predictions: expected [{rows}, {sides}] or [{rows}, {with_channels}], found {list(values.shape)}"
+            )
+        if not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_) or np.iscomplexobj(values):
+            raise TypeError(f"predictions: expected numbers, found {values.dtype}")
+        if first:
+            values = np.moveaxis(values, 1, -1)
+        mask, indices = _array(batch.mask), _array(batch.indices)
+        origins, sizes = batch.origins, batch.scene_sizes
+        done = []
+        self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
+        for row in np.flatnonzero(mask).tolist():
+            index, origin = int(indices[row]), tuple(origins[row].tolist())
+            scene = self._open.get(index)
+            if scene is None:
+                scene = self._begin(batch.sample_keys[row], sizes[row].tolist(), values.shape[1 + axes :])
+                self._open[index] = scene
+            self._put(scene, origin, values[row])
+            if len(scene.came) == scene.wanted:
+                del self._open[index]
+                done.append(Scene(scene.key, index, self._whole(scene, values.dtype, first)))
+        return done
+
+    def _begin(self, key: str, size: list[int], channels: tuple[int, ...]) -> _Open:
+        wanted = 1
+        for length, side, overlap in zip(size, self._size, self._overlap, strict=True):
+            wanted *= 1 + -((side - length) // (side - overlap))
+        return _Open(key, np.zeros((*size, *channels)), np.zeros(size), wanted)
+
+    def _put(self, scene: _Open, origin: tuple[int, ...], values: NDArray[Any]) -> None:
+        if origin in scene.came:
+            raise _shardpack.UsageError(f"patches of {scene.key!r}: expected each once, found the one at {list(origin)} twice")
+        axes = len(self._size)
+        if values.shape[axes:] != scene.sums.shape[axes:]:
+            raise ValueError(
+                f"predictions of {scene.key!r}: expected {list(scene.sums.shape[axes:])} channels as for its other patches, "
+                f"found {list(values.shape[axes:])}"
+            )
+        scene.came.add(origin)
+        here = tuple(slice(start, start + side) for start, side in zip(origin, self._size, strict=True))
+        weights = self._weights if values.ndim == axes else self._weights[..., None]
+        scene.sums[here] += values * weights
+        scene.weights[here] += self._weights
+
+    def _whole(self, scene: _Open, dtype: np.dtype[Any], first: bool) -> NDArray[Any]:
+        weights = scene.weights if scene.sums.ndim == scene.weights.ndim else scene.weights[..., None]
+        values = scene.sums
+        values /= weights
+        whole = values.astype(dtype if np.issubdtype(dtype, np.floating) else np.float64, copy=False)
+        return np.ascontiguousarray(np.moveaxis(whole, -1, 0)) if first else whole
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """For each scene that was begun and is not whole, by its key, how many of its patches did not come; and those of
+        damaged scenes that the loader skipped.
+        """
+        begun = {scene.key: scene.wanted - len(scene.came) for scene in self._open.values()}
+        return dict(self._skipped) | begun
+
+    def close(self) -> None:
+        """Ends the work. Of a scene whose first patch was not reached it knows nothing.
+
+        Raises
+        ------
+        UsageError
+            Patches of some scenes did not come: the epoch was broken off, or damaged scenes were skipped.
+        """
+        missing = self.missing
+        if not missing:
+            return
+        wanted = dict(self._skipped) | {scene.key: scene.wanted for scene in self._open.values()}
+        self._open.clear()
+        self._skipped.clear()
+        some = ", ".join(f"{key!r} lacks {count} of {wanted[key]}" for key, count in list(missing.items())[:3])
+        more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise _shardpack.UsageError(
+            f"patches of scenes: expected all, found {len(missing)} scenes that are not whole: {some}{more}\n"
+            "hint: damaged scenes that were skipped have none; every batch of an epoch has to be added, from the first to the last"
+        )
+
+    def __enter__(self) -> Stitcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What went wrong first is what matters.
+        if error is None:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"Stitcher({'x'.join(map(str, self._size))}, {len(self._open)} scenes begun)"
+
+
+def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:
+    """Weights of the pixels of a patch."""
+    weights = np.ones(size)
+    if window == "hann":
+        for axis, side in enumerate(size):
+            # At the centres of the pixels: none is 0, so a pixel that one patch shows has a value.
+            one = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 2
+            weights *= one.reshape([-1 if other == axis else 1 for other in range(len(size))])
+    return weights
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """An array of NumPy: tensors of PyTorch are brought to the host first."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if str(values.dtype) == "torch.bfloat16":
+            values = values.float()
+    return np.asarray(values.get() if hasattr(values, "get") and hasattr(values, "__cuda_array_interface__") else values)

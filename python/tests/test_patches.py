@@ -1,0 +1,341 @@
+"""Several patches of a scene, grids of them, and what puts predictions of these together."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shardpack as sp
+from numpy.typing import NDArray
+
+SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
+
+
+@pytest.fixture(scope="module")
+def values() -> list[NDArray[np.float32]]:
+    """Cubes of several sizes and of six bands, that no rounding leaves alone."""
+    rng = np.random.default_rng(5)
+    return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.float32]]) -> sp.Dataset:
+    """The cubes and their masks; their sizes are in the index."""
+    out = tmp_path_factory.mktemp("scenes") / "packed"
+    schema = {"cube": "array", "mask": "array", "height": "uint32", "width": "uint32", "channels": "uint32"}
+    with sp.Writer(out, schema, shuffle=False) as writer:
+        for number, cube in enumerate(values):
+            mask = (np.arange(cube[..., 0].size).reshape(cube.shape[:2]) % 251).astype(np.uint8)
+            height, width, channels = cube.shape
+            writer.write(
+                {"cube": cube, "mask": mask, "height": height, "width": width, "channels": channels}, key=f"s{number}"
+            )
+    return sp.Dataset(out)
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """Scenes of one size, which the index does not tell."""
+    out = tmp_path_factory.mktemp("alike") / "packed"
+    rng = np.random.default_rng(6)
+    with sp.Writer(out, shuffle=False) as writer:
+        for number in range(5):
+            writer.write({"cube": rng.normal(0, 1, (45, 38, 4)).astype(np.float32)}, key=f"a{number}")
+    return sp.Dataset(out)
+
+
+OPTIONS: dict[str, Any] = {"cube": "patch16x12", "fields": ["cube", "mask"], "end": "uneven", "seed": 3, "open_scenes": 3}
+Row = tuple[str, tuple[int, ...], bytes, bytes]
+
+
+def rows(loader: sp.Loader) -> list[Row]:
+    """All rows of an epoch: key, origin, and bytes of both fields."""
+    found = []
+    for batch in loader:
+        for row in range(len(batch)):
+            if batch.mask[row]:
+                cube, mask = (np.asarray(batch[field][row]).tobytes() for field in ("cube", "mask"))
+                found.append((batch.sample_keys[row], tuple(batch.origins[row].tolist()), cube, mask))
+    return found
+
+
+def test_patches_are_crops_of_their_scenes(scenes: sp.Dataset, values: list[NDArray[np.float32]]) -> None:
+    loader = sp.Loader(scenes, 7, patches_per_sample=9, **OPTIONS)
+    assert len(loader) == -(-9 * len(SIZES) // 7)
+    places = set()
+    count: Counter[int] = Counter()
+    for batch in loader:
+        assert batch.origins.dtype == np.int64 and batch.origins.shape == (len(batch), 2) == batch.scene_sizes.shape
+        for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
+            cube = values[index]
+            assert tuple(batch.scene_sizes[row]) == cube.shape[:2]
+            np.testing.assert_array_equal(batch["cube"][row], cube[y : y + 16, x : x + 12])
+            assert batch["mask"][row][0, 0] == (y * cube.shape[1] + x) % 251
+            places.add((index, y, x))
+            count[index] += 1
+    assert set(count.values()) == {9} and len(count) == len(SIZES)
+    assert len(places) > 0.9 * 9 * len(SIZES)
+
+
+@pytest.mark.parametrize("kind", [{"patches_per_sample": 5}, {"patches": "grid", "overlap": (3, 5)}], ids=["random", "grid"])
+def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dict[str, Any]) -> None:
+    options = OPTIONS | kind
+    expected = rows(sp.Loader(scenes, 4, threads=1, **options))
+    for threads in (2, 7):
+        assert rows(sp.Loader(scenes, 4, threads=threads, **options)) == expected
+    ranks = [rows(sp.Loader(scenes, 3, rank=rank, world_size=3, **options)) for rank in range(3)]
+    assert sorted(sum(ranks, [])) == sorted(expected)
+    # In the middle of scenes, with another batch size.
+    loader = sp.Loader(scenes, 4, **options)
+    before: list[Row] = []
+    for number, batch in enumerate(loader):
+        before += [
+            (key, tuple(origin), cube.tobytes(), mask.tobytes())
+            for key, origin, cube, mask in zip(batch.sample_keys, batch.origins.tolist(), batch["cube"], batch["mask"], strict=True)
+        ]
+        if number == 3:
+            break
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert state["samples_consumed"] == 16 and ("patches a sample" in state["unit"] or "grids of 16x12" in state["unit"])
+    again = sp.Loader(scenes, 5, threads=7, **options)
+    again.load_state_dict(state)
+    assert before + rows(again) == expected
+    # As a copy that travels to a worker.
+    assert rows(pickle.loads(pickle.dumps(sp.Loader(scenes, 4, **options)))) == expected
+
+
+def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
+    kinds: list[dict[str, Any]] = [{}, {"patches_per_sample": 5}, {"patches": "grid"}, {"patches": "grid", "overlap": 2}]
+    options = {name: value for name, value in OPTIONS.items() if name != "open_scenes"}
+    loaders = [sp.Loader(scenes, 4, **options, **kind) for kind in kinds]
+    words = ["samples", "5 patches a sample", "grids of 16x12, overlap 0x0", "grids of 16x12, overlap 2x2"]
+    for loader, own in zip(loaders, words, strict=True):
+        for other, its in zip(loaders, words, strict=True):
+            if loader is not other:
+                with pytest.raises(sp.UsageError, match=f"state: expected one of {own}, found one of {its}"):
+                    loader.load_state_dict(other.state_dict())
+    assert "unit" not in loaders[0].state_dict()
+    with pytest.raises(ValueError, match="what a state counts: expected .*, found `nonsense`"):
+        loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": "nonsense"})
+    with pytest.raises(ValueError, match="unit: expected text, found 7"):
+        loaders[1].load_state_dict(loaders[1].state_dict() | {"unit": 7})
+
+
+def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
+    for options, said in [
+        ({"patches_per_sample": 0}, "patches_per_sample: expected"),
+        ({"patches": "all"}, "patches: expected random or grid, found 'all'"),
+        ({"patches": "grid", "patches_per_sample": 3}, "expected none beside patches=\"grid\""),
+        ({"overlap": 3}, "overlap: expected patches=\"grid\""),
+        ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
+        ({"patches": "grid", "overlap": 12}, "overlap of patches: expected less than a patch, 16 × 12, found 12 × 12"),
+        ({"open_scenes": 3}, "open_scenes: expected several patches"),
+        ({"patches_per_sample": 3, "cube": "whole"}, "expected a size of patches"),
+        ({"patches_per_sample": 3, "cube": "center8x8"}, "places of their own"),
+        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "at most the patches of an epoch, 24, found 100"),
+    ]:
+        with pytest.raises(ValueError) as raised:
+            sp.Loader(scenes, **({"cube": "patch16x12", "fields": ["cube", "mask"], "batch_size": 2} | options))  # type: ignore[arg-type]
+        assert said in str(raised.value)
+
+
+def test_origins_of_one_patch_and_of_none(scenes: sp.Dataset, values: list[NDArray[np.float32]]) -> None:
+    batch = next(iter(sp.Loader(scenes, 16, cube="patch16x12", end="pad")))
+    assert batch.origins[8:].tolist() == [[-1, -1]] * 8 == batch.scene_sizes[8:].tolist()
+    for row, (y, x) in enumerate(batch.origins[:8].tolist()):
+        np.testing.assert_array_equal(batch["cube"][row], values[int(batch.indices[row])][y : y + 16, x : x + 12])
+    with pytest.raises(AttributeError, match="origins: expected a loader that cuts patches"):
+        _ = next(iter(sp.Loader(scenes, 2, fields=["height"]))).origins
+    kept = pickle.loads(pickle.dumps(batch))
+    np.testing.assert_array_equal(kept.origins, batch.origins)
+    with pytest.raises(AttributeError, match="made from its fields"):
+        _ = sp.Batch(dict(batch)).origins
+
+
+GRID: dict[str, Any] = {"cube": "patch16x12", "patches": "grid", "fields": ["cube", "mask"]}
+
+
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
+@pytest.mark.parametrize("window", ["uniform", "hann"])
+@pytest.mark.parametrize(("overlap", "shuffle", "end"), [(0, False, "uneven"), ((9, 7), True, "pad"), (11, "full", "pad")])
+def test_the_identity_gives_the_scenes_back(
+    scenes: sp.Dataset, values: list[NDArray[np.float32]], layout: Any, window: Any, overlap: Any, shuffle: Any, end: Any
+) -> None:
+    loader = sp.Loader(scenes, 6, layout=layout, overlap=overlap, shuffle=shuffle, end=end, **GRID)
+    found = {}
+    with sp.stitch(loader, window=window) as stitcher:
+        for batch in loader:
+            for scene in stitcher.add(batch, batch["cube"]):
+                assert scene.key == f"s{scene.index}" and scene.index not in found
+                found[scene.index] = scene.values
+            if shuffle is False:
+                # One scene after the other: no more than one is begun.
+                assert len(stitcher.missing) <= 1
+    assert sorted(found) == list(range(len(SIZES)))
+    for index, whole in found.items():
+        expected = values[index] if layout == "hwc" else np.moveaxis(values[index], -1, 0)
+        assert whole.dtype == np.float32 and whole.shape == expected.shape
+        if window == "uniform":
+            np.testing.assert_array_equal(whole, expected)
+        else:
+            np.testing.assert_array_max_ulp(whole, expected, 1)
+
+
+def test_stitching_of_other_types_and_channels(scenes: sp.Dataset, values: list[NDArray[np.float32]]) -> None:
+    loader = sp.Loader(scenes, 6, overlap=(8, 6), end="uneven", **GRID)
+    makes: dict[str, Any] = {
+        "mask": lambda batch: batch["mask"],
+        "half": lambda batch: batch["cube"].astype(np.float16)[..., :1],
+        "double": lambda batch: batch["cube"].astype(np.float64).sum(-1),
+        "many": lambda batch: np.repeat(batch["cube"], 5, axis=-1),
+    }
+    for name, make in makes.items():
+        stitcher = sp.stitch(loader)
+        wholes = {scene.index: scene.values for batch in loader for scene in stitcher.add(batch, make(batch))}
+        stitcher.close()
+        for index, whole in wholes.items():
+            cube = values[index]
+            if name == "mask":
+                assert whole.dtype == np.float64
+                np.testing.assert_array_equal(whole, np.arange(cube[..., 0].size).reshape(cube.shape[:2]) % 251)
+            elif name == "half":
+                np.testing.assert_array_equal(whole, cube.astype(np.float16)[..., :1])
+            elif name == "double":
+                np.testing.assert_array_max_ulp(whole, cube.astype(np.float64).sum(-1), 1)
+            else:
+                np.testing.assert_array_equal(whole, np.repeat(cube, 5, axis=-1))
+
+
+def test_seams_are_weighted_means(alike: sp.Dataset) -> None:
+    loader = sp.Loader(alike, 4, cube="patch20x38", patches="grid", overlap=(10, 0), shuffle=False, end="uneven")
+    for window in ("uniform", "hann"):
+        whole = None
+        stitcher = sp.stitch(loader, window=window)  # type: ignore[arg-type]
+        for batch in loader:
+            # Each patch is predicted as the row it begins in.
+            guess = np.broadcast_to(batch.origins[:, :1, None].astype(np.float64), (len(batch), 20, 38))
+            for scene in stitcher.add(batch, guess):
+                whole = scene.values
+        assert whole is not None and whole.shape == (45, 38)
+        # Rows begin at 0, 10, 20, and, moved back, 25.
+        assert whole[5, 3] == 0 and whole[44, 3] == 25
+        weight = np.ones(20) if window == "uniform" else np.sin(np.pi * (np.arange(20) + 0.5) / 20) ** 2
+        assert whole[12, 3] == pytest.approx(10 * weight[2] / (weight[12] + weight[2]))
+        of = {start: weight[28 - start] for start in (10, 20, 25)}
+        assert whole[28, 7] == pytest.approx(sum(start * w for start, w in of.items()) / sum(of.values()))
+
+
+def test_what_is_missing_is_said(scenes: sp.Dataset, alike: sp.Dataset) -> None:
+    loader = sp.Loader(scenes, 6, end="uneven", shuffle=False, **GRID)
+    stitcher = sp.stitch(loader)
+    batches = iter(loader)
+    first = next(batches)
+    stitcher.add(first, first["cube"])
+    assert list(stitcher.missing) == ["s0"] and stitcher.missing["s0"] == 3 * 5 - 6
+    with pytest.raises(sp.UsageError, match=r"patches of 's0': expected each once, found the one at \[0, 0\] twice"):
+        stitcher.add(first, first["cube"])
+    for wrong in (first["cube"][:3], first["cube"][:, :8], np.moveaxis(first["cube"], -1, 1), first["cube"][..., None]):
+        with pytest.raises(ValueError, match=r"predictions: expected \[6, 16, 12\] or \[6, 16, 12, channels\], found"):
+            stitcher.add(first, wrong)
+    second = next(batches)
+    with pytest.raises(ValueError, match=r"predictions of 's0': expected \[6\] channels as for its other patches, found \[2\]"):
+        stitcher.add(second, second["cube"][..., :2])
+    with pytest.raises(TypeError, match="predictions: expected numbers"):
+        stitcher.add(second, np.full((6, 16, 12), "a"))
+    with pytest.raises(sp.UsageError, match="found 1 scenes that are not whole: 's0' lacks 8 of 15"):
+        stitcher.close()
+    stitcher.close()
+    with pytest.raises(sp.UsageError, match="not whole"), sp.stitch(loader) as stitcher:
+        stitcher.add(first, first["cube"])
+    # An error of the loop is not covered up by it.
+    with pytest.raises(KeyError), sp.stitch(loader) as stitcher:
+        stitcher.add(first, first["cube"])
+        raise KeyError
+    for options, said in [
+        ({"patches": "random"}, 'expected a loader with patches="grid"'),
+        ({"end": "drop"}, "expected a loader that drops no patch"),
+        ({"rank": 0, "world_size": 2}, "found rank 0 of 2"),
+        ({"augment": "hflip"}, "expected patches as they were cut"),
+        ({"weights": np.ones(len(SIZES))}, "expected each scene once"),
+    ]:
+        with pytest.raises(sp.UsageError, match=said):
+            sp.stitch(sp.Loader(scenes, 6, **(GRID | {"end": "uneven"} | options)))  # type: ignore[arg-type]
+    with pytest.raises(sp.UsageError, match="window: expected uniform or hann"):
+        sp.stitch(loader, window="flat")  # type: ignore[arg-type]
+
+
+def test_damaged_scenes_are_skipped_and_named(tmp_path: Path, values: list[NDArray[np.float32]]) -> None:
+    with sp.Writer(tmp_path / "out", shuffle=False) as writer:
+        for number in range(3):
+            writer.write({"cube": np.full((32, 24, 2), number, np.float32) + np.arange(2)}, key=f"d{number}")
+    shard = next((tmp_path / "out").glob("*.shpk"), None) or max((tmp_path / "out").iterdir(), key=lambda p: p.stat().st_size)
+    data = bytearray(shard.read_bytes())
+    at = data.find(b"d1")
+    data[at + 200] ^= 0xFF
+    shard.write_bytes(data)
+    dataset = sp.Dataset(tmp_path / "out")
+    options: dict[str, Any] = {"cube": "patch16x12", "patches": "grid", "shuffle": False, "end": "uneven"}
+    with pytest.raises(sp.FormatError, match="d1"):
+        list(sp.Loader(dataset, 4, **options))
+    loader = sp.Loader(dataset, 4, skip_corrupt=4, **options)
+    stitcher = sp.stitch(loader)
+    wholes = [scene.key for batch in loader for scene in stitcher.add(batch, batch["cube"])]
+    assert wholes == ["d0", "d2"] and loader.stats()["skipped"] == 4
+    assert stitcher.missing == {"d1": 4}
+    with pytest.raises(sp.UsageError, match="found 1 scenes that are not whole: 'd1' lacks 4 of 4"):
+        stitcher.close()
+
+
+def test_torch(scenes: sp.Dataset, values: list[NDArray[np.float32]]) -> None:
+    torch = pytest.importorskip("torch")
+    loader = sp.Loader(scenes, 6, layout="chw", overlap=4, end="uneven", to="torch", **GRID)
+    with sp.stitch(loader) as stitcher:
+        for batch in loader:
+            prediction = torch.nn.Identity()(batch["cube"]).requires_grad_()
+            for scene in stitcher.add(batch, prediction):
+                np.testing.assert_array_equal(scene.values, np.moveaxis(values[scene.index], -1, 0))
+
+
+def test_memory_is_predicted_and_held(alike: sp.Dataset) -> None:
+    for scenes in (1, 2, 5):
+        loader = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=8, open_scenes=scenes, threads=1, end="uneven")
+        assert sum(len(batch) for batch in loader) == 40
+        stats = loader.stats()
+        # The open scenes, and one that is decoded meanwhile.
+        assert 8 * 16 * 12 * 4 * 4 <= stats["peak_run_bytes"] <= (scenes + 1) * 8 * 16 * 12 * 4 * 4
+        assert stats["peak_run_bytes"] < loader.predicted_bytes
+
+
+def test_volumes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    volumes = [rng.normal(0, 1, (9, 20, 24)).astype(np.float32) for _ in range(4)]
+    with sp.Writer(tmp_path / "out", shuffle=False) as writer:
+        for number, volume in enumerate(volumes):
+            writer.write({"volume": volume, "mask": (volume > 0).astype(np.uint8)}, key=f"v{number}")
+    dataset = sp.Dataset(tmp_path / "out")
+    loader = sp.Loader(dataset, 8, cube="patch4x8x6", patches_per_sample=10, end="uneven")
+    planes = set()
+    for batch in loader:
+        assert batch.origins.shape == (len(batch), 3) == batch.scene_sizes.shape
+        for row, ((z, y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
+            np.testing.assert_array_equal(batch["volume"][row], volumes[index][z : z + 4, y : y + 8, x : x + 6])
+            np.testing.assert_array_equal(batch["mask"][row], batch["volume"][row] > 0)
+            planes.add(z)
+    assert planes == set(range(6))
+    for overlap in (0, (1, 4, 2)):
+        grid = sp.Loader(dataset, 8, cube="patch4x8x6", patches="grid", overlap=overlap, shuffle=False, end="pad")
+        with sp.stitch(grid) as stitcher:
+            wholes = {}
+            for batch in grid:
+                both = np.stack([batch["volume"], -batch["volume"]], axis=-1)
+                wholes |= {scene.index: scene.values for scene in stitcher.add(batch, both)}
+        assert sorted(wholes) == [0, 1, 2, 3]
+        for index, whole in wholes.items():
+            np.testing.assert_array_equal(whole, np.stack([volumes[index], -volumes[index]], axis=-1))
+    with pytest.raises(sp.UsageError, match="one for each of the 3 axes of 'patch4x8x6'"):
+        sp.Loader(dataset, 8, cube="patch4x8x6", patches="grid", overlap=(1, 2))
