@@ -94,7 +94,7 @@ impl Shard {
     /// `Format` if a label is none of the dataset's classes.
     pub(crate) fn cast(&self, cast: &Cast) -> Result<Self> {
         let within = Some(cast.apply(self)?);
-        let (file, footer, options) = (self.file.clone(), self.footer.clone(), self.options.clone());
+        let (file, footer, options) = (self.file.clone(), self.footer, self.options.clone());
         Ok(Self { file, footer, index: Arc::clone(&self.index), options, within })
     }
 
