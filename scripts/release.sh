@@ -66,9 +66,10 @@ build_for() {
     fail "no standard library of Rust for $triple" "hint: rustup target add $triple"
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
-  # With the features of the wheel: what they share is compiled once.
+  # With the wheel's package beside it, all dependencies have the features that they have for the wheel: nothing is compiled twice.
   say "building the command for $1"
-  cargo zigbuild --quiet --release --locked --features hdf5 --package shardpack --bin shardpack --target "$triple.$glibc"
+  cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5 \
+    --bin shardpack --target "$triple.$glibc"
   name=shardpack-$version-$1-linux stage=$(mktemp -d)
   mkdir "$stage/$name"
   cp "target/$triple/release/shardpack" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE python/LICENSE-THIRD-PARTY "$stage/$name/"
@@ -84,7 +85,7 @@ if [[ $build == yes ]]; then
     rm -f "$dist"/*"$target".whl "$dist"/*-"$target"-linux.tar.gz
     build_for "$target"
   done
-  maturin sdist --quiet --manifest-path python/Cargo.toml --out "$dist"
+  maturin sdist --manifest-path python/Cargo.toml --out "$dist"
   twine check --strict "$dist"/*.whl "$dist/shardpack-$version.tar.gz"
   for wheel in "$dist"/*.whl; do
     shown=$(auditwheel show "$wheel")
