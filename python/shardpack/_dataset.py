@@ -454,10 +454,17 @@ class Concat(Dataset):
 def concat(datasets: Sequence[Dataset]) -> Concat:
     """Several datasets as one, where they are: nothing is packed again.
 
+    Fields are matched by name, and the result has those of all. Samples of a dataset without a field have no value for
+    it: ``None`` in a sample, ``batch.present(field)`` false in a batch, whose rows are zeros there; for a number −1, NaN,
+    false, or the largest of an unsigned type, in batches as in :attr:`Dataset.columns`.
+
+    Classes are matched by name too: those of the first dataset keep their numbers, new ones come behind, and labels are
+    numbers of that list, ``concat(…).classes``. Labels below 0 stay as they are.
+
     Parameters
     ----------
     datasets : sequence of Dataset
-        Whole datasets of one schema and one list of classes.
+        Whole datasets.
 
     Returns
     -------
@@ -468,7 +475,8 @@ def concat(datasets: Sequence[Dataset]) -> Concat:
     Raises
     ------
     UsageError
-        The list is empty, or a schema or the classes differ: the message says where.
+        The list is empty; a field is of another kind or type in one of them; or labels count into named classes in one
+        and into none in another: the message says where.
     """
     return Concat(datasets)
 

@@ -288,9 +288,54 @@ def test_datasets_are_mixed(squares: Path) -> None:
         sp.concat([one.subset([1])])
 
 
-def test_datasets_that_do_not_fit_are_refused(photos: Path, cubes: Path) -> None:
-    with pytest.raises(sp.UsageError, match="field 0 of"):
-        sp.concat([sp.Dataset(photos), sp.Dataset(cubes)])
+def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_path: Path) -> None:
+    one = sp.Dataset(squares)
+    assert one.classes is not None
+    with sp.Writer(tmp_path / "scored", classes=["new", one.classes[1]], shuffle=False) as writer:
+        for number in range(6):
+            writer.write({"score": number / 4, "label": number % 2, "note": f"note {number}"}, key=f"scored/{number}")
+    scored = sp.Dataset(tmp_path / "scored")
+    both = sp.concat([one, scored])
+    assert both.classes == [*one.classes, "new"]
+    new = len(one.classes)
+    assert both.labels.tolist() == [*one.labels.tolist(), *[new, 1] * 3]
+    assert [field.name for field in both.schema] == [*(field.name for field in one.schema), "score", "note"]
+    assert np.isnan(both.columns["score"][:48]).all() and both.columns["score"][48:].tolist() == [0, 0.25, 0.5, 0.75, 1, 1.25]
+    assert both[0]["score"] is None and both[0]["note"] is None and both[53]["image"] is None
+    assert both[53]["note"] == "note 5" and both[53]["label"] == 1
+    # As a class of the union, by its name.
+    assert len(both.subset(both.labels == new)) == 3
+    found = {}
+    for batch in sp.Loader(both, 8, image="center8", fields=["image", "label", "score", "note"], end="uneven"):
+        rows = zip(batch.sample_keys, batch["label"].tolist(), batch["score"].tolist(), batch["note"], strict=True)
+        shown = zip(batch.present("image").tolist(), batch.present("score").tolist(), strict=True)
+        for (key, label, score, note), (has_image, has_score), picture in zip(rows, shown, batch["image"], strict=True):
+            found[key] = label
+            assert has_image != has_score and has_image == (not key.startswith("scored/")) == bool(picture.any())
+            assert np.isnan(score) if has_image else (score == int(key[-1]) / 4 and note == f"note {key[-1]}")
+        assert batch.mask.all() and batch.present("label").all()
+    assert found == dict(zip(both.keys, both.labels.tolist(), strict=True)) and len(found) == 54
+    # The other way round the numbers are others, and mean the same.
+    other = sp.concat([scored, one])
+    assert other.classes is not None and other.classes[0] == "new"
+    named = [{dataset.keys[i]: dataset.classes[label] for i, label in enumerate(dataset.labels)} for dataset in (both, other)]
+    assert named[0] == named[1]
+    assert pickle.loads(pickle.dumps(both)).labels.tolist() == both.labels.tolist()
+    nested = sp.concat([other, scored])
+    assert nested.classes == other.classes and nested.labels[-6:].tolist() == [0, 1] * 3
+
+
+def test_datasets_that_do_not_fit_are_refused(squares: Path, tmp_path: Path) -> None:
+    for name, value, classes, text in [
+        ("image", np.zeros((4, 4, 3, 2), np.float32), None, "field `image` of .* expected of kind image, as in .* found of kind array"),
+        ("height", 1.5, None, "field `height` of .* expected a scalar of uint32, as in .* found a scalar of float64"),
+        ("label", 1, None, "classes that the labels of .* count into: expected names, as in .* found none"),
+    ]:
+        schema = {"image": "array"} if name == "image" else None
+        with sp.Writer(tmp_path / name, classes=classes, schema=schema) as writer:
+            writer.write({name: value}, key="one")
+        with pytest.raises(sp.UsageError, match=f"(?s){text}.*\nhint: "):
+            sp.concat([sp.Dataset(squares), sp.Dataset(tmp_path / name)])
 
 
 @pytest.mark.parametrize(

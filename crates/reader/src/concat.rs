@@ -14,12 +14,13 @@ impl Dataset {
     /// their shards in place. No file is touched.
     ///
     /// Fields are matched by name: the dataset has those of all, first those of the first one. A
-    /// sample whose dataset has no such field has no value for it ([`Dataset::without`]); in a column
-    /// there stands −1, NaN, false, or the largest of an unsigned type. Classes are matched by name
-    /// too: those of the first dataset keep their numbers, new ones come behind, and labels count
-    /// into that list. Keys stay what they are: [`Dataset::by_key`] refuses datasets that share one, and whoever needs
-    /// it asks the dataset that is meant. There is no manifest; the recipe is theirs if it is one,
-    /// else empty. Limits are each dataset's own, those of decoders the first one's.
+    /// sample whose dataset has no such field has no value for it ([`Dataset::without`]); in a
+    /// column there stands −1, NaN, false, or the largest of an unsigned type. Classes are matched
+    /// by name too: those of the first dataset keep their numbers, new ones come behind, and
+    /// labels count into that list. Keys stay what they are: [`Dataset::by_key`] refuses datasets
+    /// that share one, and whoever needs it asks the dataset that is meant. There is no manifest;
+    /// the recipe is theirs if it is one, else empty. Limits are each dataset's own, those of
+    /// decoders the first one's.
     ///
     /// The loader takes them by a mixture of their orders (`Mixture` of `shardpack-loader`), which says
     /// how often each of them comes.

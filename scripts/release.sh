@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Build what a release consists of, into target/release-VERSION, and try each file as a user gets it. Nothing is uploaded.
+#
+#   scripts/release.sh             for x86-64 and aarch64: a wheel, and the command as a tar; an sdist; SHA256SUMS
+#
+#   --target x86_64 | aarch64      this one alone; may be given twice
+#   --quick                        without link-time optimisation: to try this script, not to publish
+#   --no-try                       build only
+#   --try                          try what an earlier run has built
+#   --sdist-builds                 also build a wheel out of the sdist, alone in a folder
+#
+# It needs Rust with rustup, CMake and Python 3.11, and NASM for x86-64; the C compiler and the linker for both are zig's, from a
+# Python package. Trying needs root, debootstrap and, for aarch64 on x86-64, qemu-user-static: see scripts/try_release.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/environment.sh
+
+say() { printf 'release: %s\n' "$*"; }
+fail() { printf 'release: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
+targets=() quick=no build=yes try=yes sdist_builds=no
+while (($#)); do
+  case $1 in
+    --target) targets+=("${2-}"); shift ;;
+    --quick) quick=yes ;;
+    --no-try) try=no ;;
+    --try) build=no ;;
+    --sdist-builds) sdist_builds=yes ;;
+    *) fail "unknown argument: $1" "hint: there are --target, --quick, --no-try, --try and --sdist-builds" ;;
+  esac
+  shift
+done
+((${#targets[@]})) || targets=(x86_64 aarch64)
+for target in "${targets[@]}"; do
+  [[ $target == x86_64 || $target == aarch64 ]] || fail "--target: expected x86_64 or aarch64, found: $target"
+done
+[[ $build == yes || $try == yes ]] || fail "--try and --no-try: expected one of them"
+
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+grep -q "^## $version" CHANGELOG.md || fail "CHANGELOG.md: expected a heading of version $version, found none"
+dist=$PWD/target/release-$version
+# The oldest C library that Rust still supports: what runs there runs on every Linux that has one.
+glibc=2.17 manylinux=manylinux2014
+
+environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt
+tools=$PWD/.venv-release/bin
+export PATH=$tools:$PATH
+# The time of the last commit stands in the archives, so that the same source makes the same ones.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+export CARGO_PROFILE_RELEASE_STRIP=symbols
+[[ $quick == no ]] || export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_INCREMENTAL=0
+
+# needs FILE LIBRARY…: FILE asks the system for none but these libraries.
+needs() {
+  local file=$1 found
+  shift
+  found=$(readelf --dynamic --wide "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+  for library in $found; do
+    [[ " $* " == *" $library "* ]] || fail "$file: expected at most the libraries $*, found: $library"
+  done
+}
+
+build_for() {
+  local triple=$1-unknown-linux-gnu started=$SECONDS name stage
+  [[ -d $(rustc --print target-libdir --target "$triple") ]] || rustup target add "$triple" ||
+    fail "no standard library of Rust for $triple" "hint: rustup target add $triple"
+  say "building the wheel for $1"
+  maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
+  # With the wheel's package beside it, all dependencies have the features that they have for the wheel: nothing is compiled twice.
+  say "building the command for $1"
+  cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5 \
+    --bin shardpack --target "$triple.$glibc"
+  name=shardpack-$version-$1-linux stage=$(mktemp -d)
+  mkdir "$stage/$name"
+  cp "target/$triple/release/shardpack" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE python/LICENSE-THIRD-PARTY "$stage/$name/"
+  needs "$stage/$name/shardpack" libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1
+  tar --create --directory "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "$name" |
+    gzip --no-name --best >"$dist/$name.tar.gz"
+  rm -rf "$stage"
+  say "built for $1: $((SECONDS - started)) s"
+}
+if [[ $build == yes ]]; then
+  mkdir -p "$dist"
+  for target in "${targets[@]}"; do
+    rm -f "$dist"/*"$target".whl "$dist"/*-"$target"-linux.tar.gz
+    build_for "$target"
+  done
+  maturin sdist --manifest-path python/Cargo.toml --out "$dist"
+  twine check --strict "$dist"/*.whl "$dist/shardpack-$version.tar.gz"
+  for wheel in "$dist"/*.whl; do
+    shown=$(auditwheel show "$wheel")
+    grep -q "${manylinux}\|manylinux_2_17" <<<"$shown" || fail "$wheel: expected $manylinux, found:" "$shown"
+    say "$(basename "$wheel"): $(du -h --apparent-size "$wheel" | cut -f1), $(tr -s '\n ' ' ' <<<"$shown" | grep -oE '"?manylinux_[0-9_a-z]+"?' | head -n 1)"
+  done
+  (cd "$dist" && sha256sum -- *.whl *.tar.gz >SHA256SUMS)
+  say "in ${dist#"$PWD/"}:"
+  cat "$dist/SHA256SUMS"
+fi
+
+if [[ $sdist_builds == yes ]]; then
+  folder=$(mktemp -d)
+  tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
+  started=$SECONDS
+  # With the profile of tests, and with what these have compiled: it is asked whether it builds, not how fast.
+  CARGO_TARGET_DIR=$PWD/target MATURIN_PEP517_ARGS="--profile dev" python -m pip wheel --quiet --disable-pip-version-check \
+    --no-deps --wheel-dir "$folder/wheel" "$folder/shardpack-$version"
+  say "the sdist builds: $(basename "$folder"/wheel/*.whl), $((SECONDS - started)) s"
+  rm -rf "$folder"
+fi
+
+[[ $try == no ]] || scripts/try_release.sh "$dist" "${targets[@]}"
