@@ -12,6 +12,7 @@
 //! caller says so, because no clock tells a dead run from a slow one. A run looks at its claim
 //! before each object that it writes.
 
+use crate::claimed::{Claim, Claimed};
 use crate::error::{Error, Result};
 use crate::folder::is_final;
 use crate::fs::{Ends, Fs, FsFile, Held, LockMode, StdFs};
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names the spool to the runs that use it one after the other.
-const TOKEN_NAME: &str = ".shardpack-spool";
+pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 /// More than a claim has.
 const MAX_CLAIM_BYTES: u64 = 4096;
 /// Where a run has ended, it removes the spool that another is about to lock.
@@ -47,13 +48,13 @@ const LOCK_TRIES: u32 = 3;
 #[derive(Clone)]
 pub struct Bucket(Arc<Inner>);
 
-struct Inner {
-    objects: Arc<dyn Objects>,
+pub(crate) struct Inner {
+    pub(crate) objects: Arc<dyn Objects>,
     name: PathBuf,
-    spool: PathBuf,
+    pub(crate) spool: PathBuf,
     take_over: bool,
     /// Claims of this run, by name, with their text.
-    claims: Arc<Mutex<Vec<(String, String)>>>,
+    pub(crate) claims: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -177,7 +178,7 @@ impl Inner {
         Ok(true)
     }
 
-    fn read_claim(&self, name: &str) -> io::Result<Option<String>> {
+    pub(crate) fn read_claim(&self, name: &str) -> io::Result<Option<String>> {
         match self.objects.read(name, MAX_CLAIM_BYTES) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -330,6 +331,7 @@ impl Fs for Bucket {
             }
         } else {
             self.0.send(&from_here, name).map_err(to_go_on)?;
+            self.0.check_claims().map_err(|e| meanwhile(e, name))?;
         }
         fs::remove_file(&from_here).map_err(|e| in_spool(e, &from_here))
     }
@@ -434,6 +436,20 @@ fn no_bucket(error: io::Error) -> io::Error {
     }
 }
 
+/// Says of a run that was taken over while it was sending an object what may have come of it.
+fn meanwhile(error: io::Error, name: &str) -> io::Error {
+    if error.kind() != ErrorKind::ResourceBusy {
+        return error;
+    }
+    let text = error.to_string();
+    let what = text.lines().next().unwrap_or_default();
+    let words = format!(
+        "{what}\nhint: `{name}` was on its way then, and may stand in the place of that run's: \
+         `shardpack verify` says whether it does, and --force packs anew"
+    );
+    io::Error::new(error.kind(), words)
+}
+
 /// Says what to do about an object that could not be sent.
 fn to_go_on(error: io::Error) -> io::Error {
     let text = error.to_string();
@@ -458,53 +474,5 @@ impl FsFile for Spooled {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync().map_err(|e| in_spool(e, &self.path))
-    }
-}
-
-/// A lock in the spool, and the claim in the store.
-struct Claimed {
-    inner: Arc<Inner>,
-    name: String,
-    claim: Claim,
-    local: Option<Box<dyn Held>>,
-}
-
-/// What is known of the claim of this run.
-enum Claim {
-    /// It is there, with this text, unless another run has taken over.
-    Held(String),
-    /// It is another's.
-    Refused,
-    /// Perhaps it is there: the store did not say. Or this lock needs none.
-    Unknown,
-}
-
-impl Held for Claimed {
-    fn is_by_name(&self) -> bool {
-        self.local.as_ref().is_some_and(|local| local.is_by_name())
-    }
-}
-
-impl Drop for Claimed {
-    fn drop(&mut self) {
-        let Inner { objects, spool, claims, .. } = &*self.inner;
-        let name = &self.name;
-        claims.lock().unwrap_or_else(PoisonError::into_inner).retain(|(held, _)| held != name);
-        let is_free = match &self.claim {
-            Claim::Unknown => false,
-            Claim::Refused => true,
-            Claim::Held(text) => match self.inner.read_claim(name) {
-                Ok(Some(found)) if found == *text => objects.remove(name).is_ok(),
-                other => other.is_ok(),
-            },
-        };
-        // The number goes while the lock is held, the folder once it is empty. A claim that could not
-        // be removed is taken over by the next run, if that has the number.
-        let ours = [TOKEN_NAME, LOCK_NAME, name];
-        if is_free && StdFs.list(spool).is_ok_and(|names| names.iter().all(|name| ours.contains(&name.as_str()))) {
-            let _ = fs::remove_file(spool.join(TOKEN_NAME));
-        }
-        self.local = None;
-        let _ = fs::remove_dir(spool);
     }
 }

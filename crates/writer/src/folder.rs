@@ -138,6 +138,8 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
+        // Somebody has put the manifest back, or rebuilt it, since.
+        survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }
 

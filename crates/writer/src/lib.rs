@@ -26,6 +26,7 @@
 
 mod bucket;
 mod claim;
+mod claimed;
 mod commit;
 mod compact;
 mod error;

@@ -3,6 +3,7 @@
 
 use super::behaviour::options;
 use super::source::Numbers;
+use crate::lock::LOCK_NAME;
 use crate::{Bucket, Ends, Objects, Outcome, WriteOptions, write_dataset};
 use shardpack_format::shard_name_of;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ struct Memory {
     /// Each object that is sent arrives, and the answer is that there is no such upload: what some
     /// stores say when the answer to its end was lost, and the end is asked for once more.
     loses_answers: bool,
+    /// While an object is sent, another run takes over.
+    is_taken_over: bool,
 }
 
 impl Memory {
@@ -44,6 +47,9 @@ impl Objects for Memory {
         source.read_to_end(&mut bytes)?;
         let count = bytes.len() as u64;
         self.objects().insert(name.to_owned(), bytes);
+        if self.is_taken_over {
+            self.objects().insert(LOCK_NAME.to_owned(), b"process 7 on another machine".to_vec());
+        }
         if self.loses_answers { Err(ErrorKind::NotFound.into()) } else { Ok(count) }
     }
 
@@ -82,6 +88,17 @@ fn an_object_whose_last_answer_is_lost_is_there() {
     let report = write_dataset(place, &source.plan(20_000), &source, &options(1)).unwrap();
     assert_eq!(report.outcome, Outcome::Complete);
     assert!(*memory.objects() == expected(&source));
+}
+
+#[test]
+fn a_run_that_is_taken_over_while_it_sends_says_what_it_sent() {
+    let (source, spools) = (Numbers::new(40), tempfile::tempdir().unwrap());
+    let memory = Arc::new(Memory { is_taken_over: true, ..Memory::default() });
+    let place = Bucket::new("s3://bucket/train", Arc::<Memory>::clone(&memory), spools.path());
+    let error = write_dataset(place, &source.plan(20_000), &source, &options(1)).unwrap_err().to_string();
+    assert!(error.contains("another run has taken over: process 7 on another machine"), "{error}");
+    assert!(error.contains("`shard-00000.shard` was on its way then"), "{error}");
+    assert_eq!(memory.objects().keys().collect::<Vec<_>>(), [LOCK_NAME, "shard-00000.shard"]);
 }
 
 #[test]

@@ -184,6 +184,24 @@ fn generations_without_their_newest_manifest_are_not_packed_over() {
 }
 
 #[test]
+fn a_dataset_that_was_put_back_behind_an_interrupted_force_is_not_removed() {
+    let (start, source) = (grown(), sources().0);
+    let before = held(&start);
+    let force = WriteOptions { force: true, ..options(1) };
+    let tries = (1..).map(|k| start.with_fault(Fault::CrashAt(k), None)).map(|fs| {
+        run(&fs, &source.plan(20_000), &source, &force).unwrap_err();
+        fs.after(Crash::NamesSurvive)
+    });
+    let fs = tries.into_iter().find(|fs| !held(fs).contains_key("manifest.json")).unwrap();
+    assert!(held(&fs).contains_key(".shardpack-retired.json"));
+    put(&fs, "manifest.json", &before["manifest.json"]);
+    let error = run(&fs, &source.plan(20_000), &source, &options(1)).unwrap_err().to_string();
+    assert!(error.contains("has changed since: generation 3 holds 69 samples"), "{error}");
+    let left = held(&fs);
+    assert!(before.iter().all(|(name, bytes)| left.get(name) == Some(bytes)), "{:?}", left.keys());
+}
+
+#[test]
 fn a_file_of_others_is_not_replaced_by_the_manifest_of_a_generation() {
     let fs = fresh();
     put(&fs, "manifest-0001.json", b"{\"a site\": 1}");

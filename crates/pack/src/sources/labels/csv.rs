@@ -86,21 +86,24 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>>
     let input = Allowed { input, left: &allowed };
     let mut options = ::csv::ReaderBuilder::new();
     let mut reader = options.trim(::csv::Trim::Headers).buffer_capacity(BUFFER).from_reader(input);
-    let header = reader.headers().map_err(|error| damaged(rows, &error, 1))?;
+    let header = reader.headers().map_err(|error| damaged(rows, &error, 1, 0))?;
     rows.check_count(header.len(), 1)?;
     let header = header.clone();
     let names: Vec<&str> = header.iter().collect();
     let key_place = rows.key_column(&names, 1)?;
+    // Of lines that end in CR LF, the reader counts the LF with the line behind it.
+    let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
+    let behind = u64::from(reader.position().line() == 1 + inside);
     let mut columns: Vec<_> = names.iter().map(|_| Building::new(Texts::default())).collect();
     let mut record = ::csv::StringRecord::new();
     loop {
         rows.cancel.check()?;
         allowed.set(MAX_ROW + BUFFER as u64);
         let start = reader.position().line();
-        if !reader.read_record(&mut record).map_err(|error| damaged(rows, &error, start))? {
+        if !reader.read_record(&mut record).map_err(|error| damaged(rows, &error, start, behind))? {
             break;
         }
-        let line = record.position().map_or(0, ::csv::Position::line);
+        let line = record.position().map_or(0, ::csv::Position::line) + behind;
         if !rows.accept(record.get(key_place).unwrap_or_default(), line)? {
             continue;
         }
@@ -118,9 +121,9 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>>
     finished.collect()
 }
 
-/// `start` is the line in which the row begins.
-fn damaged(rows: &Rows<'_>, error: &::csv::Error, start: u64) -> SourceError {
-    let line = error.position().map(::csv::Position::line);
+/// `start` is the line in which the row begins, as the reader counts; it is `behind` by so many.
+fn damaged(rows: &Rows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
+    let line = error.position().map(|position| position.line() + behind);
     match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             let hint = "put cells that hold commas in quotes";
@@ -129,7 +132,7 @@ fn damaged(rows: &Rows<'_>, error: &::csv::Error, start: u64) -> SourceError {
         ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
         ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             let hint = "look for a quote that does not end";
-            rows.error(Some(start), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
+            rows.error(Some(start + behind), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
         }
         _ => rows.error(line, error.to_string(), ""),
     }

@@ -133,6 +133,14 @@ fn csv_errors_name_line_and_reason() {
     ] {
         assert_eq!(error(text), expected, "{text:?}");
     }
+    for (text, line) in [
+        ("key,n\r\na/1.jpg,1\r\nx,1\r\n", 3),
+        ("key,n\r\na/1.jpg,1,2\r\n", 2),
+        ("key,n\r\na/1.jpg,1\r\na/2.jpg,\r\nb/3.jpg,2", 3),
+        ("key,n\r\na/1.jpg,1\r\na/2.jpg,1\r\na/1.jpg,2\r\n", 4),
+    ] {
+        assert!(error(text).starts_with(&format!(", line {line}: ")), "{text:?}: {}", error(text));
+    }
     assert_eq!(error(b"key,n\na/1.jpg,\xff\n"), ", line 2: expected UTF-8, found other bytes");
     let line = error("key,n\n\"a/1.jpg\",\"1\n2\"\nx,1\n");
     assert!(line.starts_with(", line 4: "), "lines are counted as an editor does: {line}");
