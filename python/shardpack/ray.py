@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ray
 from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 
 from shardpack import _pack, _shardpack, _warn
 from shardpack._shardpack import UsageError
-from shardpack._url import is_url
+from shardpack._url import absolute, is_url, settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,7 +28,8 @@ __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
 """The last part to end holds up the rest: at a quarter of a slot's work it costs little."""
-_PATHS = ("labels", "masks", "recipe", "listing")
+_PATHS = ("labels", "masks", "recipe", "listing", "spool")
+_Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
 
 
@@ -48,8 +50,15 @@ class _Board:
         return {name: sum(part[name] for part in self.figures.values()) for name in _SUMS}, self.nodes
 
 
-def _part(src: str, out: str, part: tuple[int, int], options: dict[str, Any], board: Any) -> tuple[list[str], list[dict[str, str]]]:
+def _part(
+    src: str, out: str, part: tuple[int, int], options: dict[str, Any], store: _Settings, listing: bytes | None, board: Any
+) -> tuple[list[str], list[dict[str, str]]]:
     """Packs one part in a worker of Ray. Returns what the user should know, and what was left out."""
+    if listing is not None:
+        with tempfile.NamedTemporaryFile(prefix="shardpack-listing-") as file:
+            file.write(listing)
+            file.flush()
+            return _part(src, out, part, {**options, "listing": file.name}, store, None, board)
     ray.get(board.begin.remote(part[0], ray.get_runtime_context().get_node_id()))
     told = 0.0
 
@@ -61,7 +70,7 @@ def _part(src: str, out: str, part: tuple[int, int], options: dict[str, Any], bo
 
     args = [*_pack.arguments("pack", {**options, "part": part}), "--", src, out]
     try:
-        report, notes = _shardpack.pack(args, tell, [])
+        report, notes = _shardpack.pack(args, tell, store)
     except BlockingIOError:
         # A machine that Ray has given up may still be packing this part. Give it time before the next try.
         time.sleep(5)
@@ -69,8 +78,18 @@ def _part(src: str, out: str, part: tuple[int, int], options: dict[str, Any], bo
     return notes, json.loads(report)["skipped"]
 
 
-def _merge(out: str) -> dict[str, Any]:
-    return _pack.merge(out)
+def _merge(out: str, spool: str | None, take_over: bool, storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
+    return _pack.merge(out, spool=spool, take_over=take_over, storage_options=storage_options)
+
+
+def _listed(src: str, out: str, parts: int, options: dict[str, Any], storage_options: Mapping[str, Any] | None) -> bytes:
+    """The listing of a source in a store, made once: each part would list it again."""
+    given: Any = {name: value for name, value in options.items() if name not in ("take_over", "spool")}
+    with tempfile.TemporaryDirectory(prefix="shardpack-listing-") as folder:
+        file = os.path.join(folder, "listing")
+        _pack.plan(src, out, parts, storage_options=storage_options, **{**given, "listing": file})
+        with open(file, "rb") as listing:
+            return listing.read()
 
 
 def pack(
@@ -81,19 +100,22 @@ def pack(
     cpus: int = 1,
     retries: int = 3,
     remote: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     progress: _pack.Progress | bool | None = None,
     **options: Unpack[_pack.PackOptions],
 ) -> dict[str, Any]:
     """Convert a folder into a dataset on the machines of a Ray cluster. The bytes are those of :func:`shardpack.pack`.
 
-    Every machine must see ``src`` and ``out`` under the same path, and have this package. A part whose worker or
-    machine dies is begun again, on another one where there is one, and keeps its finished shards. If the call fails or
-    is interrupted, make it again: it continues.
+    Every machine must see ``src`` and ``out`` under the same path or URL, and have this package. A part whose worker
+    or machine dies is begun again, on another one where there is one, and keeps its finished shards. If the call fails
+    or is interrupted, make it again: it continues.
+
+    A source in a store is listed once, here, unless ``listing`` is given.
 
     Parameters
     ----------
     src, out : str or os.PathLike
-        As of :func:`shardpack.pack`. Paths are made absolute here.
+        As of :func:`shardpack.pack`, also URLs. Paths are made absolute here.
     parts : int, optional
         Number of tasks. Default: 4 for each ``cpus`` CPUs of the cluster. More than there are shards is of no use.
     cpus : int, default 1
@@ -102,6 +124,9 @@ def pack(
         How often a part is begun again when its worker dies. An error, such as bad input, is raised at once.
     remote : mapping, optional
         Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
+    storage_options : mapping, optional
+        With a URL, as of :func:`shardpack.pack`. They reach the tasks as arguments: of credentials, the variables of the
+        machines or their roles are the better place.
     progress : callable or bool, optional
         Called about twice a second with a dict: what :func:`shardpack.pack` tells, of the parts begun so far together,
         and ``parts``, ``parts_total`` and ``retries``. True writes it to stderr as one line; that is the default on a
@@ -132,11 +157,9 @@ def pack(
         if name in options:
             raise UsageError(f"{name}: expected no such option, found {options[name]!r}\nhint: {hint}")  # type: ignore[literal-required]
     given: dict[str, Any] = {"threads": cpus, **options}
-    given |= {name: os.path.abspath(given[name]) for name in _PATHS if given.get(name) is not None}
+    given |= {name: absolute(given[name]) for name in _PATHS if given.get(name) is not None}
     _pack.arguments("pack", given)
-    if is_url(out):
-        raise UsageError(f"out: expected a folder that all nodes see, found {out!r}\nhint: pack the parts with pack(part=…), then merge()")
-    source, target = os.path.abspath(src), os.path.abspath(out)
+    source, target, store = absolute(src), absolute(out), settings(storage_options)
     if not ray.is_initialized():
         ray.init()
     slots = int(ray.cluster_resources().get("CPU", 1)) // max(cpus, 1)
@@ -148,7 +171,10 @@ def pack(
     board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
     how = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", **(remote or {}), "max_retries": 0}
     run, end = ray.remote(_part).options(**how), ray.remote(_merge).options(**{**how, "max_retries": retries})
-    parts_of = {run.remote(source, target, (part, count), given, board): part for part in range(1, count + 1)}
+    listing = None
+    if is_url(source) and "listing" not in given:
+        listing = ray.put(_listed(source, target, count, given, storage_options))
+    parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     try:
@@ -164,7 +190,9 @@ def pack(
                         raise
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
-                    parts_of[again.remote(source, target, (part, count), given, board)] = part
+                    # In a store the claim of the worker that is gone is still there.
+                    over = {**given, "take_over": True} if is_url(target) else given
+                    parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue
                 notes.update(dict.fromkeys(told))
                 skipped.update((file["key"], file) for file in left_out)
@@ -181,7 +209,8 @@ def pack(
             show.end()
     for note in notes:
         _warn.warn(note)
-    merged = _result(end.remote(target), "merge")
+    where = (given.get("spool"), bool(given.get("take_over")), storage_options) if is_url(target) else (None, False, None)
+    merged = _result(end.remote(target, *where), "merge")
     _warn.of_rounding(merged, options)
     merged["skipped"] = [skipped[key] for key in sorted(skipped)]
     retried = {part: nodes.get(part, []) for part in sorted(tries) if tries[part] > 1}

@@ -163,6 +163,9 @@ impl Writer {
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
+        // The last one lets go of the claim in a store, which waits for the network: `abort` does so
+        // without the interpreter.
+        drop(collector);
         if report().is_some() {
             self.abort(py);
         }

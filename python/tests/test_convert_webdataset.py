@@ -224,7 +224,7 @@ def test_every_truncation_is_found(tmp_path: Path) -> None:
         ("t-{x}.tar", "found {x} in"),
         ("t-{0..9}{0..999999}.tar", "expected at most 1000000 files"),
         ("pipe:cat t.tar", "expected local files"),
-        ("s3://bucket/t.tar", "expected local files"),
+        ("ftp://bucket/t.tar", "expected s3://, gs://, az://"),
     ],
 )
 def test_patterns_that_name_nothing(tmp_path: Path, pattern: str, message: str) -> None:

@@ -117,3 +117,36 @@ def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None
     ]:
         with pytest.raises(error, match=re.escape(text)):
             shardpack.ray.pack(tmp_path, tmp_path / "out", **options)  # type: ignore[arg-type]
+
+
+def test_a_bucket_is_packed_into_a_bucket(tmp_path: Path, workers: None) -> None:
+    moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
+    boto3 = pytest.importorskip("boto3")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        secrets = {"aws_access_key_id": "someone", "aws_secret_access_key": "hunter2hunter2"}
+        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **secrets)
+        client.create_bucket(Bucket="of-ray")
+        source = photos(tmp_path / "photos")
+        for path in source.rglob("*.jpg"):
+            client.upload_file(str(path), "of-ray", f"photos/{path.relative_to(source)}")
+        sp.pack(source, tmp_path / "whole", shard_size="4KiB")
+        store = {"endpoint": endpoint, "allow_http": True, "aws_region": "us-east-1", **secrets}
+        options = {"parts": 3, "shard_size": "4KiB", "storage_options": store, "spool": tmp_path / "spool"}
+        packed = shardpack.ray.pack("s3://of-ray/photos", "s3://of-ray/train", **options)  # type: ignore[arg-type]
+        assert packed["samples"] == 12 and packed["parts"] == 3
+        found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
+        there = {
+            entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
+            for entry in found
+        }
+        assert there == files(tmp_path / "whole")
+        assert list((tmp_path / "spool").iterdir()) == []
+        here = shardpack.ray.pack("s3://of-ray/photos", tmp_path / "here", parts=2, shard_size="4KiB", storage_options=store)
+        assert here["samples"] == 12 and files(tmp_path / "here") == files(tmp_path / "whole")
+        again = shardpack.ray.pack("s3://of-ray/photos", "s3://of-ray/train", **options)  # type: ignore[arg-type]
+        assert again["outcome"] == "already-complete"
+    finally:
+        server.stop()

@@ -7,7 +7,9 @@ use crate::fetch::pause;
 use crate::options::StoreOptions;
 use crate::place::Place;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use futures_util::stream::FuturesOrdered;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
@@ -21,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a part. S3 takes 10,000 parts: objects of 156 GiB.
 const PART_BYTES: usize = 16 << 20;
+/// Parts of an object that are on their way at a time.
+const PARTS_AT_A_TIME: usize = 4;
 /// How often a request looks whether it was given up.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -29,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 ///
 /// A request that fails in passing is made again, within
 /// [`max_attempts`](StoreOptions::max_attempts) and [`retry_timeout`](StoreOptions::retry_timeout).
-/// Calls may come from many threads; each holds one part of 16 MiB.
+/// Calls may come from many threads; each sends, and holds, up to four parts of 16 MiB.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -130,16 +134,30 @@ impl Upload {
         sent
     }
 
-    fn send_parts(&self, key: &Key, id: &MultipartId, mut next: Bytes, source: &mut dyn Read) -> io::Result<u64> {
-        let (mut ids, mut bytes): (Vec<PartId>, u64) = (Vec::new(), 0);
-        while !next.is_empty() {
-            let number = ids.len();
-            ids.push(self.ask(async || self.parts.0.put_part(key, id, number, next.clone().into()).await)?);
-            bytes += next.len() as u64;
-            // Before the next is read: a call holds one part.
-            drop(std::mem::take(&mut next));
-            next = part(source)?;
-        }
+    fn send_parts(&self, key: &Key, id: &MultipartId, first: Bytes, source: &mut dyn Read) -> io::Result<u64> {
+        let mut bytes = 0;
+        let put = |number, part: Bytes| {
+            self.attempts(async move || self.parts.0.put_part(key, id, number, part.clone().into()).await)
+        };
+        let ids = self.wait(async {
+            let (mut ids, mut under_way, mut number): (Vec<PartId>, _, _) = (Vec::new(), FuturesOrdered::new(), 0);
+            let mut next = first;
+            loop {
+                if !next.is_empty() {
+                    bytes += next.len() as u64;
+                    under_way.push_back(put(number, next));
+                    number += 1;
+                    if under_way.len() < PARTS_AT_A_TIME {
+                        next = part(source).map_err(|error| Failure::last(error.kind(), error.to_string()))?;
+                        continue;
+                    }
+                }
+                // Before another is read: what is sent is what is held.
+                let Some(id) = under_way.next().await else { return Ok(ids) };
+                ids.push(id?);
+                next = part(source).map_err(|error| Failure::last(error.kind(), error.to_string()))?;
+            }
+        })?;
         self.ask(async || self.parts.0.complete_multipart(key, id, ids.clone()).await)?;
         Ok(bytes)
     }

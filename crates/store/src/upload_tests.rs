@@ -11,6 +11,8 @@ struct Faulty {
     asked: AtomicU64,
     aborted: Arc<AtomicU64>,
     fails: fn(u64) -> bool,
+    /// Parts that are on their way, and the most of them.
+    under_way: Arc<(AtomicU64, AtomicU64)>,
 }
 
 impl Faulty {
@@ -36,6 +38,10 @@ impl MultipartStore for Faulty {
         part: usize,
         data: PutPayload,
     ) -> object_store::Result<PartId> {
+        let now = self.under_way.0.fetch_add(1, Ordering::Relaxed) + 1;
+        self.under_way.1.fetch_max(now, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.under_way.0.fetch_sub(1, Ordering::Relaxed);
         self.next()?;
         self.store.put_part(path, id, part, data).await
     }
@@ -57,8 +63,14 @@ impl MultipartStore for Faulty {
 }
 
 fn upload(fails: fn(u64) -> bool) -> (Upload, Arc<InMemory>, Arc<AtomicU64>) {
+    watched(fails, &Arc::default())
+}
+
+fn watched(fails: fn(u64) -> bool, under_way: &Arc<(AtomicU64, AtomicU64)>) -> (Upload, Arc<InMemory>, Arc<AtomicU64>) {
     let (store, aborted) = (Arc::new(InMemory::new()), Arc::new(AtomicU64::new(0)));
-    let parts = Faulty { store: Arc::clone(&store), asked: AtomicU64::new(0), aborted: Arc::clone(&aborted), fails };
+    let under_way = Arc::clone(under_way);
+    let (asked, gone) = (AtomicU64::new(0), Arc::clone(&aborted));
+    let parts = Faulty { store: Arc::clone(&store), asked, aborted: gone, fails, under_way };
     let mut options = StoreOptions { backoff: Duration::from_millis(1), max_attempts: 3, ..StoreOptions::default() };
     options.set("aws_secret_access_key", "hunter2").unwrap();
     let both: Writable = (Arc::clone(&store) as Arc<dyn ObjectStore>, Arc::new(parts));
@@ -83,6 +95,16 @@ fn objects_of_all_sizes_arrive_though_each_second_request_fails() {
         assert!(stored(&upload, &store, "a.shard").unwrap() == source, "{bytes}");
         assert_eq!((upload.traffic().retries > 0, aborted.load(Ordering::Relaxed)), (bytes >= PART_BYTES, 0));
     }
+}
+
+#[test]
+fn some_parts_are_on_their_way_at_once_and_arrive_in_order() {
+    let under_way = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+    let (upload, store, _) = watched(|number| number % 3 == 0, &under_way);
+    let source = content(6 * PART_BYTES + 5);
+    assert_eq!(upload.send("a.shard", &mut source.as_slice()).unwrap(), source.len() as u64);
+    assert!(stored(&upload, &store, "a.shard").unwrap() == source);
+    assert_eq!(under_way.1.load(Ordering::Relaxed), PARTS_AT_A_TIME as u64);
 }
 
 #[test]

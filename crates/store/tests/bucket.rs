@@ -12,12 +12,13 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use shardpack_format::{Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_store::{StoreOptions, Upload, bucket};
 use shardpack_writer::{
-    Bucket, Claim, Encoded, EncodedSample, Error, Outcome, Part, Plan, PlanOptions, PlanSample, Report, Result,
-    SampleSource, WriteOptions, merge, write_dataset,
+    Bucket, Claim, Encoded, EncodedSample, Ends, Error, Objects, Outcome, Part, Plan, PlanOptions, PlanSample, Report,
+    Result, SampleSource, WriteOptions, merge, write_dataset,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -378,4 +379,85 @@ fn parts_that_begin_at_once_share_a_spool() {
     merge::<()>(healthy(&memory, spools.path())).unwrap();
     assert!(objects(&memory) == expected(&source));
     assert_empty(spools.path());
+}
+
+/// Counts what is in the spool whenever a shard is sent, and how many shards are looked at at once.
+struct Watched {
+    inner: Upload,
+    spools: PathBuf,
+    most_in_spool: AtomicU64,
+    looking: AtomicU64,
+    most_looking: AtomicU64,
+}
+
+impl Watched {
+    fn new(memory: &Arc<InMemory>, spools: &Path) -> Arc<Self> {
+        let inner = Upload::new(Arc::new(Faulty::new(memory, Fault::None)), "data/train", &store_options()).unwrap();
+        let (most_in_spool, looking, most_looking) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { inner, spools: spools.into(), most_in_spool, looking, most_looking })
+    }
+
+    /// Shards that are in the spool, complete or not.
+    fn in_spool(&self) -> u64 {
+        let spools = std::fs::read_dir(&self.spools).unwrap().map(|entry| entry.unwrap().path());
+        let files = spools.flat_map(|spool| std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().file_name()));
+        files.filter(|name| name.to_string_lossy().starts_with(".shard-")).count() as u64
+    }
+}
+
+impl Objects for Watched {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn read(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+        self.inner.read(name, max_bytes)
+    }
+
+    fn read_ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
+        let now = self.looking.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_looking.fetch_max(now, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(30));
+        self.looking.fetch_sub(1, Ordering::Relaxed);
+        self.inner.read_ends(name, head, tail)
+    }
+
+    fn send(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
+        // Time for the packer to run ahead of the store.
+        std::thread::sleep(Duration::from_millis(30));
+        self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
+        Objects::send(&self.inner, name, source)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
+        Objects::create(&self.inner, name, bytes)
+    }
+
+    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
+        self.inner.exchange(name, old, new)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+}
+
+#[test]
+fn the_spool_holds_three_shards_and_shards_are_checked_side_by_side() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    let watched = Watched::new(&memory, spools.path());
+    let place = Bucket::new("data/train", Arc::clone(&watched) as _, spools.path());
+    for index in 0..2 {
+        let part = WriteOptions { part: Some(Part::new(index, 2).unwrap()), ..options() };
+        write_dataset(place.clone(), &source.plan(), &source, &part).unwrap();
+    }
+    let most = watched.most_in_spool.load(Ordering::Relaxed);
+    assert!((1..=3).contains(&most), "{most} shards were in the spool");
+    // While shards were sent one after the other, one was looked at at a time.
+    assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
+    merge::<()>(place.clone()).unwrap();
+    assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);
+    assert!(objects(&memory) == expected(&source));
+    assert_eq!(write(&place, &source).unwrap().outcome, Outcome::AlreadyComplete);
+    assert!(watched.most_looking.load(Ordering::Relaxed) > 1);
 }

@@ -15,7 +15,7 @@ use shardpack_store::{CacheStats, Remote, StoreOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 fn options(cache: &Path) -> StoreOptions {
@@ -126,35 +126,63 @@ fn the_bound_holds() {
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
-    read(&env::var("URL_OF_TEST").unwrap(), &options(Path::new(&cache)));
+    let found = digest(&read(&env::var("URL_OF_TEST").unwrap(), &options(Path::new(&cache))).0);
+    assert_eq!(found.to_string(), env::var("DIGEST_OF_TEST").unwrap());
 }
 
-fn start(url: &str, cache: &Path) -> Child {
+fn digest(records: &[Vec<u8>]) -> u32 {
+    records.iter().fold(0, |crc: u32, bytes| crc.rotate_left(1) ^ crc32fast::hash(bytes))
+}
+
+fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "one_process_of_several"]).stdout(Stdio::null());
-    command.env("CACHE_OF_TEST", cache).env("URL_OF_TEST", url).spawn().unwrap()
+    command
+        .env("CACHE_OF_TEST", cache)
+        .env("DIGEST_OF_TEST", digest(right).to_string())
+        .env("URL_OF_TEST", url)
+        .spawn()
+        .unwrap()
 }
 
+/// Of four processes that fill an empty cache at once, each is killed at some moment of the time that
+/// it takes one to fill it, or ends before.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
     let (url, right) = (server.url(), records(&disk.open()));
     let cache = folder.path().join("cache");
-    for round in 0..rounds {
-        let mut all: Vec<Child> = (0..4).map(|_| start(&url, &cache)).collect();
-        for (number, child) in all.iter_mut().enumerate() {
-            std::thread::sleep(Duration::from_millis((round * 7 + number as u64 * 3) % 40));
+    fs::write(folder.path().join("beside.block"), "not ours").unwrap();
+    let begun = Instant::now();
+    assert!(start(&url, &cache, &right).wait().unwrap().success());
+    let whole = begun.elapsed();
+    let (mut chance, mut unfinished) = (0x9E37_79B9_7F4A_7C15_u64, 0);
+    for _ in 0..rounds {
+        blocks(&cache).iter().for_each(|path| fs::remove_file(path).unwrap());
+        let begun = Instant::now();
+        let mut all: Vec<(Duration, Child)> = (0..4)
+            .map(|_| {
+                chance ^= chance << 13;
+                chance ^= chance >> 7;
+                chance ^= chance << 17;
+                (whole.mul_f64((chance >> 11) as f64 / (1_u64 << 53) as f64), start(&url, &cache, &right))
+            })
+            .collect();
+        all.sort_by_key(|(moment, _)| *moment);
+        for (moment, child) in &mut all {
+            std::thread::sleep(moment.saturating_sub(begun.elapsed()));
             child.kill().unwrap();
-            child.wait().unwrap();
+            unfinished += u64::from(!child.wait().unwrap().success());
         }
         let (found, stats) = read(&url, &options(&cache));
         assert!(found == right && stats.dropped == 0, "{stats:?}");
-        blocks(&cache).iter().step_by(2).for_each(|path| fs::remove_file(path).unwrap());
     }
-    let mut all: Vec<Child> = (0..4).map(|_| start(&url, &cache)).collect();
+    assert!(unfinished > 0, "all had ended before");
+    let mut all: Vec<Child> = (0..4).map(|_| start(&url, &cache, &right)).collect();
     assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     assert_eq!(read(&url, &options(&cache)).1.misses, 0);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing beside the cache");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing beside the cache");
+    assert_eq!(fs::read_to_string(folder.path().join("beside.block")).unwrap(), "not ours");
 }
 
 #[test]
@@ -163,7 +191,7 @@ fn processes_that_are_killed_leave_no_wrong_block() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes: scripts/check.sh --long"]
 fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
@@ -211,6 +239,9 @@ fn a_disk_that_is_full_keeps_what_fits_and_one_that_is_read_only_gives_what_is_t
     let cache = full.0.path().join("cache");
     let (first, filled) = read(&server.url(), &options(&cache));
     assert!(first == right && filled.failed_writes > 0, "{filled:?}");
+    // Four processes at once, each of which meets the full disk.
+    let mut all: Vec<Child> = (0..4).map(|_| start(&server.url(), &cache, &right)).collect();
+    assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     let kept = blocks(&cache);
     let unfinished = fs::read_dir(&cache)
         .unwrap()

@@ -8,9 +8,12 @@ use shardpack_format::{
     DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry,
     generation_of_name, shard_name, shard_name_of,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+
+/// Shards of a store that are checked at a time.
+const CHECKED_AT_A_TIME: usize = 32;
 
 /// Temporary name of the manifest.
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
@@ -386,11 +389,43 @@ pub(crate) fn keep_present(
     id: DatasetId,
     entries: BTreeMap<u32, Entry>,
 ) -> Result<BTreeMap<u32, Entry>> {
-    let mut kept = BTreeMap::new();
-    for (number, entry) in entries {
-        if entry.file.name == shard_name(number) && check_shard(disk, out, id, number, &entry.file)?.is_ok() {
-            kept.insert(number, entry);
-        }
+    let named: Vec<_> =
+        entries.iter().filter(|(number, entry)| entry.file.name == shard_name(**number)).map(of_entry).collect();
+    let checked = check_shards(disk, out, id, &named)?;
+    let whole: BTreeSet<u32> =
+        named.iter().zip(checked).filter(|(_, checked)| checked.is_ok()).map(|((number, _), _)| *number).collect();
+    Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
+}
+
+/// What [`check_shards`] takes.
+pub(crate) fn of_entry<'a>((&number, entry): (&u32, &'a Entry)) -> (u32, &'a ShardEntry) {
+    (number, &entry.file)
+}
+
+/// As [`check_shard`], for each of these in their order. In a store many are asked for at a time: one
+/// after the other, each would wait for the network.
+pub(crate) fn check_shards(
+    disk: Disk<'_>,
+    out: &Path,
+    id: DatasetId,
+    shards: &[(u32, &ShardEntry)],
+) -> Result<Vec<std::result::Result<(), Error>>> {
+    let check = |(number, noted): &(u32, &ShardEntry)| check_shard(disk, out, id, *number, noted);
+    if !disk.0.is_store() || shards.len() < 2 {
+        return shards.iter().map(check).collect();
     }
-    Ok(kept)
+    let share = shards.len().div_ceil(CHECKED_AT_A_TIME);
+    std::thread::scope(|scope| {
+        let shares: Vec<_> = shards
+            .chunks(share)
+            .map(|shards| scope.spawn(move || shards.iter().map(check).collect::<Result<Vec<_>>>()))
+            .collect();
+        let mut all = Vec::with_capacity(shards.len());
+        for share in shares {
+            let checked =
+                share.join().map_err(|panic| shardpack_format::Error::panicked("a check of shards", &*panic))?;
+            all.extend(checked?);
+        }
+        Ok(all)
+    })
 }

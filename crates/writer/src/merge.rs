@@ -1,7 +1,7 @@
 //! Joining the parts that several machines wrote into one folder.
 
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shard};
+use crate::folder::{Survey, check_shards, of_entry};
 use crate::fs::{Disk, Fs};
 use crate::journal::{Difference, Entry, Head, Journal};
 use crate::lock::Lock;
@@ -117,14 +117,15 @@ fn refuse_unfinished(
     let (shards, parts) = (head.shards()?, head.part.map(Part::count));
     let begun: BTreeSet<Part> = journals.iter().filter_map(|journal| journal.head.part).collect();
     let mut unfinished: Vec<UnfinishedPart> = Vec::new();
+    let noted: Vec<_> = entries.range(..shards).map(of_entry).collect();
+    let checked = check_shards(disk, out, id, &noted)?;
+    let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
     // A step for each shard, however many parts there are: a part may have no shard at all.
     for number in 0..shards {
-        let damage = match entries.get(&number) {
+        let damage = match checked.remove(&number) {
             None => None,
-            Some(entry) => match check_shard(disk, out, id, number, &entry.file)? {
-                Ok(()) => continue,
-                Err(damage) => Some(damage.to_string()),
-            },
+            Some(Ok(())) => continue,
+            Some(Err(damage)) => Some(damage.to_string()),
         };
         let part = Part::of_shard(number, shards, parts.unwrap_or(1))?;
         match unfinished.last_mut() {

@@ -3,7 +3,7 @@
 
 use crate::commit::Done;
 use crate::error::{Error, Result};
-use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard};
+use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shards};
 use crate::fs::{Disk, Fs};
 use crate::gate::Failure;
 use crate::journal::{Entry, Journal, journal_name};
@@ -237,8 +237,9 @@ impl Figures {
 
 /// The dataset was complete before: checks each shard, and removes what an interrupted end left.
 pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, started: Instant) -> Result<Report> {
-    for (number, shard) in (0..).zip(&manifest.shards) {
-        check_shard(disk, out, manifest.dataset_id, number, shard)?.map_err(|e| match e {
+    let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
+    for checked in check_shards(disk, out, manifest.dataset_id, &shards)? {
+        checked.map_err(|e| match e {
             Error::Format(source) => Error::Damaged { source },
             other => other,
         })?;

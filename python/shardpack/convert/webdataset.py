@@ -185,7 +185,7 @@ def _one_tar(file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> I
     length = file.size() if isinstance(file, ObjectFile) else os.stat(file).st_size
     opened = file.open() if isinstance(file, ObjectFile) else None
     try:
-        with _Tar.open(file if opened is None else str(file), "r:*", opened) as tar:
+        with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
             # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.

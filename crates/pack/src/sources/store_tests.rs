@@ -143,8 +143,8 @@ fn pictures() -> tempfile::TempDir {
     put(root.path(), "dog/wide.png", png(9, 2));
     put(root.path(), ".cache/x/y.jpg", jpeg());
     put(root.path(), ".cache/z.jpg", jpeg());
-    put(root.path(), "cat/.DS_Store", b"any".to_vec());
-    put(root.path(), "README.md", b"words".to_vec());
+    put(root.path(), "cat/.DS_Store", b"any");
+    put(root.path(), "README.md", b"words");
     root
 }
 
@@ -199,7 +199,7 @@ fn cubes_masks_and_what_lies_beside_them_come_from_a_store() {
     assert_same(root.path(), |_| {});
     let envi = tempfile::tempdir().unwrap();
     for (name, data) in [("a", "a.img"), ("b", "b.rare")] {
-        put(envi.path(), &format!("{name}.hdr"), header.as_bytes().to_vec());
+        put(envi.path(), &format!("{name}.hdr"), header.as_bytes());
         put(envi.path(), data, vec![name.as_bytes()[0] & 0x3F; 48]);
     }
     assert_same(envi.path(), |_| {});
