@@ -29,6 +29,8 @@ mod loader_several;
 mod loader_support;
 #[path = "loader_trouble.rs"]
 mod loader_trouble;
+#[path = "loader_volumes.rs"]
+mod loader_volumes;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
