@@ -147,7 +147,7 @@ class Stitcher:
             raise TypeError(f"predictions: expected numbers, found {values.dtype}")
         if first:
             values = np.moveaxis(values, 1, -1)
-        mask, indices = _array(batch.mask), _array(batch.indices)
+        mask, indices = _array(batch.mask).astype(np.bool_), _array(batch.indices).astype(np.int64)
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())

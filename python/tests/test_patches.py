@@ -296,6 +296,7 @@ def test_torch(scenes: sp.Dataset, values: list[NDArray[np.float32]]) -> None:
     loader = sp.Loader(scenes, 6, layout="chw", overlap=4, end="uneven", to="torch", **GRID)
     with sp.stitch(loader) as stitcher:
         for batch in loader:
+            batch = batch.to(torch.float32)
             prediction = torch.nn.Identity()(batch["cube"]).requires_grad_()
             for scene in stitcher.add(batch, prediction):
                 np.testing.assert_array_equal(scene.values, np.moveaxis(values[scene.index], -1, 0))

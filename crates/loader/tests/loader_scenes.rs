@@ -239,7 +239,8 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
                 rest.extend(loaded(&mut loader));
             }
             let mut missing = expected[state.samples_consumed as usize..].to_vec();
-            (rest.sort(), missing.sort());
+            rest.sort();
+            missing.sort();
             assert!(rest == missing);
         }
     }
@@ -300,7 +301,8 @@ fn samplings_turns_and_objects_go_with_patches() {
             let cut = crop(&mask, [at.origin[1], at.origin[2]], [8, 8], &[0], false);
             let mut sorted = (batch.field("mask").unwrap().row_of(row), cut.clone());
             assert_eq!(sorted.0 == cut, turn.is_none() || cut.iter().all(|&value| value == cut[0]));
-            (sorted.0.sort_unstable(), sorted.1.sort_unstable());
+            sorted.0.sort_unstable();
+            sorted.1.sort_unstable();
             assert_eq!(sorted.0, sorted.1);
         }
     }

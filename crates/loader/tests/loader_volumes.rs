@@ -42,8 +42,11 @@ fn loaded(loader: &mut Loader) -> Vec<Row> {
     std::iter::from_fn(|| loader.next_batch()).flat_map(|batch| rows(&batch.unwrap())).collect()
 }
 
+/// Shape of a volume, its bytes, and those of its mask.
+type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
+
 /// Volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
-fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<(Vec<u64>, Vec<u8>, Vec<u8>)>) {
+fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
     let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
     let dir = support::scratch();
     let mut all = Vec::new();
