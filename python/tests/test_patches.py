@@ -340,3 +340,24 @@ def test_volumes(tmp_path: Path) -> None:
             np.testing.assert_array_equal(whole, np.stack([volumes[index], -volumes[index]], axis=-1))
     with pytest.raises(sp.UsageError, match="one for each of the 3 axes of 'patch4x8x6'"):
         sp.Loader(dataset, 8, cube="patch4x8x6", patches="grid", overlap=(1, 2))
+
+
+def test_the_identity_on_real_scenes(tmp_path: Path) -> None:
+    data = Path(__file__).resolve().parents[3] / "shared" / "data" / "hsi"
+    if not data.is_dir():
+        pytest.skip("no sample data beside the repository")
+    # The two ENVI scenes differ in their bands: a dataset of each.
+    sources = {"enmap": [*(data / "enmap-potsdam-tiles" / "images").iterdir()]}
+    sources |= {name: [*(data / "envi").glob(f"{name}*")] for name in ("corn", "cubus")}
+    for name, files in sources.items():
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file.name).write_bytes(file.read_bytes())
+        sp.pack(tmp_path / name, tmp_path / f"{name}-packed", values="keep")
+        dataset = sp.Dataset(tmp_path / f"{name}-packed")
+        loader = sp.Loader(dataset, 7, cube="patch9x7", patches="grid", overlap=(4, 3), fields=["cube"], end="uneven")
+        with sp.stitch(loader) as stitcher:
+            wholes = {scene.key: scene.values for batch in loader for scene in stitcher.add(batch, batch["cube"])}
+        assert len(wholes) == len(dataset) == (18 if name == "enmap" else 1)
+        for key, whole in wholes.items():
+            np.testing.assert_array_equal(whole, dataset[dataset.index_of(key)]["cube"])

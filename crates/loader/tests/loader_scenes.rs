@@ -379,6 +379,15 @@ fn what_cannot_be_patches_is_refused_in_words() {
     ] {
         assert_eq!(made.refused(options), said);
     }
+    let bands = Cubes::packed(&[3], |id| Shape { bands: 5 + id, ..ALIKE });
+    let cube = || LoaderOptions { fields: Some(vec!["cube".into()]), ..six() };
+    assert_eq!(
+        bands.refused(cube()),
+        "fields of several patches of a sample: expected scalars, arrays that are cut, and arrays of one shape, \
+         found `cube`, which is no such field\n\
+         hint: choose the fields (`fields`), without pictures; and `bands`, if cubes differ in theirs"
+    );
+    assert_eq!(load(&bands, LoaderOptions { bands: Bands::Range(0..5), ..cube() }).len(), 18);
     // Sizes that nobody knows before: some are not among the samples that are looked at.
     let varied = Cubes::new(&[6], &[], varied);
     let fields = Some(vec!["cube".to_owned()]);
