@@ -49,7 +49,7 @@ def main(dataset: sp.Dataset) -> None:
     # Four patches of each scene in an epoch, elsewhere in every one; that of a mask always lies where that of its cube
     # does. A loss wants masks as int64.
     side = min(24, *(min(sample["mask"].shape) for sample in some))
-    options = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
+    options: dict[str, Any] = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
     loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)
     with loader:
         for epoch in range(10):
@@ -72,7 +72,7 @@ def main(dataset: sp.Dataset) -> None:
 def predict(dataset: sp.Dataset, model: Net, options: dict[str, Any]) -> None:
     """Labels whole scenes: all patches of each, put together where they overlap."""
     side = int(options["cube"].split("x")[-1])
-    grid = {"patches": "grid", "overlap": side // 2, "shuffle": False, "end": "uneven"}
+    grid: dict[str, Any] = {"patches": "grid", "overlap": side // 2, "shuffle": False, "end": "uneven"}
     loader = sp.Loader(dataset, 16, to="torch", **grid, **options)
     right = pixels = scenes = 0
     with torch.inference_mode(), loader, sp.stitch(loader, window="hann") as stitcher:

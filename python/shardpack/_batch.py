@@ -360,6 +360,9 @@ class Batch(MutableMapping[str, Any]):
         """
         return self._places()[1]
 
+    def _places_if_any(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        return self._patches if self._core is None or self._core.patches() is None else self._places()
+
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("origins"))
@@ -423,7 +426,8 @@ class Batch(MutableMapping[str, Any]):
         values = {name: changed(value) for name, value in self.items()}
         if not self._is_lent:
             return Batch(values)
-        return _loose(self._rows, values, self.sample_keys, change(self.mask), change(self.indices), self._unpacks)
+        mask, indices, patches = change(self.mask), change(self.indices), self._places_if_any()
+        return _loose(self._rows, values, self.sample_keys, mask, indices, self._unpacks, patches)
 
     def __copy__(self) -> Batch:
         """The same rows and tensors. Replacing a value in one does not change the other. A ``DataLoader`` makes one."""
@@ -442,8 +446,8 @@ class Batch(MutableMapping[str, Any]):
         # To another process: what a worker of a DataLoader sends is no view of the loader's memory any more.
         if not self._is_lent:
             return Batch, (self._whole(),)
-        patches = self._patches if self._core is None or self._core.patches() is None else self._places()
-        return _loose, (self._rows, self._whole(), self.sample_keys, self.mask, self.indices, self._unpacks, patches)
+        values, patches = self._whole(), self._places_if_any()
+        return _loose, (self._rows, values, self.sample_keys, self.mask, self.indices, self._unpacks, patches)
 
 
 def lend(

@@ -147,7 +147,7 @@ class Stitcher:
             raise TypeError(f"predictions: expected numbers, found {values.dtype}")
         if first:
             values = np.moveaxis(values, 1, -1)
-        mask, indices = _array(batch.mask), _array(batch.indices)
+        mask, indices = _array(batch.mask).astype(np.bool_), _array(batch.indices).astype(np.int64)
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
@@ -216,7 +216,7 @@ class Stitcher:
         some = ", ".join(f"{key!r} lacks {count} of {wanted[key]}" for key, count in list(missing.items())[:3])
         more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise _shardpack.UsageError(
-            f"patches of scenes: expected all, found {len(missing)} scenes that are not whole: {some}{more}\n"
+            f"patches of scenes: expected all, found scenes that are not whole: {some}{more}\n"
             "hint: damaged scenes that were skipped have none; every batch of an epoch has to be added, from the first to the last"
         )
 

@@ -44,7 +44,7 @@ impl ArrayRows {
             return Ok(places);
         }
         let bytes = plain_bytes(dtype, &of.field.shape, limits)?;
-        let all = bytes.checked_mul(draws.len()).unwrap_or(usize::MAX);
+        let all = bytes.saturating_mul(draws.len());
         if self.decoded.len() < all {
             self.decoded.resize(all, 0);
         }

@@ -264,7 +264,7 @@ fn sides_of(options: &LoaderOptions) -> [u32; 3] {
 fn no_patch(field: &str) -> Error {
     let expected = "scalars, arrays that are cut, and arrays of one shape";
     let found = format!(
-        "`{}`, which is no such field\nhint: choose the fields (`fields`), without pictures and arrays of several shapes",
+        "`{}`, which is no such field\nhint: choose the fields (`fields`), without pictures; and `bands`, if cubes differ in theirs",
         field.escape_debug()
     );
     Error::usage("fields of several patches of a sample", expected, found)

@@ -161,7 +161,7 @@ impl ArrayRows {
             let length = a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel);
             cut.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
             copy_box(whole, (sides, pixel), (*origin, volume.size), &mut cut)?;
-            volume.finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &mut cut, out)?;
+            volume.finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
         }
         let place = |(at, origin): (&SampleAt, &[u64; 3])| {
             CutOf { size: sides, origin: Some(*origin), is_volume: true }.at(at.patch)

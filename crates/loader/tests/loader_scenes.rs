@@ -239,7 +239,8 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
                 rest.extend(loaded(&mut loader));
             }
             let mut missing = expected[state.samples_consumed as usize..].to_vec();
-            (rest.sort(), missing.sort());
+            rest.sort();
+            missing.sort();
             assert!(rest == missing);
         }
     }
@@ -300,7 +301,8 @@ fn samplings_turns_and_objects_go_with_patches() {
             let cut = crop(&mask, [at.origin[1], at.origin[2]], [8, 8], &[0], false);
             let mut sorted = (batch.field("mask").unwrap().row_of(row), cut.clone());
             assert_eq!(sorted.0 == cut, turn.is_none() || cut.iter().all(|&value| value == cut[0]));
-            (sorted.0.sort_unstable(), sorted.1.sort_unstable());
+            sorted.0.sort_unstable();
+            sorted.1.sort_unstable();
             assert_eq!(sorted.0, sorted.1);
         }
     }
@@ -377,6 +379,15 @@ fn what_cannot_be_patches_is_refused_in_words() {
     ] {
         assert_eq!(made.refused(options), said);
     }
+    let bands = Cubes::packed(&[3], |id| Shape { bands: 5 + id, ..ALIKE });
+    let cube = || LoaderOptions { fields: Some(vec!["cube".into()]), ..six() };
+    assert_eq!(
+        bands.refused(cube()),
+        "fields of several patches of a sample: expected scalars, arrays that are cut, and arrays of one shape, \
+         found `cube`, which is no such field\n\
+         hint: choose the fields (`fields`), without pictures; and `bands`, if cubes differ in theirs"
+    );
+    assert_eq!(load(&bands, LoaderOptions { bands: Bands::Range(0..5), ..cube() }).len(), 18);
     // Sizes that nobody knows before: some are not among the samples that are looked at.
     let varied = Cubes::new(&[6], &[], varied);
     let fields = Some(vec!["cube".to_owned()]);
@@ -394,163 +405,4 @@ fn what_cannot_be_patches_is_refused_in_words() {
     let expected = "size of a scene: expected one of 15 patches, by the index or the samples that were looked at, \
                     found 25 patches, [1, 40, 60]: sample 1, `cube-1`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
-}
-
-/// Volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
-fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<(Vec<u64>, Vec<u8>, Vec<u8>)>) {
-    use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
-    use shardpack_format::*;
-    let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
-    let dir = support::scratch();
-    let mut all = Vec::new();
-    loader_support::write(dir.path(), &Schema::new(fields).unwrap(), &[4, 3], |schema, number, id| {
-        let shape = vec![depth(id), 12, 15, 2];
-        let values: Vec<u8> =
-            (0..shape.iter().product::<u64>()).flat_map(|i| ((i * 7 + id) as u16).to_le_bytes()).collect();
-        let volume = Array::new(Dtype::U16, shape.clone(), values.clone()).unwrap();
-        let layout = if id % 2 == 0 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
-        let settings = ArraySettings {
-            values: ValueRule::Keep,
-            coder: Coder::Blosc2Lz4,
-            level: None,
-            filter: Filter::Shuffle,
-            band_difference: id % 3 == 0,
-            layout,
-        };
-        let volume = ArrayEncoder::new(settings).unwrap().encode(&volume, None).unwrap();
-        let planes = shape[0] + if id == 5 { mask_planes } else { 0 };
-        let mask: Vec<u8> = (0..planes * 12 * 15).map(|i| (i * 5 + id) as u8).collect();
-        let plain = ArrayDescriptor::plain(Dtype::U8, vec![planes, 12, 15]).encode().unwrap();
-        let stored = volume.descriptor.stored_bytes().unwrap();
-        let values_of = [
-            Some((volume.codec, volume.payload, volume.descriptor.encode().unwrap(), Some(stored))),
-            Some((Codec::Raw, mask.clone(), plain, None)),
-        ];
-        let key = format!("v{id}");
-        let (bytes, frame) = loader_support::record(schema, (number, id), &key, &[], &values_of);
-        all.push((shape, values, mask));
-        (bytes, frame, key, Vec::new())
-    });
-    (dir, all)
-}
-
-/// The slow twin of a box.
-fn boxed(shape: &[u64], values: &[u8], pixel: u64, origin: [u64; 3], size: [u64; 3]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (z, y, x) in (0..size[0]).flat_map(|z| (0..size[1]).flat_map(move |y| (0..size[2]).map(move |x| (z, y, x)))) {
-        let at = (((origin[0] + z) * shape[1] + origin[1] + y) * shape[2] + origin[2] + x) * pixel;
-        out.extend(&values[at as usize..(at + pixel) as usize]);
-    }
-    out
-}
-
-#[test]
-fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
-    let (dir, all) = volumes(|id| 8 + id % 4, 0);
-    let dataset = shardpack_reader::Dataset::open(dir.path()).unwrap();
-    let size = [3, 5, 7];
-    let cube = CubeMode::Volume { size, place: Place::Random };
-    assert_eq!("patch3x5x7".parse::<CubeMode>().unwrap(), cube);
-    let options = |patches, cube| LoaderOptions { cube, fields: None, ..options(patches) };
-    let size = size.map(u64::from);
-    let mut several = Vec::new();
-    for (patches, threads) in [(Patches::One, 2), (Patches::PerSample(6), 1), (Patches::PerSample(6), 7)] {
-        let mut loader = Loader::open(&dataset, LoaderOptions { threads, ..options(patches, cube) }).unwrap();
-        let (mut planes, mut seen) = (BTreeSet::new(), Vec::new());
-        while let Some(batch) = loader.next_batch() {
-            let batch = batch.unwrap();
-            assert_eq!(batch.patch_axes(), 3);
-            assert_eq!(batch.field("volume").unwrap().shape().unwrap()[1..], [3, 5, 7, 2]);
-            for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
-                let (at, (shape, values, mask)) = (at.unwrap(), &all[batch.indices()[row] as usize]);
-                assert!(at.is_volume && at.scene == shape[..3]);
-                assert!(batch.field("volume").unwrap().row_of(row) == boxed(shape, values, 4, at.origin, size));
-                assert!(batch.field("mask").unwrap().row_of(row) == boxed(shape, mask, 1, at.origin, size));
-                planes.insert(at.origin[0]);
-            }
-            seen.extend(rows(&batch));
-        }
-        assert!(planes.len() > if patches == Patches::One { 2 } else { 6 }, "{planes:?}");
-        several.push(seen);
-    }
-    assert!(several[1] == several[2]);
-    let firsts: BTreeMap<_, _> = several[1].iter().filter(|row| row.1 == 0).map(|row| (row.0, &row.3)).collect();
-    assert!(several[0].iter().map(|row| (row.0, &row.3)).collect::<BTreeMap<_, _>>() == firsts);
-
-    let center = CubeMode::Volume { size: [4, 5, 7], place: Place::Center };
-    let mut loader = Loader::open(&dataset, options(Patches::One, center)).unwrap();
-    let batch = loader.next_batch().unwrap().unwrap();
-    for at in batch.patches().unwrap().into_iter().flatten() {
-        assert_eq!(at.origin, [(at.scene[0] - 4) / 2, 3, 4]);
-    }
-}
-
-#[test]
-fn a_grid_of_a_volume_shows_every_pixel() {
-    let (dir, all) = volumes(|_| 8, 0);
-    let dataset = shardpack_reader::Dataset::open(dir.path()).unwrap();
-    let cube = CubeMode::Volume { size: [3, 5, 7], place: Place::Random };
-    let grid = LoaderOptions { cube, fields: None, ..options(Patches::Grid { overlap: [1, 0, 3] }) };
-    let mut loader = Loader::open(&dataset, grid).unwrap();
-    assert_eq!(loader.state().unit, Unit::Grid { size: [3, 5, 7], overlap: [1, 0, 3] });
-    let mut shown: Vec<Vec<Option<u8>>> = all.iter().map(|(_, _, mask)| vec![None; mask.len()]).collect();
-    let mut count = 0;
-    for (sample, _, origin, fields) in loaded(&mut loader) {
-        count += 1;
-        for (i, value) in (0_u64..).zip(&fields[1]) {
-            let (z, y, x) = (origin[0] + i / 35, origin[1] + i / 7 % 5, origin[2] + i % 7);
-            shown[sample as usize][((z * 12 + y) * 15 + x) as usize] = Some(*value);
-        }
-    }
-    // Planes begin at 0, 2, 4, 5; rows at 0, 5, 7; columns at 0, 4, 8.
-    assert_eq!(count, 7 * 4 * 3 * 3);
-    for ((_, _, mask), shown) in all.iter().zip(shown) {
-        assert!(shown.iter().zip(mask).all(|(shown, value)| *shown == Some(*value)));
-    }
-}
-
-#[test]
-fn volumes_that_cannot_be_cut_are_refused_in_words() {
-    let (dir, _) = volumes(|_| 8, 1);
-    let dataset = shardpack_reader::Dataset::open(dir.path()).unwrap();
-    let open = |cube: &str, change: fn(LoaderOptions) -> LoaderOptions| {
-        let options = LoaderOptions { cube: cube.parse().unwrap(), fields: None, ..options(Patches::PerSample(2)) };
-        Loader::open(&dataset, change(options))
-    };
-    let mut loader =
-        open("patch3x5x7", |options| LoaderOptions { mode: Mode::Stored, batch_size: 1, ..options }).unwrap();
-    let errors: BTreeSet<_> =
-        std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field `mask`: sample 5, `v5`";
-    assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
-    let mut loader = open("patch9x5x7", |options| options).unwrap();
-    let error = loader.next_batch().unwrap().unwrap_err().to_string();
-    assert!(
-        error.starts_with("patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7: sample"),
-        "{error}"
-    );
-    let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
-    for (found, said) in [
-        (
-            refused("patch3x5x7", |o| LoaderOptions { bands: Bands::Range(0..1), ..o }),
-            "bands of volumes, field `volume`: expected all, found some",
-        ),
-        (
-            refused("patch3x5x7", |o| LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..o }),
-            "layout of volumes, field `volume`: expected [depth, height, width, channels], found channels first",
-        ),
-        (
-            refused("patch3x5x7", |o| LoaderOptions { augment: Augment { rotate: true, ..Augment::default() }, ..o }),
-            "turns of volumes, field `volume`: expected none, found some",
-        ),
-        (
-            refused("patch3x5x7", |o| LoaderOptions { patches: Patches::Grid { overlap: [3, 0, 0] }, ..o }),
-            "overlap of patches: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
-        ),
-    ] {
-        assert_eq!(found, said);
-    }
-    for text in ["grid3x5x7", "patch0x5x7", "patch1x2x3x4", "patch1xx3"] {
-        assert!(text.parse::<CubeMode>().is_err(), "{text}");
-    }
 }

@@ -31,6 +31,8 @@ mod loader_support;
 mod loader_trouble;
 #[path = "loader_union.rs"]
 mod loader_union;
+#[path = "loader_volumes.rs"]
+mod loader_volumes;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 

@@ -177,6 +177,9 @@ fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMo
     if let (CubeMode::Patch { height, width, .. }, [rows, columns] | [rows, columns, _]) = (mode, &mut *shape) {
         (*rows, *columns) = (height.into(), width.into());
     }
+    if let (CubeMode::Volume { size, .. }, [planes, rows, columns] | [planes, rows, columns, _]) = (mode, &mut *shape) {
+        [*planes, *rows, *columns] = size.map(u64::from);
+    }
     if let [.., channels] = &mut *shape
         && descriptor.shape.len() == 3
     {

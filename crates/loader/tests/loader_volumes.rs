@@ -1,0 +1,203 @@
+//! Boxes of volumes: one of each, several, and all of a grid.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod loader_support;
+#[path = "../../reader/tests/support/mod.rs"]
+mod support;
+
+use loader_support::{RowOf, base};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_format::*;
+use shardpack_jpeg::PixelLayout;
+use shardpack_loader::order::{End, Mode, Unit};
+use shardpack_loader::{Array, Augment, Batch, CubeMode, Loader, LoaderOptions, Patches, Place};
+use shardpack_reader::{Bands, Dataset};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For `loader_staged.rs`, which has these tests too.
+#[allow(dead_code)]
+pub fn from_here() -> LoaderOptions {
+    base()
+}
+
+fn options(patches: Patches) -> LoaderOptions {
+    LoaderOptions { batch_size: 5, threads: 2, seed: 9, end: End::Uneven, patches, ..base() }
+}
+
+/// A row: sample, patch, where it lies, and the bytes of its fields.
+type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
+
+fn rows(batch: &Batch) -> Vec<Row> {
+    let places = batch.patches().unwrap();
+    let fields: Vec<_> = batch.fields().collect();
+    let row = |i: usize| {
+        let at = places[i].unwrap();
+        (batch.indices()[i], at.number, at.origin, fields.iter().map(|field| field.row_of(i)).collect())
+    };
+    (0..batch.len()).map(row).collect()
+}
+
+fn loaded(loader: &mut Loader) -> Vec<Row> {
+    std::iter::from_fn(|| loader.next_batch()).flat_map(|batch| rows(&batch.unwrap())).collect()
+}
+
+/// Shape of a volume, its bytes, and those of its mask.
+type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
+
+/// Volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
+fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
+    let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
+    let dir = support::scratch();
+    let mut all = Vec::new();
+    loader_support::write(dir.path(), &Schema::new(fields).unwrap(), &[4, 3], |schema, number, id| {
+        let shape = vec![depth(id), 12, 15, 2];
+        let values: Vec<u8> =
+            (0..shape.iter().product::<u64>()).flat_map(|i| ((i * 7 + id) as u16).to_le_bytes()).collect();
+        let volume = Array::new(Dtype::U16, shape.clone(), values.clone()).unwrap();
+        let layout = if id % 2 == 0 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
+        let settings = ArraySettings {
+            values: ValueRule::Keep,
+            coder: Coder::Blosc2Lz4,
+            level: None,
+            filter: Filter::Shuffle,
+            band_difference: id % 3 == 0,
+            layout,
+        };
+        let volume = ArrayEncoder::new(settings).unwrap().encode(&volume, None).unwrap();
+        let planes = shape[0] + if id == 5 { mask_planes } else { 0 };
+        let mask: Vec<u8> = (0..planes * 12 * 15).map(|i| (i * 5 + id) as u8).collect();
+        let plain = ArrayDescriptor::plain(Dtype::U8, vec![planes, 12, 15]).encode().unwrap();
+        let stored = volume.descriptor.stored_bytes().unwrap();
+        let values_of = [
+            Some((volume.codec, volume.payload, volume.descriptor.encode().unwrap(), Some(stored))),
+            Some((Codec::Raw, mask.clone(), plain, None)),
+        ];
+        let key = format!("v{id}");
+        let (bytes, frame) = loader_support::record(schema, (number, id), &key, &[], &values_of);
+        all.push((shape, values, mask));
+        (bytes, frame, key, Vec::new())
+    });
+    (dir, all)
+}
+
+/// The slow twin of a box.
+fn boxed(shape: &[u64], values: &[u8], pixel: u64, origin: [u64; 3], size: [u64; 3]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (z, y, x) in (0..size[0]).flat_map(|z| (0..size[1]).flat_map(move |y| (0..size[2]).map(move |x| (z, y, x)))) {
+        let at = (((origin[0] + z) * shape[1] + origin[1] + y) * shape[2] + origin[2] + x) * pixel;
+        out.extend(&values[at as usize..(at + pixel) as usize]);
+    }
+    out
+}
+
+#[test]
+fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
+    let (dir, all) = volumes(|id| 8 + id % 4, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let size = [3, 5, 7];
+    let cube = CubeMode::Volume { size, place: Place::Random };
+    assert_eq!("patch3x5x7".parse::<CubeMode>().unwrap(), cube);
+    let options = |patches, cube| LoaderOptions { cube, ..options(patches) };
+    let size = size.map(u64::from);
+    let mut several = Vec::new();
+    for (patches, threads) in [(Patches::One, 2), (Patches::PerSample(6), 1), (Patches::PerSample(6), 7)] {
+        let mut loader = Loader::open(&dataset, LoaderOptions { threads, ..options(patches, cube) }).unwrap();
+        let (mut planes, mut seen) = (BTreeSet::new(), Vec::new());
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            assert_eq!(batch.patch_axes(), 3);
+            assert_eq!(batch.field("volume").unwrap().shape().unwrap()[1..], [3, 5, 7, 2]);
+            for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
+                let (at, (shape, values, mask)) = (at.unwrap(), &all[batch.indices()[row] as usize]);
+                assert!(at.is_volume && at.scene == shape[..3]);
+                assert!(batch.field("volume").unwrap().row_of(row) == boxed(shape, values, 4, at.origin, size));
+                assert!(batch.field("mask").unwrap().row_of(row) == boxed(shape, mask, 1, at.origin, size));
+                planes.insert(at.origin[0]);
+            }
+            seen.extend(rows(&batch));
+        }
+        assert!(planes.len() > if patches == Patches::One { 2 } else { 6 }, "{planes:?}");
+        several.push(seen);
+    }
+    assert!(several[1] == several[2]);
+    let firsts: BTreeMap<_, _> = several[1].iter().filter(|row| row.1 == 0).map(|row| (row.0, &row.3)).collect();
+    assert!(several[0].iter().map(|row| (row.0, &row.3)).collect::<BTreeMap<_, _>>() == firsts);
+
+    let center = CubeMode::Volume { size: [4, 5, 7], place: Place::Center };
+    let mut loader = Loader::open(&dataset, options(Patches::One, center)).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    for at in batch.patches().unwrap().into_iter().flatten() {
+        assert_eq!(at.origin, [(at.scene[0] - 4) / 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_grid_of_a_volume_shows_every_pixel() {
+    let (dir, all) = volumes(|_| 8, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let cube = CubeMode::Volume { size: [3, 5, 7], place: Place::Random };
+    let grid = LoaderOptions { cube, ..options(Patches::Grid { overlap: [1, 0, 3] }) };
+    let mut loader = Loader::open(&dataset, grid).unwrap();
+    assert_eq!(loader.state().unit, Unit::Grid { size: [3, 5, 7], overlap: [1, 0, 3] });
+    let mut shown: Vec<Vec<Option<u8>>> = all.iter().map(|(_, _, mask)| vec![None; mask.len()]).collect();
+    let mut count = 0;
+    for (sample, _, origin, fields) in loaded(&mut loader) {
+        count += 1;
+        for (i, value) in (0_u64..).zip(&fields[1]) {
+            let (z, y, x) = (origin[0] + i / 35, origin[1] + i / 7 % 5, origin[2] + i % 7);
+            shown[sample as usize][((z * 12 + y) * 15 + x) as usize] = Some(*value);
+        }
+    }
+    // Planes begin at 0, 2, 4, 5; rows at 0, 5, 7; columns at 0, 4, 8.
+    assert_eq!(count, 7 * 4 * 3 * 3);
+    for ((_, _, mask), shown) in all.iter().zip(shown) {
+        assert!(shown.iter().zip(mask).all(|(shown, value)| *shown == Some(*value)));
+    }
+}
+
+#[test]
+fn volumes_that_cannot_be_cut_are_refused_in_words() {
+    let (dir, _) = volumes(|_| 8, 1);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let open = |cube: &str, change: fn(LoaderOptions) -> LoaderOptions| {
+        let options = LoaderOptions { cube: cube.parse().unwrap(), ..options(Patches::PerSample(2)) };
+        Loader::open(&dataset, change(options))
+    };
+    let mut loader =
+        open("patch3x5x7", |options| LoaderOptions { mode: Mode::Stored, batch_size: 1, ..options }).unwrap();
+    let errors: BTreeSet<_> =
+        std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
+    let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field `mask`: sample 5, `v5`";
+    assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
+    let mut loader = open("patch9x5x7", |options| options).unwrap();
+    let error = loader.next_batch().unwrap().unwrap_err().to_string();
+    assert!(
+        error.starts_with("patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7: sample"),
+        "{error}"
+    );
+    let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
+    for (found, said) in [
+        (
+            refused("patch3x5x7", |o| LoaderOptions { bands: Bands::Range(0..1), ..o }),
+            "bands of volumes, field `volume`: expected all, found some",
+        ),
+        (
+            refused("patch3x5x7", |o| LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..o }),
+            "layout of volumes, field `volume`: expected [depth, height, width, channels], found channels first",
+        ),
+        (
+            refused("patch3x5x7", |o| LoaderOptions { augment: Augment { rotate: true, ..Augment::default() }, ..o }),
+            "turns of volumes, field `volume`: expected none, found some",
+        ),
+        (
+            refused("patch3x5x7", |o| LoaderOptions { patches: Patches::Grid { overlap: [3, 0, 0] }, ..o }),
+            "overlap of patches: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
+        ),
+    ] {
+        assert_eq!(found, said);
+    }
+    for text in ["grid3x5x7", "patch0x5x7", "patch1x2x3x4", "patch1xx3"] {
+        assert!(text.parse::<CubeMode>().is_err(), "{text}");
+    }
+}
