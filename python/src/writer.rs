@@ -163,6 +163,9 @@ impl Writer {
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
+        // The last holder gives a claim back, and asks the store for it: that is `abort`, which lets
+        // other threads run.
+        drop(collector);
         if report().is_some() {
             self.abort(py);
         }
