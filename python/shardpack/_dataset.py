@@ -580,7 +580,8 @@ def _reopened(
         )
     if dataset._opened.version != expected:
         raise _shardpack.UsageError(
-            f"`{path}`, opened again: expected generation {generation} of dataset {expected}, found {dataset._opened.version}\n"
+            f"`{path}`, opened again: expected generation {generation} as it was ({expected}), "
+            f"found another ({dataset._opened.version})\n"
             "hint: it was packed again meanwhile"
         )
     return dataset

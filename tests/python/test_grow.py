@@ -84,6 +84,12 @@ class GrowTest(CommandTest):
         keys = self.tmp / "keys.txt"
         keys.write_bytes(b"\xef\xbb\xbfclass 0/0000.jpg\r\nclass 1/0001.jpg\r\n\r\nclass 1/0001.jpg\r\n")
         self.assertIn("removed 2 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
+        # As after a run that was killed at its very end.
+        again = self.expect(0, "remove", self.data, "--keys", keys).out
+        self.assertIn("nothing to remove: ", again)
+        self.assertIn("generation 2 of 28 samples", again)
+        keys.write_text("class 0/0000.jpg\n")
+        self.assertIn("not in the dataset", self.expect(2, "remove", self.data, "--keys", keys).err)
 
     def test_generations_without_the_newest_manifest_are_not_packed_over(self):
         self.expect(0, "add", self.data, self.week)

@@ -131,6 +131,13 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
     removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
         show::json(&removed.to_json())?;
+    } else if removed.removed == 0 {
+        show::print(&format!(
+            "nothing to remove: `{}` is without these keys already; it stays at generation {} of {}\n",
+            args.dataset.display(),
+            removed.generation,
+            units::plural(removed.samples, "sample"),
+        ))?;
     } else {
         let name = args.dataset.display();
         show::print(&format!(
@@ -176,7 +183,7 @@ pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     let name = args.dataset.display();
-    if gone.generations.is_empty() {
+    if gone.generations.is_empty() && gone.shards.is_empty() {
         show::print(&format!("nothing to delete: `{name}` has one generation\n"))?;
         return Ok(Outcome::Fine);
     }

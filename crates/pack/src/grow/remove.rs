@@ -6,7 +6,7 @@ use crate::salvage::tally_of;
 use anyhow::bail;
 use serde_json::{Value, json};
 use shardpack_format::{Limits, Metadata, Schema};
-use shardpack_reader::{Dataset, Shard};
+use shardpack_reader::{Dataset, DatasetOptions, Shard};
 use shardpack_writer::{
     Compacted, Encoded, EncodedSample, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
 };
@@ -86,7 +86,8 @@ impl RemoveReport {
 /// The shards that hold them are written anew without them; all others stay. The older generations
 /// keep them, until [`compact`] deletes those.
 ///
-/// An interrupted run leaves the dataset as it was, and the same call goes on from there.
+/// An interrupted run leaves the dataset as it was, and the same call goes on from there. Of a call
+/// that had come to its end, the same one removes nothing.
 ///
 /// # Errors
 /// If there is no dataset, no key, a key that it does not hold, or nothing would be left; if a
@@ -98,10 +99,9 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> a
     if keys.is_empty() {
         bail!("keys to remove: expected at least one, found none");
     }
-    let leaving = locate(&opened, &keys, growth.settled().is_some())?;
-    let leaving = match leaving {
-        Some(leaving) => leaving,
-        None => return Ok(report(0, &opened, 0, 0, Vec::new())),
+    let is_done = || Ok(growth.settled().is_some() || is_last_removal(dataset, &opened, &keys, options)?);
+    let Some(leaving) = locate(&opened, &keys, is_done)? else {
+        return Ok(report(0, &opened, 0, 0, Vec::new()));
     };
     if keys.len() as u64 == opened.len() {
         bail!("all {} samples are to be removed: a dataset must keep one\nhint: delete the folder instead", keys.len());
@@ -150,12 +150,35 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples: newest.len(), generation: newest.generation(), shards, bytes_out, notes }
 }
 
-/// The records with these keys, by shard; `None` if none of them is there and an interrupted
-/// removal has just come to its end.
+/// Whether the newest generation is the one before it without these keys: then the same command was
+/// given again after it had come to its end.
+fn is_last_removal(
+    dataset: &Path,
+    opened: &Dataset,
+    keys: &BTreeSet<&str>,
+    options: &RemoveOptions<'_>,
+) -> anyhow::Result<bool> {
+    let before = opened.generation() - 1;
+    let before = DatasetOptions::new().limits(options.limits.clone()).generation(Some(before)).open(dataset);
+    // It may have been compacted away, or there was none.
+    let Ok(before) = before else { return Ok(false) };
+    if before.dataset_id() != opened.dataset_id() || before.len() != opened.len() + keys.len() as u64 {
+        return Ok(false);
+    }
+    for key in keys {
+        if before.by_key(key)?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The records with these keys, by shard; `None` if none of them is there and they were removed
+/// before.
 fn locate(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
-    settled: bool,
+    is_done: impl Fn() -> anyhow::Result<bool>,
 ) -> anyhow::Result<Option<BTreeMap<usize, BTreeSet<u64>>>> {
     let (mut found, mut unknown) = (BTreeMap::<usize, BTreeSet<u64>>::new(), Vec::new());
     for key in keys {
@@ -167,7 +190,7 @@ fn locate(
             None => unknown.push(*key),
         }
     }
-    if settled && found.is_empty() {
+    if found.is_empty() && is_done()? {
         return Ok(None);
     }
     let Some(first) = unknown.first() else { return Ok(Some(found)) };
