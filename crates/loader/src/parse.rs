@@ -203,6 +203,8 @@ mod tests {
         assert_eq!(mode("whole"), CubeMode::Whole);
         assert_eq!(mode("raw"), CubeMode::Raw);
         for (name, place) in [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)] {
+            let volume = CubeMode::Volume { size: [2, 64, 7], place };
+            assert_eq!(format!("{name}2x64x7").parse::<CubeMode>().ok(), (place != Place::Grid).then_some(volume));
             assert_eq!(mode(&format!("{name}64x7")), CubeMode::Patch { height: 64, width: 7, place });
         }
         for bad in [
@@ -215,7 +217,7 @@ mod tests {
             "patch0x4",
             "grid4x0",
             "patch+4x4",
-            "center4x4x4",
+            "grid4x4x4",
             "Patch4x4",
         ] {
             let error = bad.parse::<CubeMode>().unwrap_err().to_string();
