@@ -22,29 +22,29 @@ BENCHES = Path(__file__).resolve().parent
 LOADS = {"stored bytes": ("--image", "raw"), "random crops of 224": ("--image", "rrc224")}
 KEYS = {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
 
-# Each reads all pictures of the store once, as stored bytes, and prints samples and seconds.
+# Each makes `loader`, which reads all pictures of the store, as stored bytes, once an epoch. As of shardpack, the second epoch counts; of the one that keeps files on the disk, the first.
 PEERS = {
     "webdataset, 2 workers": """
 import webdataset as wds, torch
 names = [f"{url}/tars/{i:03}.tar" for i in range(count)]
 data = wds.WebDataset([f"pipe:curl -s -f {name}" for name in names], shardshuffle=False)
-seen = sum(1 for _ in torch.utils.data.DataLoader(data, batch_size=None, num_workers=2))
+loader, epochs = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2, persistent_workers=True), 2
 """,
     "mosaicml-streaming, 2 workers": """
 import os, tempfile
 os.environ["S3_ENDPOINT_URL"] = endpoint
 from streaming import StreamingDataset
 import torch
-with tempfile.TemporaryDirectory() as local:
-    data = StreamingDataset(remote="s3://bucket/mds", local=local, batch_size=64, shuffle=False)
-    seen = sum(1 for _ in torch.utils.data.DataLoader(data, batch_size=None, num_workers=2))
+local = tempfile.TemporaryDirectory()
+data = StreamingDataset(remote="s3://bucket/mds", local=local.name, batch_size=64, shuffle=False)
+loader, epochs = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2), 1
 """,
     "s3torchconnector, 2 workers": """
 from s3torchconnector import S3IterableDataset, S3ClientConfig
 import torch
 data = S3IterableDataset.from_prefix("s3://bucket/photos/", region="us-east-1", endpoint=endpoint,
     s3client_config=S3ClientConfig(force_path_style=True), transform=lambda item: item.read(), enable_sharding=True)
-seen = sum(1 for _ in torch.utils.data.DataLoader(data, batch_size=None, num_workers=2))
+loader, epochs = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2, persistent_workers=True), 2
 """,
 }
 
@@ -93,9 +93,9 @@ with MDSWriter(out=sys.argv[2], columns={"image": "bytes"}) as out:
 """
 
 
-def peer(python, code, endpoint, count):
-    """Samples a second of one epoch, the start of the process not counted; None if it does not run, with its last words."""
-    text = f"endpoint, url, count = {endpoint!r}, {endpoint + '/bucket'!r}, {count}\nimport time\nstarted = time.perf_counter()\n{code}\nprint(seen / (time.perf_counter() - started))"
+def peer(python, code, endpoint, count, samples):
+    """Samples a second of one epoch; or, if it does not run, its last words."""
+    text = f"endpoint, url, count = {endpoint!r}, {endpoint + '/bucket'!r}, {count}\nimport time\n{code}\nfor _ in range(epochs):\n    started = time.perf_counter()\n    seen = sum(1 for _ in loader)\n    rate = seen / (time.perf_counter() - started)\nassert seen == {samples}, seen\nprint(rate)"
     done = subprocess.run([python, "-c", text], capture_output=True, text=True, env={**os.environ, **KEYS}, timeout=600)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else done.stderr.strip().splitlines()[-1:]
 
@@ -121,13 +121,13 @@ def main():
         if options.python and subprocess.run([options.python, "-c", MDS, bucket / "photos", bucket / "mds"], capture_output=True).returncode:
             del chosen["mosaicml-streaming, 2 workers"]
         bench.warm(bucket)
-        rows, notes, network = measure(options, command, folder, bucket, count, chosen)
+        rows, notes, network = measure(options, command, folder, bucket, count, samples, chosen)
         facts = {"samples": samples, "bytes": bench.tree_bytes(bucket / "train"), "notes": notes, "network": network}
         bench.finish("stores", options, facts, rows)
         print("\n" + "\n".join(f"- {note}" for note in notes))
 
 
-def measure(options, command, folder, bucket, count, chosen):
+def measure(options, command, folder, bucket, count, samples, chosen):
     """Rates of all sides, turn by turn, as a table."""
     rates, notes, network = {}, [], {}
     with server(folder) as near, server(folder, 0.1) as far:
@@ -146,7 +146,7 @@ def measure(options, command, folder, bucket, count, chosen):
                 own("store, from the cache", "s3://bucket/train", near, load, "--cache", folder / "cache")
                 own("store, 100 ms more", "s3://bucket/train", far, load)
             for name, code in list(chosen.items()):
-                found = peer(options.python, code, near, count)
+                found = peer(options.python, code, near, count, samples)
                 if isinstance(found, float):
                     rates.setdefault((name, "stored bytes"), []).append(found)
                 else:
