@@ -66,7 +66,7 @@ build_for() {
     fail "no standard library of Rust for $triple" "hint: rustup target add $triple"
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
-  # With the wheel's package beside it, all dependencies have the features that they have for the wheel: nothing is compiled twice.
+  # The features of the wheel. Its dependencies are compiled anew all the same: maturin wraps zig in its own way.
   say "building the command for $1"
   cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5 \
     --bin shardpack --target "$triple.$glibc"

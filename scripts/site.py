@@ -135,7 +135,8 @@ def source(with_rust: bool) -> None:
         body = "".join(f"\n::: shardpack.{name}\n" for name in members)
         (SOURCE / "api" / f"{page}.md").write_text(f"# {title}\n{body}")
     crates = sorted(name.split("/")[1] for name in names if re.fullmatch(r"crates/[^/]+/Cargo\.toml", name))
-    lines = [f"- [shardpack-{crate}](../rust/shardpack_{crate.replace('-', '_')}/index.html){{ .external }}" for crate in crates]
+    # As HTML: MkDocs looks for what a Markdown link leads to before the crates' pages are there.
+    lines = [f'- <a href="../../rust/shardpack_{crate.replace("-", "_")}/index.html">shardpack-{crate}</a>' for crate in crates]
     body = "\n".join(lines) if with_rust else "This copy of the site was built without them: `cargo doc --workspace --no-deps`."
     (SOURCE / "api" / "rust.md").write_text(f"# Rust crates\n\nThe reference of each crate, as `cargo doc` makes it.\n\n{body}\n")
 

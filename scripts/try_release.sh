@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf 'try: %s\n' "$*"; }
 fail() { printf 'try: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 1; }
 (($# >= 2)) || fail "expected FOLDER TARGET…" "hint: scripts/release.sh calls this"
-dist=$(cd "$1" && pwd) here=$(uname -m) bare=$PWD/target/bare system_in=$PWD/scripts/bare_system.sh tools=.venv-release/bin/python
+dist=$(cd "$1" && pwd) here=$(uname -m) bare=$PWD/target/bare system_in=$PWD/scripts/bare_system.sh tools=$PWD/.venv-release/bin/python
 shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -67,19 +67,19 @@ E
   first_sums=$sums
   # The command alone, on the same sources.
   name=$(basename "$dist"/shardpack-*"-$target-linux.tar.gz" .tar.gz)
-  if [[ -e $dist/$name.tar.gz ]]; then
-    tar -xzf "$dist/$name.tar.gz" -C "$root/try" --no-same-owner
-    started=$SECONDS
-    for kind in pictures cubes; do
-      command_in "$root" "$target" "$name" pack --quiet --values auto "demo/$kind" "command/$kind"
-      command_in "$root" "$target" "$name" verify --deep "command/$kind" >/dev/null
-    done
-    digests=$(cd "$root/try/command" && find . -type f -printf '%P\n' | sort | "$tools" -c '
+  [[ -e $dist/$name.tar.gz ]] || fail "$dist: expected the command for $target, $name.tar.gz, found none"
+  tar -xzf "$dist/$name.tar.gz" -C "$root/try" --no-same-owner
+  started=$SECONDS
+  mkdir "$root/try/command"
+  for kind in pictures cubes; do
+    command_in "$root" "$target" "$name" pack --values auto "demo/$kind" "command/$kind" >/dev/null
+    command_in "$root" "$target" "$name" verify --deep "command/$kind" >/dev/null
+  done
+  digests=$(cd "$root/try/command" && find . -type f -printf '%P\n' | sort | "$tools" -c '
 import hashlib, json, pathlib, sys
 print(json.dumps({name: hashlib.sha256(pathlib.Path(name).read_bytes()).hexdigest() for name in sys.stdin.read().splitlines()}, indent=0))')
-    compare "$system, command" "$digests"
-    say "$system: the command packs and verifies in $((SECONDS - started)) s"
-  fi
+  compare "$system, command" "$digests"
+  say "$system: the command packs and verifies in $((SECONDS - started)) s"
 }
 
 command_in() {
