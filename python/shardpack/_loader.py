@@ -132,7 +132,8 @@ class Loader:
         the field comes as it is stored, which would be a warning for names such as ``boxes``.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes equally
-        often), label or name of a class → weight, or one weight for each sample. Default: each sample once.
+        often; a label below 0 is no class, and such samples never come), label or name of a class → weight, or one
+        weight for each sample. Default: each sample once.
     mix : sequence of float, optional
         For a :func:`concat`: how often each of its datasets comes, in any proportion. Each dataset goes through its
         own order, epoch after epoch, independently of the others. An epoch has as many samples as all datasets

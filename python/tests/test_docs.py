@@ -90,6 +90,8 @@ def tutorial(folder: Path) -> None:
 @page("augmentation.md")
 def augmentation(folder: Path) -> None:
     photos(folder / "photos")
+    scenes(folder / "scenes")
+    sp.pack(folder / "scenes" / "cubes", folder / "land", masks=folder / "scenes" / "masks")
 
 
 @page("alignment.md")

@@ -90,12 +90,22 @@ impl Weighted {
         Ok(Self::new(Table { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
     }
 
-    /// Every class that occurs equally often, however many samples it has.
+    /// Every class that occurs equally often, however many samples it has. A label below 0 is no
+    /// class, as of what nobody has labelled: such samples never come.
+    ///
+    /// ```
+    /// use shardpack_loader::order::{Sampling, Weighted};
+    /// let epoch = Weighted::balanced(&[0, 0, 0, 1, -1], 7)?.draws(100).epoch(0);
+    /// let drawn: Vec<u64> = (0..100).filter_map(|at| Some(epoch.sample(at)?.sample)).collect();
+    /// assert!(drawn.contains(&3) && !drawn.contains(&4));
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// `Usage` if there is no label.
+    /// `Usage` if there is no such label.
     pub fn balanced(labels: &[i64], seed: u64) -> Result<Self> {
-        Self::by_class(labels, &labels.iter().map(|&label| (label, 1.0)).collect(), seed)
+        let classes = labels.iter().filter(|&&label| label >= 0);
+        Self::by_class(labels, &classes.map(|&label| (label, 1.0)).collect(), seed)
     }
 
     fn new(table: Table, seed: u64, draws: u64, digest: Digest) -> Self {
