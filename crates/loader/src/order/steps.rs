@@ -10,7 +10,7 @@ use std::ops::Range;
 ///
 /// ```
 /// use shardpack_loader::order::Read;
-/// let read = Read { source: 0, samples: 38..76, needed: 38, pass: 0 };
+/// let read = Read { source: 0, samples: 38..76, needed: 38, pass: 0, patches: None };
 /// assert_eq!(read.samples.end - read.samples.start, read.needed);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
