@@ -102,7 +102,7 @@ class Stores(CommandTest):
         for args in (
             ("salvage", "s3://bucket/train", self.tmp / "out"),
             ("salvage", self.dataset, "s3://bucket/out"),
-            ("pack", "s3://bucket/photos", self.tmp / "out"),
+            ("add", "s3://bucket/train", self.tmp),
         ):
             self.assertIn("works on folders of this machine, not on URLs", self.expect(2, *args).err)
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):

@@ -168,7 +168,7 @@ impl Files {
         if self.has(path) || !path.to_str().is_some_and(is_url) {
             return Ok(());
         }
-        let (expected, found) = ("a path of this machine, or a URL that was opened", "another URL");
+        let (expected, found) = ("a path of this machine", "a URL");
         Err(SourceError::NotASource { path: path.to_owned(), expected, found })
     }
 
