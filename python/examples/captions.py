@@ -87,8 +87,9 @@ def main(dataset: sp.Dataset) -> None:
     with sp.Loader(train, image=sp.view.random_resized_crop(SIDE, scale=(0.8, 1)), **OPTIONS) as loader:
         for epoch in range(20):
             total = 0.0
-            for images, captions in loader:
-                scores = model(images, tokens(captions))
+            for batch in loader:
+                captions = batch["caption"]
+                scores = model(batch["image"], tokens(captions))
                 # Texts that are the same fit the same pictures.
                 own = torch.tensor([[float(a == b) for b in captions] for a in captions])
                 goal = own / own.sum(1, keepdim=True)

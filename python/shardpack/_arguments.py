@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 import os
 import re
 import sys
@@ -39,7 +40,10 @@ _HABITS = {
 
 
 def _number(name: str, value: Any, least: int, most: int) -> int:
-    number = int(value.__index__())
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
     if not least <= number <= most:
         raise _shardpack.UsageError(f"{name}: expected {least} to {most}, found {number}")
     return number
@@ -308,7 +312,7 @@ def _patches(each: int, kind: str, overlap: int | Sequence[int], scenes: int | N
         raise _shardpack.UsageError(f"patches: expected random or grid, found {kind!r}")
     each = _number("patches_per_sample", each, 1, 2**32 - 1)
     axes = 3 if cube.count("x") == 2 else 2
-    sides = [overlap] * axes if isinstance(overlap, int) else list(overlap)
+    sides = list(overlap) if isinstance(overlap, Sequence) and not isinstance(overlap, str) else [overlap] * axes
     if len(sides) != axes:
         raise _shardpack.UsageError(
             f"overlap: expected a number of pixels, or one for each of the {axes} axes of {cube!r}, found {overlap!r}"

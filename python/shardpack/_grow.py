@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from shardpack import _shardpack, _warn
 from shardpack._pack import Progress, StrPath, arguments
 from shardpack._size import Size, size
+from shardpack._url import refuse
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -81,6 +82,7 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     >>> sp.add("train", "week-2", on_known_key="skip")["samples"]   # doctest: +SKIP
     120
     """
+    refuse("add", dataset=dataset, src=src)
     args = [*arguments("add", options, _TYPES), "--", os.fspath(dataset), os.fspath(src)]
     report, notes = _shardpack.add(args, progress)
     for note in notes:
@@ -133,6 +135,7 @@ def remove(
     """
     if isinstance(keys, str):
         raise TypeError(f"keys: expected several keys, found a str {keys!r}\nhint: a list of one: [{keys!r}]")
+    refuse("remove", dataset=dataset)
     found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress)
     for note in notes:
         _warn.warn(note)
@@ -158,5 +161,6 @@ def compact(dataset: StrPath) -> dict[str, Any]:
     FormatError, OSError
         The newest generation is not whole; a file cannot be removed.
     """
+    refuse("compact", dataset=dataset)
     generations, shards, count = _shardpack.compact(os.fspath(dataset))
     return {"generations": generations, "shards": shards, "bytes": count}

@@ -412,6 +412,8 @@ class Loader:
 
     def _go_to(self, core: _shardpack.Loader, epoch: int) -> None:
         core.set_epoch(epoch)
+        # With weights or mixed datasets an epoch of a grid has as many patches as its scenes have.
+        self._batches = len(core)
         self._begun = self._ended = False
 
     def _next(self, turn: int) -> Batch:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from shardpack import _shardpack, _warn
 from shardpack._pack import StrPath, arguments
+from shardpack._url import refuse
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -148,6 +149,7 @@ def report(
                 args += arguments("report", {name: one}, _TYPES)
         else:
             single[name] = value
+    refuse("report", src=src)
     args += arguments("report", single, _TYPES)
     if output is not None:
         args.append(f"--output={os.fspath(output)}")

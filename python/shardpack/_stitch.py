@@ -151,7 +151,8 @@ class Stitcher:
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
-        for row in np.flatnonzero(mask).tolist():
+        # Of a scene without the array there is nothing to put together.
+        for row in np.flatnonzero(mask & (sizes >= 0).all(axis=1)).tolist():
             index, origin = int(indices[row]), tuple(origins[row].tolist())
             scene = self._open.get(index)
             if scene is None:

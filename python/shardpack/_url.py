@@ -7,12 +7,24 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from shardpack import _shardpack
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9]*://")
 
 
 def is_url(path: object) -> bool:
     """Whether it is the URL of a place in a store, as text."""
     return isinstance(path, str) and _URL.match(path) is not None
+
+
+def refuse(function: str, **paths: object) -> None:
+    """Refuses URLs where folders of this machine are expected."""
+    for name, path in paths.items():
+        if is_url(path):
+            raise _shardpack.UsageError(
+                f"{name}: expected a folder of this machine, with which {function} works, found the URL {path}\n"
+                "hint: copy it here first, or mount the store"
+            )
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

@@ -155,3 +155,30 @@ def test_what_a_program_wrote_is_not_added_to(tmp_path: Path) -> None:
         writer.write({"text": "a"}, key="a")
     with pytest.raises(sp.UsageError, match="was not packed from a folder"):
         sp.add(tmp_path / "out", photos(tmp_path / "week", ["a.jpg"]))
+
+
+def test_masks_are_not_left_out(tmp_path: Path) -> None:
+    def masks(folder: Path, names: list[str]) -> Path:
+        folder.mkdir()
+        for name in names:
+            Image.fromarray(np.full((40, 40), 7, np.uint8)).save(folder / f"{name}.png")
+        return folder
+
+    first, week = photos(tmp_path / "first", ["0.jpg", "1.jpg"]), photos(tmp_path / "week", ["2.jpg", "3.jpg"])
+    sp.pack(first, tmp_path / "out", masks=masks(tmp_path / "masks", ["0", "1"]))
+    with pytest.raises(sp.UsageError, match="2 of 2 new samples have no mask.*\nhint: masks"):
+        sp.add(tmp_path / "out", week)
+    sp.add(tmp_path / "out", week, masks=masks(tmp_path / "week-masks", ["2", "3"]))
+    assert all((sample["mask"] == 7).all() for sample in sp.Dataset(tmp_path / "out"))
+
+
+def test_urls_are_refused_in_words(tmp_path: Path) -> None:
+    for call in (
+        lambda: sp.add("s3://bucket/train", tmp_path),
+        lambda: sp.add(tmp_path, "s3://bucket/week"),
+        lambda: sp.remove("s3://bucket/train", ["a"]),
+        lambda: sp.compact("s3://bucket/train"),
+        lambda: sp.report("s3://bucket/train"),
+    ):
+        with pytest.raises(sp.UsageError, match=r"expected a folder of this machine.*found the URL s3://"):
+            call()

@@ -361,3 +361,42 @@ def test_the_identity_on_real_scenes(tmp_path: Path) -> None:
         assert len(wholes) == len(dataset) == (18 if name == "enmap" else 1)
         for key, whole in wholes.items():
             np.testing.assert_array_equal(whole, dataset[dataset.index_of(key)]["cube"])
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_length_is_that_of_the_epoch(scenes: sp.Dataset, ranks: int) -> None:
+    options: dict[str, Any] = {**OPTIONS, "patches": "grid", "weights": np.arange(8.0) ** 3, "world_size": ranks, "rank": 0}
+    lengths = set()
+    with sp.Loader(scenes, 8, **options) as loader:
+        for epoch in range(4):
+            loader.set_epoch(epoch)
+            assert len(loader) == sum(1 for _ in loader), epoch
+            lengths.add(len(loader))
+    assert len(lengths) > 1, "scenes of several sizes, drawn anew"
+
+
+def test_scenes_without_the_array_are_left_out(alike: sp.Dataset, tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "scores") as writer:
+        for number in range(3):
+            writer.write({"score": number}, key=f"b{number}")
+    both = sp.concat([alike, sp.Dataset(tmp_path / "scores")])
+    options: dict[str, Any] = {"cube": "patch16x12", "patches": "grid", "fields": ["cube", "score"], "end": "uneven"}
+    with sp.Loader(both, 8, shuffle=False, **options) as loader, sp.stitch(loader) as stitcher:
+        whole = [scene.key for batch in loader for scene in stitcher.add(batch, batch["cube"])]
+    assert whole == list(alike.keys)
+
+
+def test_volumes_beside_patches_of_two_sides_are_refused(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "volumes", values="keep") as writer:
+        writer.write({"scan": np.zeros((20, 48, 40, 2), np.float32), "mask": np.zeros((20, 48, 40), np.uint8)}, key="a")
+    dataset = sp.Dataset(tmp_path / "volumes")
+    for options in ({}, {"patches_per_sample": 2}, {"patches": "grid"}):
+        with pytest.raises(sp.UsageError, match=r"`scan` of 4 axes.*\n.*patchDxHxW"):
+            sp.Loader(dataset, 1, cube="patch8x16", fields=["scan", "mask"], **options)
+
+
+@pytest.mark.parametrize("name", ["patches_per_sample", "open_scenes", "overlap", "batch_size"])
+def test_numbers_are_whole(scenes: sp.Dataset, name: str) -> None:
+    for wrong in (2.5, "8"):
+        with pytest.raises(TypeError, match=f"{name}: expected a whole number, found {wrong!r}"):
+            sp.Loader(scenes, **{**OPTIONS, "patches": "grid" if name in ("overlap", "open_scenes") else "random", name: wrong})  # type: ignore[arg-type]

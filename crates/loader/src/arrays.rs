@@ -143,6 +143,17 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
         patch |= matches!(from, From::Volume(_));
     }
+    // Beside what is cut, four axes are a volume, whose first two are not those of the others.
+    let uncut = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. }) && plan.shape.len() > 3;
+    if let (CubeMode::Patch { .. }, Some(plan)) = (options.cube, plans.iter().find(uncut)) {
+        let found = format!(
+            "`{}` of {} axes, of which no patch of two sides is cut\n\
+             hint: `patchDxHxW` cuts volumes; or leave the field out",
+            plan.name.escape_debug(),
+            plan.shape.len()
+        );
+        return Err(Error::usage("patch", "arrays of at most three axes among the fields", found));
+    }
     match (patch, bands) {
         (false, _) if matches!(options.cube, CubeMode::Volume { .. }) => {
             Err(Error::usage("patch", "an array of three or four axes among the fields", "none"))

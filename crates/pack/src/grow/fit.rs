@@ -121,5 +121,17 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     if !has("mask") {
         refuse("a mask", "mask", keys(&|entry| entry.mask.is_some()))?;
     }
+    // A model would take what is not there for pixels of class 0.
+    let wanting: Vec<&str> = keys(&|entry| entry.mask.is_none());
+    let has_masks = schema.fields().iter().any(|field| field.name == "mask" && field.kind == FieldKind::Array);
+    if has_masks && !wanting.is_empty() {
+        let count = wanting.len();
+        bail!(
+            "{count} of {} new samples have no mask, and the dataset has one for each of its own: {}\n\
+             hint: --masks DIR",
+            listing.samples.len(),
+            some(wanting.into_iter(), count)
+        );
+    }
     Ok(())
 }
