@@ -27,6 +27,7 @@ from peers import tree
 BATCH, CUBES, SHAPE = 256, 6, (480, 640, 100)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CROPS, WHOLE, ARRAYS, BUS = "crops 224, float16, normalised", "whole pictures, uint8", "cubes, float32", "bus, host to device"
+RECIPE = "crops 224, TrivialAugmentWide, float16, normalised, erasing, Mixup or CutMix"
 TIME_LIMIT_S = 300
 
 
@@ -109,6 +110,10 @@ def prepare(folder, options):
             (folder / "b2").mkdir()
             with ThreadPoolExecutor(options.threads) as pool:
                 list(pool.map(lambda path: (folder / "b2" / path.name).write_bytes(in_blosc2(blosc2, path)), sorted((folder / "npy").iterdir())))
+        try:
+            in_nvcomp(folder, options)
+        except (ImportError, RuntimeError) as error:
+            facts.setdefault("not measured", []).append(f"{ARRAYS}: {SIDE_NAMES['nvcomp']}: {error}")
         facts |= {"cubes": options.cubes * options.cube_copies, "codec of cubes": options.codec, "bytes of cubes, float16": bench.tree_bytes(folder / "npy"), "bytes of cubes packed": bench.tree_bytes(folder / "cubes")}
     bench.warm(folder)
     return facts | {"device": torch.cuda.get_device_name(options.device), "torch": torch.__version__, "shardpack": shardpack.__version__}
@@ -117,6 +122,25 @@ def prepare(folder, options):
 def in_blosc2(blosc2, path):
     """A cube as one would store it with python-blosc2: LZ4 behind bitshuffle."""
     return blosc2.compress2(np.load(path), codec=blosc2.Codec.LZ4, clevel=5, filters=[blosc2.Filter.BITSHUFFLE], filters_meta=[0], typesize=2, nthreads=1)
+
+
+def nvcomp_codec(device, **more):
+    """LZ4 behind bitshuffle, in nvCOMP's own format."""
+    from nvidia import nvcomp
+
+    return nvcomp.Codec(algorithm="LZ4", data_type="<u2", bitshuffle_mode=nvcomp.BitshuffleMode.NVCOMP_BITSHUFFLE_MSB_FIRST, device_id=int(device.rpartition(":")[2] or 0), **more)
+
+
+def in_nvcomp(folder, options):
+    """The cubes as nvCOMP stores them, a file each."""
+    import torch
+    from nvidia import nvcomp
+
+    codec = nvcomp_codec(options.device)
+    (folder / "nv").mkdir()
+    for path in sorted((folder / "npy").iterdir()):
+        cube = torch.from_numpy(np.load(path).view(np.int16)).to(options.device)
+        (folder / "nv" / path.name).write_bytes(bytes(codec.encode(nvcomp.as_array(cube)).cpu()))
 
 
 def one(side, threads, folder, options):
@@ -181,6 +205,23 @@ def crops_host(options):
 def crops_resident(options):
     """The encoded pictures stay on the device."""
     return loader(options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, resident=True, prefetch=24, fields=["image", "label"])
+
+
+def recipe(options, **more):
+    """All of it in the loader."""
+    import shardpack.augment as augment
+
+    erase = augment.random_erasing(p=0.1, value=tuple(round(255 * mean) for mean in MEAN))
+    mixes = [augment.mixup(alpha=0.2), augment.cutmix()]
+    return loader(options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, fields=["image", "label"], augment=[augment.trivial_augment_wide(), erase], augment_batch=mixes, **more)
+
+
+def recipe_host(options):
+    return recipe(options, decode="host")
+
+
+def recipe_resident(options):
+    return recipe(options, resident=True, prefetch=24)
 
 
 def whole(options):
@@ -249,11 +290,42 @@ def torchvision_whole(options):
     return on_gpu(options, lambda pictures: pictures)
 
 
-class Photos:
-    """JPEGs as crops of uint8, for a DataLoader."""
+def engines_whole(options):
+    """nvImageCodec: the JPEG engines of nvJPEG where the GPU has some, its kernels for what they do not take; files read by threads."""
+    import torch
+    from nvidia import nvimgcodec
 
-    def __init__(self, paths):
-        self.paths = paths
+    kinds = nvimgcodec.BackendKind
+    backends = [nvimgcodec.Backend(kind) for kind in (kinds.HW_GPU_ONLY, kinds.GPU_ONLY, kinds.HYBRID_CPU_GPU)]
+    decoder = nvimgcodec.Decoder(device_id=torch.device(options.device).index or 0, max_num_cpu_threads=options.threads, backends=backends)
+    with ThreadPoolExecutor(options.threads) as pool, ThreadPoolExecutor(4) as readers:
+        def epoch():
+            for data in ahead(readers, lambda paths: list(pool.map(lambda path: Path(path).read_bytes(), paths)), files(options)):
+                pictures = decoder.decode([nvimgcodec.CodeStream(one) for one in data])
+                assert all(picture is not None for picture in pictures)
+                yield len(pictures)
+
+        return timed(epoch, options)
+
+
+class WithLabels:
+    """Pictures of a dataset, each with its label."""
+
+    def __init__(self, photos, labels):
+        self.photos, self.labels = photos, labels
+
+    def __len__(self):
+        return len(self.photos)
+
+    def __getitem__(self, index):
+        return self.photos[index], self.labels[index]
+
+
+class Photos:
+    """JPEGs as crops of uint8, for a DataLoader; augmented by `change`."""
+
+    def __init__(self, paths, change=None):
+        self.paths, self.change = paths, change
 
     def __len__(self):
         return len(self.paths)
@@ -267,7 +339,8 @@ class Photos:
         except ModuleNotFoundError:
             return torch.from_numpy(with_pillow(self.paths[index])).permute(2, 0, 1)
         cut = v2.RandomResizedCrop(224, antialias=True)(decode_jpeg(read_file(self.paths[index]), mode=ImageReadMode.RGB))
-        return v2.functional.horizontal_flip(cut) if random.random() < 0.5 else cut
+        cut = v2.functional.horizontal_flip(cut) if random.random() < 0.5 else cut
+        return self.change(cut) if self.change else cut
 
 
 def with_pillow(path):
@@ -301,6 +374,28 @@ def workers(options):
     return timed(epoch, options)
 
 
+def recipe_workers(options):
+    """The same with the recipe: TrivialAugmentWide and erasing by the workers, the rest on the device."""
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision.transforms import v2
+
+    torch.set_num_threads(1)
+    photos = Photos([path for paths in files(options) for path in paths], v2.Compose([v2.TrivialAugmentWide(), v2.RandomErasing(p=0.1)]))
+    labels = [int(number) for number in torch.randint(2, (len(photos),))]
+    batches = DataLoader(WithLabels(photos, labels), BATCH, shuffle=True, drop_last=True, num_workers=options.threads, persistent_workers=True, pin_memory=True, prefetch_factor=4)
+    mix = v2.RandomChoice([v2.MixUp(alpha=0.2, num_classes=2), v2.CutMix(num_classes=2)])
+    mean, std = (torch.tensor(one, device=options.device).view(3, 1, 1) for one in (MEAN, STD))
+
+    def epoch():
+        for images, classes in batches:
+            images, classes = images.to(options.device, non_blocking=True), classes.to(options.device, non_blocking=True)
+            mix(images.float().div_(255).sub_(mean).div_(std).half(), classes)
+            yield len(images)
+
+    return timed(epoch, options)
+
+
 def npy(options):
     """float16 `.npy` files, read by threads."""
 
@@ -322,6 +417,43 @@ def blosc2(options):
     # Else one thread decompresses, and all others wait for it.
     blosc2.set_releasegil(True)
     return pinned_ring(options, "b2", lambda path, cube: blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1))
+
+
+def nvcomp(options):
+    """nvCOMP: files read by threads into pinned memory, copied, decompressed, cast."""
+    import torch
+    from nvidia import nvcomp
+
+    codec = nvcomp_codec(options.device, cuda_stream=torch.cuda.current_stream().cuda_stream)
+    paths = sorted((options.data / "nv").iterdir())
+    most = max(path.stat().st_size for path in paths)
+    ring = [[torch.empty(most, dtype=torch.uint8, pin_memory=True) for _ in range(CUBES)] for _ in range(4)]
+    copied = [torch.cuda.Event() for _ in ring]
+
+    def read(path, memory):
+        with open(path, "rb", buffering=0) as file:
+            view, done = memoryview(memory.numpy()), 0
+            while count := file.readinto(view[done : done + (1 << 20)]):
+                done += count
+        return memory[:done]
+
+    with ThreadPoolExecutor(options.threads) as pool, ThreadPoolExecutor(2) as readers:
+        def fill(job):
+            slot, chosen = job
+            copied[slot].synchronize()
+            return slot, list(pool.map(read, chosen, ring[slot]))
+
+        def epoch():
+            random.shuffle(paths)
+            jobs = [(number % len(ring), paths[start : start + CUBES]) for number, start in enumerate(range(0, len(paths) - CUBES + 1, CUBES))]
+            for slot, cubes in ahead(readers, fill, jobs, depth=2):
+                there = [nvcomp.as_array(cube.to(options.device, non_blocking=True)) for cube in cubes]
+                copied[slot].record()
+                for cube in codec.decode(there, data_type="<f2"):
+                    torch.from_dlpack(cube).float()
+                yield CUBES
+
+        return timed(epoch, options)
 
 
 def pinned_ring(options, folder, read):
@@ -375,11 +507,17 @@ SIDES = {
     "host": (CROPS, "pictures", crops_host),
     "torchvision": (CROPS, "pictures", torchvision_crops),
     "workers": (CROPS, "pictures", workers),
+    "recipe": (RECIPE, "pictures", recipe),
+    "recipe-resident": (RECIPE, "pictures", recipe_resident),
+    "recipe-host": (RECIPE, "pictures", recipe_host),
+    "recipe-workers": (RECIPE, "pictures", recipe_workers),
     "device-whole": (WHOLE, "pictures", whole),
+    "engines-whole": (WHOLE, "pictures", engines_whole),
     "torchvision-whole": (WHOLE, "pictures", torchvision_whole),
     "device-cubes": (ARRAYS, "cubes", cubes),
     "device-cubes-resident": (ARRAYS, "cubes", cubes_resident),
     "npy": (ARRAYS, "cubes", npy),
+    "nvcomp": (ARRAYS, "cubes", nvcomp),
     "blosc2": (ARRAYS, "cubes", blosc2),
     "bus": (BUS, "pictures", bus),
 }
@@ -389,11 +527,17 @@ SIDE_NAMES = {
     "host": "shardpack, decoded on the host",
     "torchvision": "torchvision: decode_jpeg on the device, then crop, resize, normalise",
     "workers": "DataLoader with workers, pinned copy, normalised on the device",
+    "recipe": "shardpack, all of it on the device",
+    "recipe-resident": "shardpack, encoded on the device, all of it there",
+    "recipe-host": "shardpack, all of it on the host",
+    "recipe-workers": "DataLoader with workers: torchvision on tensors; normalised and mixed on the device",
     "device-whole": "shardpack, decoded on the device",
+    "engines-whole": "nvImageCodec: nvJPEG's engines",
     "torchvision-whole": "torchvision: decode_jpeg on the device",
     "device-cubes": "shardpack, decoded on the device",
     "device-cubes-resident": "shardpack, encoded on the device, decoded there",
     "blosc2": "python-blosc2, float16, into pinned memory, copied, cast",
+    "nvcomp": "nvCOMP, float16, LZ4 behind bitshuffle, from pinned memory, decompressed on the device, cast",
     "npy": "float16 .npy into pinned memory, copied, cast",
     "bus": "pinned memory, 64 MiB at a time, GB/s",
 }

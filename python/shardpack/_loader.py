@@ -181,8 +181,7 @@ class Loader:
     augment : str or sequence of str, optional
         What is done to pictures, in this order, right after they are decoded: :mod:`shardpack.augment` has
         TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. All of it is
-        drawn from seed, epoch and sample. With a device that decodes, the host decodes these pictures, and
-        ``stats()["refused"]`` counts them.
+        drawn from seed, epoch and sample. A device that decodes does it too, to the bit.
         Three words are about arrays of two and three axes, and turn all of a sample alike, such as a cube and its mask;
         patches after they are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples, left to right and top to
         bottom, ``"rot90"`` turns by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Pictures are mirrored
@@ -192,8 +191,8 @@ class Loader:
         device too. Such arrays come as floats of at most 32 bits.
     augment_batch : str or sequence of str, optional
         :func:`shardpack.augment.mixup` and :func:`~shardpack.augment.cutmix`, of which each batch gets one, all equally
-        likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. Pictures have one size,
-        and the host decodes. Drawn from seed and epoch, and from the first sample of the batch: a resumed loader of the
+        likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. Pictures have one size.
+        It is done where the batch is, also on a device. Drawn from seed and epoch, and from the first sample of the batch: a resumed loader of the
         same batch size and number of ranks goes on with the same draws.
     num_classes : int, optional
         Classes of these labels. Default: as many as the dataset names.

@@ -194,6 +194,29 @@ def test_whole_pictures_are_those_of_the_host(big: Path, floats: dict[str, Any],
     compare(big, layout=layout, **floats)
 
 
+RECIPES: dict[str, list[str]] = {
+    "trivial": [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(value=(1, 2, 250))],
+    "rand": [sp.augment.rand_augment(num_ops=3)],
+    "jitter": [sp.augment.color_jitter(0.4, 0.4, 0.4, 0.2), sp.augment.gaussian_blur(9, p=0.5), sp.augment.random_equalize()],
+}
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
+@pytest.mark.parametrize("options", [{"image": "rrc224", "layout": "chw", **NORMALISED}, {"image": "rrc65"}, {}], ids=["floats", "uint8", "whole"])
+def test_pictures_are_augmented_as_on_the_host(big: Path, recipe: str, options: dict[str, Any]) -> None:
+    for resident in (False, True):
+        stats = compare(big, epochs=2, augment=RECIPES[recipe], fields=["image", "label"], resident=resident, **options)
+        assert stats["device_rows"] > BIG, stats["refused"]
+        assert options == {} or stats["grown_slots"] == 0, "what is needed was predicted"
+
+
+@pytest.mark.parametrize("floats", [{}, NORMALISED, {"dtype": {"image": "bfloat16"}}], ids=["uint8", "float16", "bfloat16"])
+def test_batches_are_mixed_as_on_the_host(big: Path, floats: dict[str, Any]) -> None:
+    mixes = [sp.augment.mixup(alpha=0.4), sp.augment.cutmix()]
+    for layout in ("hwc", "chw"):
+        compare(big, epochs=3, image="rrc96", layout=layout, augment_batch=mixes, fields=["image", "label"], **floats)
+
+
 def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())

@@ -498,6 +498,14 @@ pub(super) struct BenchArgs {
     /// Standard deviation of pictures that come as floats, as `--mean` [default: 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Batches")]
     pub std: Option<Vec<f64>>,
+    /// What is done to decoded pictures and arrays at random, such as
+    /// `trivial_augment_wide,random_erasing(p=0.1)`, `color_jitter(brightness=0.4)`, `hflip,rot90`
+    #[arg(long, value_name = "LIST", help_heading = "Batches")]
+    pub augment: Option<String>,
+    /// How the pictures and labels of each batch are mixed: `mixup(alpha=0.2)`, `cutmix`, or both
+    /// with a comma between them, of which each batch gets one
+    #[arg(long, value_name = "LIST", help_heading = "Batches")]
+    pub augment_batch: Option<String>,
     /// Fields to load, separated by commas [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
@@ -542,7 +550,7 @@ pub(super) struct BenchArgs {
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

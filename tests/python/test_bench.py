@@ -144,6 +144,20 @@ class Views(BenchTest):
         self.assertEqual(batch_size("--batch-size", 3), 3)
         self.assertEqual(batch_size("--cube", "raw"), 4, "all that there are")
 
+    def test_pictures_and_batches_are_augmented(self):
+        out = self.pictures(6)
+        augment, mix = "trivial_augment_wide,random_erasing(p=0.5,value=9)", "mixup(alpha=0.2),cutmix"
+        result = self.bench(out, "--image", "rrc32", "--fields", "image,label", "--augment", augment)
+        self.assertEqual((result["options"]["augment"], result["options"]["augment_batch"]), (augment, None))
+        self.assertIn(f"augmented by {augment}, ", self.expect(0, "bench", out, "--image", "rrc32", "--augment", augment, "--fields", "image").out)
+        for arguments, said in [
+            (["--augment", "blur"], "augmentation: expected for arrays hflip, vflip"),
+            (["--augment-batch", "blend"], "augmentation of batches: expected mixup or cutmix"),
+            (["--augment-batch", mix], "expected a dataset that names its classes, found none"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *arguments).err)
+
     def test_every_order_sees_every_sample(self):
         out = self.pictures()
         for order in ("stored", "windowed", "full"):

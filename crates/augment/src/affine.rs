@@ -41,9 +41,10 @@ impl Affine {
         Self { angle: -degrees.rem_euclid(360.0), ..Self::default() }
     }
 
-    /// `[a, b, c, d, e, f]`: what stands at (x, y), counted from the centre, comes from
-    /// (a x + b y + c, d x + e y + f).
-    fn inverse(&self, width: f64, height: f64) -> [f64; 6] {
+    /// `[a, b, c, d, e, f]`: what stands at (x, y) of a picture of this width and height, counted
+    /// from its centre, comes from (a x + b y + c, d x + e y + f).
+    #[must_use]
+    pub fn inverse(&self, width: f64, height: f64) -> [f64; 6] {
         let [cx, cy] = if self.from_corner { [-0.5 * width, -0.5 * height] } else { [0.0; 2] };
         let [tx, ty] = self.translate;
         let [turn, sx, sy] = [self.angle, self.shear[0], self.shear[1]].map(f64::to_radians);

@@ -9,7 +9,7 @@ pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &m
     if height == 0 || width == 0 {
         return;
     }
-    let weights = weights(size, sigma);
+    let weights = blur_weights(size, sigma);
     let reach = weights.len() / 2;
     let Scratch { floats, row: padded, .. } = scratch;
     floats.clear();
@@ -56,8 +56,10 @@ fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     at.min(period - at)
 }
 
-/// Weights that sum up to 1. As in torchvision, the kernel reaches to `(size − 1) / √8`.
-fn weights(size: u32, sigma: f64) -> Vec<f32> {
+/// Weights of a Gaussian blur along one axis, `size` of them, that sum up to 1. As in torchvision,
+/// the kernel reaches to `(size − 1) / √8`.
+#[must_use]
+pub fn blur_weights(size: u32, sigma: f64) -> Vec<f32> {
     let far = f64::from(size.max(1) - 1) / (2.0 * std::f64::consts::SQRT_2);
     let places = (0..size.max(1)).map(|at| match size {
         0 | 1 => 0.0,

@@ -48,6 +48,7 @@ mod space;
 pub use affine::Affine;
 pub use augmentation::{Augmentation, Jitter};
 pub use bands::BandAugmentation;
+pub use blur::blur_weights;
 pub use mix::{Mix, Mixed};
 pub use operation::Operation;
 pub use parse::split;

@@ -1,8 +1,9 @@
 // Pictures: from the entropy-coded segments of baseline JPEGs to pixels, resized and turned.
 //
 // In this order: picture_tables and picture_weights make tables, picture_bytes takes the stuffing out, picture_blocks decodes,
-// picture_pixels makes the output. What a damaged segment does to its picture is unspecified, but its row is flagged, no other row
-// changes, and no access leaves the buffers.
+// picture_pixels makes the output, or the levels of which picture_changes makes it. What a damaged segment does to its picture is
+// unspecified, but its row is flagged, no other row changes, and no access leaves the buffers.
+#include "changes.cuh"
 #include "entropy.cuh"
 #include "idct.cuh"
 #include "pixels.cuh"
@@ -27,6 +28,9 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[10] = DECODE_THREADS;
     p.out[11] = PIXEL_THREADS;
     p.out[12] = LOOKUP_BITS;
+    p.out[13] = sizeof(Change);
+    p.out[14] = sizeof(Changed);
+    p.out[15] = CHANGE_THREADS;
 }
 
 struct TablesParams {
@@ -443,25 +447,14 @@ struct Target {
     u64 to, channel, below;
 };
 
-// Writes pixels of a column, the first `count` of four. Floats: one rounding by the fused product and sum, one to the type.
+// Writes pixels of a column, the first `count` of four.
 template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target& target, const u32* rgb, u32 count) {
     u64 at = target.to;
 #pragma unroll
     for (u32 r = 0; r < 4; r++, at += target.below) {
         if (r >= count) break;
 #pragma unroll
-        for (u32 c = 0; c < 3; c++) {
-            u32 level = rgb[r] >> 8 * c & 255;
-            u64 element = at + c * target.channel;
-            if (DTYPE == 0) {
-                out[element] = (u8)level;
-                continue;
-            }
-            float x = __fmaf_rn((float)level, how.scale[c], how.bias[c]);
-            if (DTYPE == 1) cast<u16>(out)[element] = f16_bits(x);
-            else if (DTYPE == 2) cast<u16>(out)[element] = bf16_bits(x);
-            else cast<float>(out)[element] = x;
-        }
+        for (u32 c = 0; c < 3; c++) put<DTYPE>(out, how, at + c * target.channel, c, rgb[r] >> 8 * c & 255);
     }
 }
 

@@ -103,3 +103,14 @@ struct Output {
     Array<float, 3> scale, bias;
 };
 
+// Writes a level. Floats: one rounding by the fused product and sum, one to the type.
+template <u32 DTYPE> FN void put(Ptr<u8> out, const Output& how, u64 element, u32 channel, u32 level) {
+    if (DTYPE == 0) {
+        out[element] = (u8)level;
+        return;
+    }
+    float x = __fmaf_rn((float)level, how.scale[channel], how.bias[channel]);
+    if (DTYPE == 1) cast<u16>(out)[element] = f16_bits(x);
+    else if (DTYPE == 2) cast<u16>(out)[element] = bf16_bits(x);
+    else cast<float>(out)[element] = x;
+}

@@ -19,6 +19,7 @@ mod config;
 pub mod cubes;
 pub mod driver;
 mod gather;
+mod mix;
 pub mod pictures;
 mod stage;
 

@@ -13,6 +13,7 @@ use super::stage::{FieldSource, FieldSpec};
 use super::views;
 use super::volumes::{self, Volume};
 use shardpack_array::Finish;
+use shardpack_augment::Augmentation;
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema,
 };
@@ -176,6 +177,8 @@ pub(super) struct Fields {
     /// Order of the axes of pictures, and how floats are made of their levels.
     pub(super) layout: PixelLayout,
     pub(super) scaling: Scaling,
+    /// How decoded pictures are changed.
+    pub(super) changes: Arc<[Augmentation]>,
     /// Records of so many bytes and more are made in parts by several threads.
     pub(super) large_bytes: Option<u64>,
     /// Several patches of each sample, if that is asked for.
@@ -183,10 +186,15 @@ pub(super) struct Fields {
 }
 
 impl FieldPlan {
-    /// What a stage has to know of it.
-    pub(super) fn spec(&self, layout: PixelLayout, scaling: Scaling) -> FieldSpec<'_> {
+    /// What a stage has to know of it. `changes` are those of decoded pictures.
+    pub(super) fn spec<'a>(
+        &'a self,
+        layout: PixelLayout,
+        scaling: Scaling,
+        changes: &'a [Augmentation],
+    ) -> FieldSpec<'a> {
         let source = match &self.from {
-            From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
+            From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
             From::Array { stored, .. } => FieldSource::Array(stored),
             From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
                 FieldSource::Other
@@ -287,6 +295,7 @@ impl Fields {
             dims: 0,
             layout: options.layout,
             scaling,
+            changes: options.augment_pictures.clone().into(),
             large_bytes: None,
             patches: None,
         };
@@ -324,9 +333,9 @@ impl Fields {
             return Ok(fields);
         }
         if let Some(stage) = &options.stage {
-            let Self { plans, layout, scaling, .. } = &mut fields;
+            let Self { plans, layout, scaling, changes, .. } = &mut fields;
             for plan in plans {
-                plan.staged = stage.takes(&plan.spec(*layout, *scaling));
+                plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
             }
         }
         let plans = &fields.plans;

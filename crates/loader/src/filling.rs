@@ -317,6 +317,7 @@ impl Filling<'_> {
                 media_type: JPEG,
                 bytes,
                 how,
+                changes: &[],
                 dtype: Dtype::U8.into(),
                 scaling: &self.fields.scaling,
                 limits: &self.options.decode.limits,

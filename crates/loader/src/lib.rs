@@ -97,7 +97,7 @@ pub use memory::{Allocate, Heap, SlotMemory};
 pub use mixing::BatchMix;
 pub use objects::Object;
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
-pub use parse::{Augments, parse_augment, parse_bands};
+pub use parse::{Augments, parse_augment, parse_bands, parse_mixes};
 pub use patch::{PatchAt, Place};
 pub use patches::Patches;
 pub use shown::Shown;

@@ -1,4 +1,4 @@
-//! Mixup and CutMix: a batch is mixed when it is handed out, in the caller's thread.
+//! Mixup and CutMix: a batch is mixed when it is handed out, by the caller's thread or on the device.
 
 use super::batch::Lent;
 use super::fields::{FieldPlan, From, Size};
@@ -11,6 +11,7 @@ use shardpack_base::vectorised;
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Error, Result};
+use std::ops::Range;
 
 /// Field whose classes become soft labels.
 const LABEL: &str = "label";
@@ -39,8 +40,7 @@ pub struct BatchMix {
 /// Makes room for soft labels in place of numbers of classes.
 ///
 /// # Errors
-/// `Usage` if there are no labels, no pictures of one size, something that would not be mixed, or a
-/// device.
+/// `Usage` if there are no labels, no pictures of one size, or something that would not be mixed.
 pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
@@ -48,10 +48,6 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     if mix.choices.is_empty() || mix.classes == 0 {
         let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
         return refuse("a way to mix, and at least one class", found);
-    }
-    if options.stage.is_some() {
-        let found = "a device that decodes\nhint: have the host decode, or mix on the device after that";
-        return refuse("batches in memory of the host", found.into());
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
     if let Some((name, _)) = options.align.first() {
@@ -86,10 +82,10 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     refuse("a field `label` of integers among the fields", "none".into())
 }
 
-/// Mixes a batch that nobody has seen yet.
+/// Mixes a batch that nobody has seen yet, where it is.
 ///
 /// # Errors
-/// `Internal` if somebody still uses its memory.
+/// `Internal` if somebody still uses its memory; `Io` if the device does not mix it.
 pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
     let Lent { slot: Some(slot), plan, fields, seed, epoch, .. } = lent else { return Ok(()) };
     let rows = plan.indices.len();
@@ -102,8 +98,6 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
     let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition, patch: row.patch };
     let draws = draw_key(*seed, at).draws();
-    let memory =
-        Rows::bytes_mut(slot).ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?;
     for (number, field) in fields.plans.iter().enumerate() {
         let mixed = |height: u64, width: u64| {
             let side = |side: u64| usize::try_from(side).unwrap_or(0);
@@ -125,36 +119,62 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         };
         let parts = plan.parts.get(number * rows..(number + 1) * rows).unwrap_or_default();
         let parts: Vec<_> = whole.iter().filter_map(|&row| parts.get(row).cloned()).collect();
-        let Some(last) = parts.last().and_then(|part| memory.get(part.clone())) else { continue };
-        // Each row is mixed with the one before it as it was: from the last to the first.
-        let last = last.to_vec();
-        let place = Place { dtype: field.dtype, layout, columns: usize::try_from(width).unwrap_or(0) };
-        for (n, part) in parts.iter().enumerate().rev() {
-            let Some((before, own)) = memory.get_mut(..part.end).and_then(|all| all.split_at_mut_checked(part.start))
-            else {
-                continue;
-            };
-            let other = match n.checked_sub(1).and_then(|n| parts.get(n)) {
-                Some(other) => before.get(other.clone()).unwrap_or_default(),
-                None => &*last,
-            };
-            place.mix(how, own, other);
+        let columns = usize::try_from(width).unwrap_or(0);
+        let mix = RowMix { how, dtype: field.dtype, layout, columns };
+        match slot.stage() {
+            Some(stage) => stage
+                .mix(&parts, &mix)
+                .map_err(|error| Error::io(format!("batch {}", plan.number), "mix it on the device", error))?,
+            None => Rows::bytes_mut(slot)
+                .map(|memory| mix.apply(&parts, memory))
+                .ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?,
         }
     }
     Ok(())
 }
 
-/// How the elements of a row lie.
-struct Place {
-    dtype: ElementType,
-    layout: PixelLayout,
+/// How the rows of a field of a batch are mixed, and how their elements lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowMix {
+    /// What each row takes of the one before it.
+    pub how: Mixed,
+    /// Type of the elements.
+    pub dtype: ElementType,
+    /// Order of the axes of a picture.
+    pub layout: PixelLayout,
     /// Columns of a picture.
-    columns: usize,
+    pub columns: usize,
 }
 
-impl Place {
-    fn mix(&self, how: Mixed, own: &mut [u8], other: &[u8]) {
-        let (origin, size) = match how {
+impl RowMix {
+    /// Weights of a row and of the one before it in a sum. An element is `own × share + other × rest`
+    /// in float32, every operation rounded by itself, and then rounded to its type, to nearest; a
+    /// level by adding one half and cutting off.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
+    pub const fn shares(share: f64) -> [f32; 2] {
+        [share as f32, (1.0 - share) as f32]
+    }
+
+    /// Mixes rows of `memory`, all of one length, ascending. Each is mixed with the one before it as it
+    /// was, the first with the last.
+    pub fn apply(&self, rows: &[Range<usize>], memory: &mut [u8]) {
+        let Some(last) = rows.last().and_then(|row| memory.get(row.clone())) else { return };
+        // From the last to the first.
+        let last = last.to_vec();
+        for (n, row) in rows.iter().enumerate().rev() {
+            let both = memory.get_mut(..row.end).and_then(|all| all.split_at_mut_checked(row.start));
+            let Some((before, own)) = both else { continue };
+            let other = match n.checked_sub(1).and_then(|n| rows.get(n)) {
+                Some(other) => before.get(other.clone()).unwrap_or_default(),
+                None => &*last,
+            };
+            self.mix(own, other);
+        }
+    }
+
+    fn mix(&self, own: &mut [u8], other: &[u8]) {
+        let (origin, size) = match self.how {
             Mixed::Sum { share } => return self.sum(share, own, other),
             Mixed::Rectangle { origin, size, .. } => (origin, size),
         };
@@ -179,7 +199,7 @@ impl Place {
     /// Each element rounded once, to nearest.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two levels")]
     fn sum(&self, share: f64, own: &mut [u8], other: &[u8]) {
-        let (share, rest) = (share as f32, (1.0 - share) as f32);
+        let [share, rest] = Self::shares(share);
         match self.dtype {
             ElementType::Bf16 => each(own, other, |a, b| {
                 let [a, b] = [a, b].map(|x| bf16::from_le_bytes(x).to_f32());

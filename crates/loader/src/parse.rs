@@ -5,7 +5,7 @@ use super::augment::Augment;
 use super::options::{ArrayDtype, CubeMode};
 use super::patch::Place;
 use shardpack_array::Bands;
-use shardpack_augment::{Augmentation, BandAugmentation, split};
+use shardpack_augment::{Augmentation, BandAugmentation, Mix, split};
 use shardpack_format::{ElementType, Error as FormatError};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
@@ -133,6 +133,19 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
         })
     });
     Ok(Augments { arrays, bands, pictures: pictures.collect::<Result<_>>()? })
+}
+
+/// Reads ways to mix a batch with commas between them, such as `mixup(alpha=0.2),cutmix`.
+///
+/// ```
+/// assert_eq!(shardpack_loader::parse_mixes("mixup(alpha=0.2),cutmix")?.len(), 2);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if one of them is unknown.
+pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
+    Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
 }
 
 /// Augmentations of arrays.

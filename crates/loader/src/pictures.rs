@@ -8,9 +8,6 @@ use shardpack_jpeg::{PixelLayout, Rendering};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 
-/// Why the host decodes a picture in place of a device.
-pub(super) const ON_HOST: &str = "the host augments pictures";
-
 /// One thread's memory for augmentations.
 #[derive(Default)]
 pub(super) struct Changes {
@@ -70,8 +67,8 @@ impl Changes {
 /// Refuses augmentations of pictures that do nothing, or train nonsense.
 ///
 /// # Errors
-/// `Usage` if there is no picture, an augmentation is not valid, the values stay on a device, a mask
-/// is stored as a picture, or pixels move that an array of the sample still has at the old place.
+/// `Usage` if there is no picture, an augmentation is not valid, a mask is stored as a picture, or
+/// pixels move that an array of the sample still has at the old place.
 pub(super) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let changes = &options.augment_pictures;
     if changes.is_empty() {
@@ -83,11 +80,6 @@ pub(super) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         return Err(Error::usage("augmentations of pictures", expected, changes.len()));
     }
     let refuse = |expected: &str, found: String| Err(Error::usage("augmentation of pictures", expected, found));
-    if options.resident {
-        let found =
-            "pictures that stay on a device (`resident`), which are decoded there\nhint: leave out one of the two";
-        return refuse("pictures that the host decodes", found.into());
-    }
     let is_picture = |plan: &&FieldPlan| matches!(plan.from, From::Picture { .. });
     let Some(first) = plans.iter().find(is_picture) else {
         return refuse("a field of pictures that are decoded", "none".into());

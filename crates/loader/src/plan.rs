@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) host_bytes: usize,
     /// Staging memory for the others.
     pub(super) staged_bytes: usize,
+    /// What the stage needs for them between decoding and output.
+    pub(super) between_bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
     /// What the system is to fetch, because nobody will read it as a whole: shard, offset and
@@ -299,9 +301,10 @@ impl Planner {
             let stored = shard.index().row(record).map_or(0, |row| row.length);
             let sizes = self.sizes.get(before.0..).unwrap_or_default();
             for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
-                let spec = field.spec(self.fields.layout, self.fields.scaling);
-                let staged = stage.staged_bytes(&spec, stored, bytes as u64);
-                plan.staged_bytes = plan.staged_bytes.saturating_add(usize::try_from(staged).unwrap_or(usize::MAX));
+                let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
+                let more = |sum: usize, bytes: u64| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, stored, bytes as u64));
+                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, 1, bytes as u64));
             }
         }
         // All of a shard that is read when it is decoded is as one read; large records are another.
@@ -409,13 +412,17 @@ impl Plan {
         faults.clear();
         self.error = None;
         (self.generation, self.number) = (generation, number);
-        (self.bytes, self.host_bytes, self.staged_bytes) = (0, 0, 0);
+        self.take_nothing();
+    }
+
+    const fn take_nothing(&mut self) {
+        (self.bytes, self.host_bytes, self.staged_bytes, self.between_bytes) = (0, 0, 0, 0);
     }
 
     /// Makes the batch one that only says what is wrong.
     fn spoil(&mut self, error: Error) {
         self.error = Some(error);
-        (self.bytes, self.host_bytes, self.staged_bytes) = (0, 0, 0);
+        self.take_nothing();
         self.parts.iter_mut().for_each(|part| *part = 0..0);
         self.reads.clear();
         self.rows.iter_mut().for_each(|row| row.read = NONE);
@@ -428,6 +435,7 @@ impl Plan {
             output_bytes: self.bytes,
             host_bytes: self.host_bytes,
             staged_bytes: self.staged_bytes,
+            between_bytes: self.between_bytes,
         }
     }
 

@@ -107,7 +107,7 @@ pub(super) fn predict(
     }
     let alignment = alignment(options.stage.is_some()) as u64;
     // Of the fields that the host decodes, and of those that a stage takes.
-    let (mut host_bytes, mut device_bytes, mut staged_bytes) = (0_u64, 0_u64, 0_u64);
+    let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
     let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
     let records = options.stage.as_ref().map(|_| spread(dataset, rows, length)).transpose()?;
@@ -133,11 +133,12 @@ pub(super) fn predict(
         let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
         *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
         if let (true, Some(stage), Some((records, _))) = (field.staged, &options.stage, &records) {
-            let spec = field.spec(fields.layout, fields.scaling);
+            let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
             // For a batch as if it were one row, and what rows take however small they are.
             let each = stage.staged_bytes(&spec, 0, 0).saturating_mul(rows);
             let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
             staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
+            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
         }
         // A copy of the row, and what the transform makes of it.
         scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
@@ -177,6 +178,7 @@ pub(super) fn predict(
         output_bytes: bytes(output_bytes.min(options.max_batch_bytes)),
         host_bytes: bytes(host_bytes.min(options.max_batch_bytes)),
         staged_bytes: bytes(staged_bytes),
+        between_bytes: bytes(between_bytes),
     };
     let staging = options.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);

@@ -16,10 +16,12 @@
 //! one that it finds odd later ([`StageSlot::write`]): a batch is the same whoever decodes it.
 
 pub use super::keeping::{Keeper, Keeping};
+pub use super::mixing::RowMix;
 use super::pool::Shared;
 use super::rows::Rows;
 pub use super::stream::StreamHandle;
 use shardpack_array::{Finish, Region};
+use shardpack_augment::{Augmentation, Mixed};
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
 use shardpack_reader::{Error, Result};
@@ -54,6 +56,14 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// record that holds its value, `row_bytes` those of the row in the output. If they turn out
     /// to be too few, the row is refused.
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64;
+
+    /// Bytes of a slot on the device for what lies between decoding and output of `rows` rows of a
+    /// field that it takes, besides what [`Stage::device_bytes`] counts for every field. Together
+    /// they have `row_bytes` bytes in the output.
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        let _ = (field, rows, row_bytes);
+        0
+    }
 
     /// Bytes that a slot takes on the device.
     fn device_bytes(&self, room: &Room) -> u64;
@@ -156,6 +166,17 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// # Errors
     /// The device's, or the range is not in the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
+
+    /// Mixes rows of a batch that is done, in the output, and waits for it: what
+    /// [`RowMix::apply`] does. Called by the consumer's thread, before it gets the batch.
+    ///
+    /// # Errors
+    /// The device's, a range is not in the output, or the stage does not mix.
+    fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
+        let _ = rows;
+        let what = if matches!(mix.how, Mixed::Sum { .. }) { "sums" } else { "rectangles" };
+        Err(io::Error::new(io::ErrorKind::Unsupported, format!("the device does not mix batches by {what}")))
+    }
 }
 
 /// Room in staging memory for one value.
@@ -214,6 +235,8 @@ pub enum FieldSource<'a> {
         layout: PixelLayout,
         /// How floats are made of levels, if [`FieldSpec::dtype`] is one.
         scaling: Scaling,
+        /// How their levels are changed.
+        changes: &'a [Augmentation],
     },
     /// Arrays; examples of how they are stored, before they are finished.
     Array(&'a [(Codec, ArrayDescriptor)]),
@@ -232,6 +255,8 @@ pub struct Room {
     pub host_bytes: usize,
     /// The sum of [`Stage::staged_bytes`] over the rows of a batch.
     pub staged_bytes: usize,
+    /// The sum of [`Stage::between_bytes`].
+    pub between_bytes: usize,
 }
 
 impl Room {
@@ -242,6 +267,7 @@ impl Room {
             && self.output_bytes >= other.output_bytes
             && self.host_bytes >= other.host_bytes
             && self.staged_bytes >= other.staged_bytes
+            && self.between_bytes >= other.between_bytes
     }
 
     /// More than this, by an eighth: for a batch like the largest so far.
@@ -254,6 +280,7 @@ impl Room {
             output_bytes: more(self.output_bytes),
             host_bytes: more(self.host_bytes),
             staged_bytes: more(self.staged_bytes),
+            between_bytes: more(self.between_bytes),
         }
     }
 
@@ -265,6 +292,7 @@ impl Room {
             output_bytes: self.output_bytes.max(other.output_bytes),
             host_bytes: self.host_bytes.max(other.host_bytes),
             staged_bytes: self.staged_bytes.max(other.staged_bytes),
+            between_bytes: self.between_bytes.max(other.between_bytes),
         }
     }
 }
@@ -292,6 +320,9 @@ pub enum Value<'a> {
         bytes: &'a [u8],
         /// Which part of it is shown, and how.
         how: &'a Rendering,
+        /// How its levels are changed before anything else is made of them, by the draws of
+        /// [`Rendering::key`].
+        changes: &'a [Augmentation],
         /// Type of the elements to make.
         dtype: ElementType,
         /// How floats are made of levels.

@@ -12,7 +12,7 @@ use super::mend::OddRow;
 use super::objects::{self, Values};
 use super::opening::Opening;
 use super::options::LoaderOptions;
-use super::pictures::{Changes, ON_HOST};
+use super::pictures::Changes;
 use super::read::Loaded;
 use super::record::{FieldOf, RecordOf, Source, Viewed, check};
 use super::resident::{Known, Resident};
@@ -47,7 +47,6 @@ pub(super) struct Recipe {
     pub(super) resident: Option<Arc<Resident>>,
     pub(super) augment: Augment,
     pub(super) augment_bands: Arc<[BandAugmentation]>,
-    pub(super) augment_pictures: Arc<[Augmentation]>,
     pub(super) transform: Option<Arc<dyn Transform>>,
 }
 
@@ -60,8 +59,8 @@ impl Recipe {
     ) -> Self {
         let options = options.clone();
         let LoaderOptions { layout, decode, part_bytes, augment, transform, .. } = options;
-        let (augment_bands, augment_pictures) = (options.augment_bands.into(), options.augment_pictures.into());
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, augment_pictures, transform }
+        let augment_bands = options.augment_bands.into();
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform }
     }
 
     /// What random views, patches and turns of a sample draw from.
@@ -320,13 +319,13 @@ impl Bench {
             return Ok(there);
         }
         let prepared = match &of.field.from {
-            From::Picture { .. } if !recipe.augment_pictures.is_empty() => Prepared::Refused(ON_HOST.into()),
             From::Picture { position, view, orientation, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = of.record().rendering(recipe, &value, *view, *orientation)?;
-                let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
-                let limits = &recipe.decode.limits;
-                let value = Value::Picture { media_type, bytes: value.bytes, how: &how, dtype, scaling, limits };
+                let Fields { scaling, changes, .. } = &*recipe.fields;
+                let (dtype, limits) = (of.field.dtype, &recipe.decode.limits);
+                let bytes = value.bytes;
+                let value = Value::Picture { media_type, bytes, how: &how, changes, dtype, scaling, limits };
                 slot.prepare(spot, &value, &mut *self.stage)
             }
             From::Array { position, channels_first, cut, .. } => {
@@ -378,9 +377,9 @@ impl Bench {
             From::Picture { view, .. } => {
                 let orientation = u8::try_from(more).unwrap_or(1);
                 let how = Rendering { view: *view, key: recipe.key(of.at), orientation, layout: recipe.layout };
-                let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
-                let limits = &recipe.decode.limits;
-                let value = Value::Picture { media_type: JPEG, bytes: &[], how: &how, dtype, scaling, limits };
+                let Fields { scaling, changes, .. } = &*recipe.fields;
+                let (dtype, limits) = (of.field.dtype, &recipe.decode.limits);
+                let value = Value::Picture { media_type: JPEG, bytes: &[], how: &how, changes, dtype, scaling, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
             From::Array { channels_first, cut, .. } => {
@@ -496,7 +495,7 @@ impl Bench {
             From::Picture { position, view, orientation, floats } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = of.record().rendering(recipe, &value, *view, *orientation)?;
-                let changed = &*recipe.augment_pictures;
+                let changed = &*recipe.fields.changes;
                 match floats {
                     None => self.picture((media_type, &how), &value, changed, out, dims)?,
                     Some(table) => self.floats((media_type, &how), &value, (changed, table), out, dims)?,

@@ -6,14 +6,12 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::fake_stage::FakeStage;
 use loader_support::{Disk, RowOf, base, seen};
 use shardpack_augment::{Mix, Mixed};
 use shardpack_format::Dtype;
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, Batch, BatchMix, ImageMode, Loader, LoaderOptions, OnCorrupt, View};
-use std::sync::Arc;
 
 const SIZE: [usize; 2] = [20, 14];
 /// Labels of the samples go that far, and beyond.
@@ -170,9 +168,7 @@ fn what_cannot_be_mixed_is_refused_in_words() {
     };
     let options = || LoaderOptions { mix: mix(&["mixup"]), mode: Mode::Stored, ..options() };
     let only = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
-    let stage = Some(Arc::new(FakeStage::default()) as _);
     for (options, said) in [
-        (LoaderOptions { stage, ..options() }, "expected batches in memory of the host, found a device"),
         (LoaderOptions { image: LoaderOptions::default().image, ..options() }, "decoded pictures of one size"),
         (LoaderOptions { fields: only(&["label"]), ..options() }, "decoded pictures of one size"),
         (LoaderOptions { fields: only(&["image"]), ..options() }, "a field `label` of integers"),

@@ -100,22 +100,17 @@ fn a_resumed_loader_goes_on_with_the_same_draws() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// A device would not augment: what it gets, the host has decoded.
+/// Whoever changes a picture: a device does, but for those that it refuses.
 #[test]
-fn with_a_device_the_host_decodes_and_says_so() {
+fn with_a_device_nothing_else_is_refused() {
     let disk = Disk::alike(&[12]);
     let mut loader = Loader::open(&disk.open(), LoaderOptions { mode: Mode::Stored, ..options() }).unwrap();
     while let Some(batch) = loader.next_batch() {
         batch.unwrap();
     }
     let refusals = loader.refusals();
-    match options().stage {
-        None => assert!(refusals.is_empty()),
-        Some(_) => {
-            assert_eq!(refusals.len(), 1);
-            assert_eq!((refusals[0].reason.as_str(), refusals[0].rows), ("the host augments pictures", 12));
-        }
-    }
+    assert_eq!(refusals.len(), usize::from(options().stage.is_some()));
+    assert!(refusals.iter().all(|refusal| refusal.reason == "one of seven"), "{refusals:?}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod loader_aligned;
 mod loader_dtypes;
 #[path = "loader_finish.rs"]
 mod loader_finish;
+#[path = "loader_mixing.rs"]
+mod loader_mixing;
 #[path = "loader_patches.rs"]
 mod loader_patches;
 #[path = "loader_pictures.rs"]

@@ -88,6 +88,8 @@ impl Report<'_> {
             },
         });
         report["options"]["resident"] = self.args.resident.into();
+        report["options"]["augment"] = self.args.augment.clone().into();
+        report["options"]["augment_batch"] = self.args.augment_batch.clone().into();
         report["network"] = network_json(&stats.traffic);
         report
     }
@@ -110,7 +112,9 @@ impl Report<'_> {
         let bands = setup.bands.as_ref().map(|bands| format!(" with bands {bands}")).unwrap_or_default();
         let dtype = setup.dtype.as_ref().map(|dtype| format!(" as {dtype}")).unwrap_or_default();
         let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}{bands}{dtype}")));
-        let loaded = parts.map(|part| part + ", ").collect::<String>();
+        let changed = [&self.args.augment, &self.args.augment_batch].into_iter().flatten();
+        let changed = changed.map(|list| format!("augmented by {list}"));
+        let loaded = parts.chain(changed).map(|part| part + ", ").collect::<String>();
         format!(
             "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n",
             units::plural(dataset.len(), "sample"),

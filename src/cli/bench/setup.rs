@@ -8,7 +8,9 @@ use crate::cli::{open, units};
 use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_loader::{
+    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, parse_augment, parse_mixes,
+};
 use shardpack_reader::{Bands, Dataset};
 
 /// Default number of samples in a batch, and the most bytes that its arrays may take.
@@ -38,6 +40,15 @@ impl Setup {
     }
 }
 
+/// How batches are mixed, into as many classes as the dataset names.
+fn mix(list: &str, dataset: &Dataset) -> anyhow::Result<BatchMix> {
+    let choices = parse_mixes(list)?;
+    let Some(classes) = dataset.classes() else {
+        bail!("`--augment-batch {list}`: expected a dataset that names its classes, found none");
+    };
+    Ok(BatchMix { choices, classes: u32::try_from(classes.len())? })
+}
+
 /// Opens the dataset and makes the loader.
 pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
@@ -55,6 +66,8 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let dtype = args.dtype.as_ref().map_or(ArrayDtype::Source, |view| view.dtype.clone());
     let decoded: Vec<&str> = arrays.iter().chain(&pictures).copied().collect();
     fits("--dtype", "arrays or pictures", args.dtype.as_ref().map(|dtype| &*dtype.name), &decoded, &dataset)?;
+    let augment = args.augment.as_deref().map(parse_augment).transpose()?.unwrap_or_default();
+    let mix = args.augment_batch.as_deref().map(|list| mix(list, &dataset)).transpose()?;
     let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref(), args.dtype.as_ref())?;
     if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.mode) {
         bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.name);
@@ -98,6 +111,10 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
         },
         scaling,
+        augment: augment.arrays,
+        augment_bands: augment.bands,
+        augment_pictures: augment.pictures,
+        mix,
         stage,
         resident: args.resident,
         ..LoaderOptions::default()

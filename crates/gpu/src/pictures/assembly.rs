@@ -18,11 +18,14 @@ pub(crate) struct Totals {
     pub(super) spans: u32,
     pub(super) weights: u32,
     pub(super) blocks: u32,
+    pub(super) changed: u32,
+    pub(super) changes: u32,
+    pub(super) blur_weights: u32,
 }
 
 impl Totals {
     /// Most bytes between the tables and before them.
-    pub(crate) const GAPS: usize = 5 * 16 + 16;
+    pub(crate) const GAPS: usize = 8 * 16 + 16;
 
     /// Both together. `None` if that is more than 32 bits count.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
@@ -35,6 +38,9 @@ impl Totals {
             spans: self.spans.checked_add(other.spans)?,
             weights: self.weights.checked_add(other.weights)?,
             blocks: self.blocks.checked_add(other.blocks)?,
+            changed: self.changed.checked_add(other.changed)?,
+            changes: self.changes.checked_add(other.changes)?,
+            blur_weights: self.blur_weights.checked_add(other.blur_weights)?,
         })
     }
 }
@@ -48,9 +54,13 @@ impl Totals {
 pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -> Result<Batch, Reason> {
     let mut befores = Vec::with_capacity(entries.len());
     let mut totals = Totals::default();
+    // Where the levels of each picture are that is changed.
+    let (mut levels, mut level_bytes) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
         befores.push(totals);
         totals = totals.and(&entry.totals()).ok_or(Reason::Full)?;
+        levels.push(level_bytes);
+        level_bytes += entry.changes.level_bytes(entry.size());
     }
     // Where the kernels put a segment's words depends on both its place and its number, so that
     // both must ascend together, whoever came first to the staging memory.
@@ -71,8 +81,8 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
         start + tables.len()
     };
     sections.pictures = align(tables);
-    for (entry, before) in entries.iter().zip(&befores) {
-        Writer(tables).picture(entry, before);
+    for ((entry, before), &levels) in entries.iter().zip(&befores).zip(&levels) {
+        Writer(tables).picture(entry, before, levels);
     }
     sections.segments = align(tables);
     for entry in by_place.iter().filter_map(|&n| entries.get(n)) {
@@ -89,19 +99,50 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     groups.sort_by_key(|&(blocks, _)| Reverse(blocks));
     groups.iter().for_each(|&(_, group)| Writer(tables).u32s(group));
     sections.tiles = align(tables);
-    let mut writes: Vec<Writes> = Vec::new();
-    for (output, of_output) in by_output(entries) {
-        let first = writes.last().map_or(0, |last| last.first + last.count);
-        let mut count = 0;
-        for (picture, entry) in of_output {
+    let all = (0..).zip(entries.iter().copied());
+    let (changed, written): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| entry.is_changed());
+    let mut tiles = 0;
+    let mut tiles_of = |output, to_levels, pictures: &[(u32, &Entry)]| {
+        let first = tiles;
+        for &(picture, entry) in pictures {
             let (columns, rows) = entry.tiles();
             for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
                 Writer(tables).u32s([picture, row << 16 | column]);
-                count += 1;
+                tiles += 1;
             }
         }
-        writes.push(Writes { output, first, count });
+        Writes { output, to_levels, first, count: tiles - first }
+    };
+    let mut writes: Vec<_> =
+        by_output(&written).iter().map(|(output, pictures)| tiles_of(*output, false, pictures)).collect();
+    if !changed.is_empty() {
+        writes.push(tiles_of(Output::default(), true, &changed));
     }
+    sections.changed = align(tables);
+    let mut changes = Vec::new();
+    for (output, pictures) in by_output(&changed) {
+        let first = changes.last().map_or(0, |last: &Writes| last.first + last.count);
+        let mut count = 0;
+        for (picture, entry) in pictures {
+            let at = picture as usize;
+            let (Some(before), Some(&levels)) = (befores.get(at), levels.get(at)) else { continue };
+            let operations = entry.totals().changes;
+            Writer(tables).changed(levels, entry.out, entry.size(), before.changes, operations);
+            count += 1;
+        }
+        changes.push(Writes { output, to_levels: false, first, count });
+    }
+    sections.changes = align(tables);
+    let mut weights = Vec::with_capacity(totals.blur_weights as usize);
+    let mut next = 0;
+    for (_, entry) in &changed {
+        for operation in &entry.changes.operations {
+            next = Writer(tables).change(operation, entry.size(), next);
+        }
+        weights.extend_from_slice(&entry.changes.weights);
+    }
+    sections.blur_weights = align(tables);
+    weights.iter().for_each(|weight: &f32| tables.extend(weight.to_le_bytes()));
     sections.codes = align(tables);
     for code in entries.iter().flat_map(|entry| &entry.codes) {
         Writer(tables).u32s(*code);
@@ -114,6 +155,8 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     Ok(Batch {
         sections,
         writes,
+        changes,
+        level_bytes,
         rows: entries.iter().map(row).collect(),
         staged_bytes: entries.iter().map(|entry| last_byte(entry)).max().unwrap_or(0) as usize,
         upload_bytes,
@@ -132,9 +175,9 @@ fn last_byte(entry: &Entry) -> u32 {
 }
 
 /// The pictures, with their numbers, by what is written of them.
-fn by_output<'a>(entries: &[&'a Entry]) -> Vec<(Output, Vec<(u32, &'a Entry)>)> {
+fn by_output<'a>(pictures: &[(u32, &'a Entry)]) -> Vec<(Output, Vec<(u32, &'a Entry)>)> {
     let mut outputs: Vec<(Output, Vec<(u32, &Entry)>)> = Vec::new();
-    for (picture, &entry) in (0..).zip(entries) {
+    for &(picture, entry) in pictures {
         match outputs.iter_mut().find(|(output, _)| *output == entry.output) {
             Some((_, of_output)) => of_output.push((picture, entry)),
             None => outputs.push((entry.output, vec![(picture, entry)])),

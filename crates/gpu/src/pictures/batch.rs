@@ -1,6 +1,7 @@
 //! A staged batch: how much memory it takes, and what is launched.
 
 use super::assembly::Totals;
+use super::changes::{CHANGE_THREADS, CHANGED_BYTES};
 use super::record::{BYTES_THREADS, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
 use super::{Dtype, Output};
 use crate::driver::{Launch, Params};
@@ -14,6 +15,9 @@ pub(super) struct Sections {
     pub(super) groups: usize,
     pub(super) tiles: usize,
     pub(super) codes: usize,
+    pub(super) changed: usize,
+    pub(super) changes: usize,
+    pub(super) blur_weights: usize,
 }
 
 /// A row of a batch: one picture.
@@ -27,11 +31,13 @@ pub struct Row {
     pub width: u32,
 }
 
-/// Tiles that are written alike.
+/// Tiles, or changed pictures, that are written alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
     pub(super) output: Output,
-    /// The first of them in the table of tiles, and how many.
+    /// Whether they are written to where they are changed.
+    pub(super) to_levels: bool,
+    /// The first of them in its table, and how many.
     pub(super) first: u32,
     pub(super) count: u32,
 }
@@ -41,6 +47,8 @@ pub(super) struct Writes {
 pub struct Batch {
     pub(super) sections: Sections,
     pub(super) writes: Vec<Writes>,
+    pub(super) changes: Vec<Writes>,
+    pub(super) level_bytes: u64,
     pub(super) rows: Vec<Row>,
     /// The staged bytes are below this one.
     pub(super) staged_bytes: usize,
@@ -68,6 +76,8 @@ pub struct Regions<T> {
     pub precisions: T,
     /// Samples, block by block.
     pub planes: T,
+    /// Levels that are changed.
+    pub levels: T,
     /// A word for each row: 0, or why it is flagged.
     pub status: T,
     /// The output.
@@ -86,6 +96,7 @@ impl<T: Copy> Regions<T> {
             weights: f(self.weights),
             precisions: f(self.precisions),
             planes: f(self.planes),
+            levels: f(self.levels),
             status: f(self.status),
             out: f(self.out),
         }
@@ -129,6 +140,7 @@ impl Batch {
             weights: weights as usize * 2,
             precisions: self.rows.len() * 8,
             planes: blocks as usize * 64,
+            levels: usize::try_from(self.level_bytes).unwrap_or(usize::MAX),
             status: self.rows.len() * 4,
             out: usize::try_from(self.out_bytes).unwrap_or(usize::MAX),
         }
@@ -154,7 +166,7 @@ impl Batch {
             return Vec::new();
         }
         let section = |offset: usize| at.upload + offset as u64;
-        let Sections { pictures, segments, groups, tiles, codes } = self.sections;
+        let Sections { pictures, segments, groups, tiles, codes, changed, changes, blur_weights } = self.sections;
         let Totals { pictures: count, segments: segment_count, groups: group_count, codes: code_count, .. } =
             self.totals;
         let launch =
@@ -196,9 +208,18 @@ impl Batch {
                 .address(at.weights)
                 .address(at.precisions)
                 .address(at.planes)
-                .address(at.out)
+                .address(if writes.to_levels { at.levels } else { at.out })
                 .address(at.status);
             launch("picture_pixels", writes.count, PIXEL_THREADS, written(pixels, &writes.output))
+        }));
+        launches.extend(self.changes.iter().map(|writes| {
+            let params = Params::new()
+                .address(section(changed + (writes.first * CHANGED_BYTES) as usize))
+                .address(section(changes))
+                .address(section(blur_weights))
+                .address(at.levels)
+                .address(at.out);
+            launch("picture_changes", writes.count, CHANGE_THREADS, written(params, &writes.output))
         }));
         launches
     }

@@ -13,6 +13,7 @@
 
 mod assembly;
 mod batch;
+mod changes;
 mod decoder;
 mod frame;
 mod kept;
@@ -24,6 +25,7 @@ mod tiles;
 
 pub(crate) use assembly::{Totals, assemble};
 pub use batch::{Batch, Regions, Row};
+pub(crate) use changes::most_level_bytes;
 pub use decoder::{PictureDecoder, Timing};
 pub(crate) use kept::keep;
 pub(crate) use needs::{Entry, Needs, To};

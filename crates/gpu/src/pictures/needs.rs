@@ -1,12 +1,14 @@
 //! What the device needs of one picture, found by any thread and copied to wherever there is room.
 
 use super::assembly::Totals;
+use super::changes::{CHANGE_BYTES, CHANGED_BYTES, Changes};
 use super::frame::{Frame, Shown};
 use super::kept::Kept;
 use super::record::{CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
 use super::segments::{Segment, select, select_known};
 use super::{Output, Reason, StagingOptions, tiles};
 use crate::gather::Piece;
+use shardpack_augment::Augmentation;
 use shardpack_jpeg::{Coding, JpegHeader, Placement, Rendering, StoredCode};
 use std::ops::Range;
 
@@ -58,6 +60,8 @@ pub(crate) struct To<'a> {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(super) output: Output,
+    /// What is done to its levels before they are written.
+    pub(super) changes: Changes,
     pub(super) place: Placement,
     pub(super) frame: Frame,
     pub(super) shown: Shown,
@@ -88,9 +92,14 @@ impl<'a> Needs<'a> {
     ///
     /// # Errors
     /// Why it is not for the kernels.
-    pub(crate) fn of(jpeg: &'a [u8], how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
+    pub(crate) fn of(
+        jpeg: &'a [u8],
+        how: &Rendering,
+        changes: &[Augmentation],
+        options: &StagingOptions,
+    ) -> Result<Self, Reason> {
         let (header, frame) = looked(jpeg, options)?;
-        let mut needs = Self::shown((header.width.into(), header.height.into()), frame, how, options)?;
+        let mut needs = Self::shown((header.width.into(), header.height.into()), frame, (how, changes), options)?;
         let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
         let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
         needs.scan = Scan::Here(scan);
@@ -103,9 +112,14 @@ impl<'a> Needs<'a> {
     ///
     /// # Errors
     /// Why this view of it is not for the kernels.
-    pub(crate) fn of_kept(kept: &'a [u8], how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
+    pub(crate) fn of_kept(
+        kept: &'a [u8],
+        how: &Rendering,
+        changes: &[Augmentation],
+        options: &StagingOptions,
+    ) -> Result<Self, Reason> {
         let Kept { scan, size, frame, tables, starts } = Kept::read(kept).ok_or(Reason::Header)?;
-        let mut needs = Self::shown(size, frame, how, options)?;
+        let mut needs = Self::shown(size, frame, (how, changes), options)?;
         needs.scan = Scan::Kept(scan);
         let Entry { shown, segments, .. } = &mut needs.entry;
         needs.scan_bytes = select_known(starts, &frame, shown, segments, &mut needs.ranges)?;
@@ -113,13 +127,19 @@ impl<'a> Needs<'a> {
     }
 
     /// What is shown of a picture of this width and height; nothing is selected yet.
-    fn shown(size: (u32, u32), frame: Frame, how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
+    fn shown(
+        size: (u32, u32),
+        frame: Frame,
+        (how, changes): (&Rendering, &[Augmentation]),
+        options: &StagingOptions,
+    ) -> Result<Self, Reason> {
         let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
         if options.scaled && place.is_scaled {
             return Err(Reason::Shrinks);
         }
         let tile = tiles::tile(&place.x, &place.y).ok_or(Reason::Shrinks)?;
         let shown = frame.shown(&place);
+        let changes = Changes::resolve(changes, how, [place.height, place.width]);
         Ok(Self {
             scan: Scan::Here(&[]),
             ranges: Vec::new(),
@@ -127,6 +147,7 @@ impl<'a> Needs<'a> {
             codes: Vec::new(),
             entry: Entry {
                 output: options.output,
+                changes,
                 frame,
                 shown,
                 out: 0,
@@ -297,6 +318,16 @@ impl Entry {
         &self.pieces
     }
 
+    /// Whether its levels are changed before they are written.
+    pub(super) const fn is_changed(&self) -> bool {
+        !self.changes.operations.is_empty()
+    }
+
+    /// Rows and columns of what comes out.
+    pub(super) const fn size(&self) -> [u32; 2] {
+        [self.place.height, self.place.width]
+    }
+
     /// Columns and rows of its tiles.
     pub(super) const fn tiles(&self) -> (u32, u32) {
         (self.place.x.resized.div_ceil(self.tile.0), self.place.y.resized.div_ceil(self.tile.1))
@@ -322,6 +353,9 @@ impl Entry {
             return None;
         }
         let segments = narrow(self.segments.len() as u64)?;
+        let operations = narrow(self.changes.operations.len() as u64)?;
+        // The kernel that changes levels counts them by 32 bits.
+        narrow(self.elements())?;
         self.blocks = (luma, chroma);
         self.weights = narrow(x_weights)?;
         self.totals = Totals {
@@ -333,6 +367,9 @@ impl Entry {
             spans: place.x.resized.checked_add(place.y.resized)?,
             weights: narrow(x_weights + weights(place.y.resized, self.taps.1))?,
             blocks: narrow(u64::from(luma) + 2 * u64::from(chroma))?,
+            changed: operations.min(1),
+            changes: operations,
+            blur_weights: narrow(self.changes.weights.len() as u64)?,
         };
         Some(())
     }
@@ -341,10 +378,13 @@ impl Entry {
 impl Totals {
     /// Bytes of all tables but for what lies between them.
     pub(crate) const fn table_bytes(&self) -> usize {
-        let Self { pictures, segments, groups, tiles, codes, .. } = *self;
+        let Self { pictures, segments, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
         PICTURE_BYTES as usize * pictures as usize
             + SEGMENT_BYTES * (segments as usize + groups as usize)
             + TILE_BYTES * tiles as usize
             + CODE_BYTES * codes as usize
+            + CHANGED_BYTES as usize * changed as usize
+            + CHANGE_BYTES as usize * changes as usize
+            + 4 * blur_weights as usize
     }
 }

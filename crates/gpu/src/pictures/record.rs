@@ -1,12 +1,13 @@
 //! The structs of `kernels/pictures.cuh`, byte by byte, and the numbers that both sides share.
 
 use super::assembly::Totals;
+use super::changes::{CHANGE_BYTES, CHANGE_THREADS, CHANGED_BYTES};
 use super::needs::Entry;
 use shardpack_jpeg::ResizedAxis;
 
 /// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the
 /// constants.
-pub const CONFIG: [u32; 13] = [
+pub const CONFIG: [u32; 16] = [
     PICTURE_BYTES,
     8,
     8,
@@ -20,11 +21,21 @@ pub const CONFIG: [u32; 13] = [
     DECODE_THREADS,
     PIXEL_THREADS,
     9,
+    CHANGE_BYTES,
+    CHANGED_BYTES,
+    CHANGE_THREADS,
 ];
 
 /// The kernels of the module.
-pub const KERNELS: [&str; 6] =
-    ["pictures_config", "picture_tables", "picture_weights", "picture_bytes", "picture_blocks", "picture_pixels"];
+pub const KERNELS: [&str; 7] = [
+    "pictures_config",
+    "picture_tables",
+    "picture_weights",
+    "picture_bytes",
+    "picture_blocks",
+    "picture_pixels",
+    "picture_changes",
+];
 
 pub(super) const PICTURE_BYTES: u32 = 400;
 /// Of a segment, and of a group of segments.
@@ -60,10 +71,12 @@ impl Writer<'_> {
         self.u32s([axis.resized, axis.pixels, taps, spans, weights, u32::from(axis.copies)]);
     }
 
-    /// `struct Picture`, behind what comes before it in the tables.
-    pub(super) fn picture(&mut self, entry: &Entry, before: &Totals) {
+    /// `struct Picture`, behind what comes before it in the tables. It is written to the output, or
+    /// to `levels` where it is changed first.
+    pub(super) fn picture(&mut self, entry: &Entry, before: &Totals, levels: u64) {
         let Entry { place, frame, shown, blocks: (luma, chroma), .. } = entry;
-        self.0.extend(entry.out.to_le_bytes());
+        let to = if entry.is_changed() { levels } else { entry.out };
+        self.0.extend(to.to_le_bytes());
         self.axis(&place.x, entry.taps.0, before.spans, before.weights);
         self.axis(&place.y, entry.taps.1, before.spans + entry.spans, before.weights + entry.weights);
         let turn = [(place.transposed, TRANSPOSED), (place.mirrored_x, MIRRORED_X), (place.mirrored_y, MIRRORED_Y)];

@@ -3,6 +3,7 @@
 use super::assembly::{Totals, assemble};
 use super::needs::{Entry, Needs, To};
 use super::{Batch, Output, Reason};
+use shardpack_augment::Augmentation;
 use shardpack_jpeg::{JpegHeader, Rendering};
 
 /// What is staged, and what is left to the host.
@@ -65,7 +66,16 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// Why it is not for the kernels. Then the batch is as it was.
     pub fn push(&mut self, jpeg: &[u8], how: &Rendering) -> Result<usize, Reason> {
-        let needs = Needs::of(jpeg, how, &self.options)?;
+        self.push_changed(jpeg, how, &[])
+    }
+
+    /// Adds a picture that is changed once it is decoded, by the draws of `how.key`, and returns its
+    /// row in the batch.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_changed(&mut self, jpeg: &[u8], how: &Rendering, changes: &[Augmentation]) -> Result<usize, Reason> {
+        let needs = Needs::of(jpeg, how, changes, &self.options)?;
         let totals = self.totals.and(&needs.totals()).ok_or(Reason::Full)?;
         let end = self.used + needs.bytes();
         let bytes = self.memory.get_mut(self.used..end).ok_or(Reason::Full)?;

@@ -7,7 +7,7 @@ use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use super::store::{Backing, Store};
 use crate::cubes;
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
-use crate::pictures::Dtype;
+use crate::pictures::{self, Dtype};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Codec;
 use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping, Room, Stage, StageSlot, Value};
@@ -160,6 +160,10 @@ impl Stage for CudaStage {
         staged_bytes(field, record_bytes, row_bytes)
     }
 
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        between_bytes(field, rows, row_bytes)
+    }
+
     fn device_bytes(&self, room: &Room) -> u64 {
         (room.output_bytes as u64).saturating_add(memory_bytes(room, self.is_resident) as u64)
     }
@@ -238,6 +242,16 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
+/// Levels of pictures that are changed before they are written.
+pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+    match field.source {
+        FieldSource::Picture { changes, .. } => {
+            pictures::most_level_bytes(changes, row_bytes / field.dtype.bytes().max(1), rows)
+        }
+        _ => 0,
+    }
+}
+
 /// Staging memory of a slot.
 pub(super) const fn staging_bytes(room: &Room) -> usize {
     Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
@@ -247,9 +261,10 @@ pub(super) const fn staging_bytes(room: &Room) -> usize {
 /// Samples of a picture take six times its compressed bytes or so, of which crops need half;
 /// compressed cubes decode to no more than their values. What is copied on the device comes besides,
 /// and behind all that could be uploaded, which leaves a gap among the words of pictures.
-const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
+pub(super) const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
     let staged = room.staged_bytes.saturating_mul(3);
     let between = if staged > room.output_bytes { staged } else { room.output_bytes };
     let copied = if is_resident { room.staged_bytes.saturating_mul(2) } else { 0 };
+    let between = between.saturating_add(room.between_bytes);
     staging_bytes(room).saturating_add(between).saturating_add(copied).saturating_add(1 << 20)
 }

@@ -144,13 +144,13 @@ impl<M: Block> Fill<M> {
             return Err("a place that is not in the batch".into());
         }
         match *value {
-            Value::Picture { bytes, how, dtype, scaling, limits, .. } => {
+            Value::Picture { bytes, how, changes, dtype, scaling, limits, .. } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("a type that the device does not write")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
-                    Stored::Kept(kept) => pictures::Needs::of_kept(kept, how, &options),
-                    Stored::Here | Stored::There(_) => pictures::Needs::of(bytes, how, &options),
+                    Stored::Kept(kept) => pictures::Needs::of_kept(kept, how, changes, &options),
+                    Stored::Here | Stored::There(_) => pictures::Needs::of(bytes, how, changes, &options),
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }

@@ -3,6 +3,7 @@
 use crate::cubes::CubeKernels;
 use crate::driver::{Device, GpuError, Module};
 use crate::gather;
+use crate::mix;
 use crate::pictures::PictureDecoder;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
@@ -14,6 +15,7 @@ pub(super) struct Kernels {
     pictures: Arc<Module>,
     cubes: CubeKernels,
     gather: Module,
+    pub(super) mix: Module,
 }
 
 /// By the number of the device. They go with the last stage that uses them: nothing here keeps a
@@ -46,7 +48,8 @@ impl Kernels {
         let pictures = PictureDecoder::module(&device)?;
         let cubes = CubeKernels::load(&device)?;
         let gather = gather::load(&device)?;
-        Ok(Arc::new(Self { device, pictures, cubes, gather }))
+        let mix = mix::load(&device)?;
+        Ok(Arc::new(Self { device, pictures, cubes, gather, mix }))
     }
 
     /// The one that copies what stays on the device, those for pictures, and those for cubes.

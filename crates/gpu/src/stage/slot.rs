@@ -7,13 +7,15 @@ use super::fill::{Fill, Upload};
 use super::room::{self, FOREIGN_BENCH, Filled};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
+use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    Failure, Prepared, Room, RowFault, Spot, StageSlot, StagedParts, StreamHandle, Ticket, Value,
+    Failure, Prepared, Room, RowFault, RowMix, Spot, StageSlot, StagedParts, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
 use std::mem;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,6 +164,22 @@ impl CudaSlot {
         Ok(())
     }
 
+    /// Mixes rows of the output, and waits. The table goes where the batch was uploaded: it is done.
+    fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
+        let mut work = locked(&self.work);
+        self.grow(&mut work, 8 * rows.len())?;
+        let Work { memory, done, .. } = &mut *work;
+        let out = (self.output.address(), self.output.len());
+        let Some(Mixing { launch, table }) = Mixing::new(rows, mix, out, memory.address()) else {
+            let (len, count) = (self.output.len() as u64, rows.len() as u64);
+            return Err(GpuError::Range { what: "rows of the output", len, offset: 0, count });
+        };
+        self.stream.write(&table, memory, 0)?;
+        self.stream.run(&self.shared.kernels.mix, &launch)?;
+        done.record(&self.stream)?;
+        done.synchronize()
+    }
+
     /// Waits until the batch is decoded, and says which rows could not be.
     pub(super) fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
         let Work { status, done, batch, .. } = &mut *locked(&self.work);
@@ -259,5 +277,9 @@ impl StageSlot for CudaSlot {
 
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()> {
         self.stream.write(bytes, &self.output, to).map_err(io::Error::other)
+    }
+
+    fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
+        self.mix_rows(rows, mix).map_err(io::Error::other)
     }
 }

@@ -4,10 +4,11 @@
 
 use rand_like::Dice;
 use shardpack_array::{ArrayDecoder, Finish, Region};
+use shardpack_augment::{Augmentation, Picture, Scratch};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
 use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedPart,
+    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, RowMix, Spot, Stage, StageSlot, StagedPart,
     StagedParts, StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
@@ -109,6 +110,7 @@ enum Job {
         media_type: String,
         bytes: Vec<u8>,
         how: Rendering,
+        changes: Vec<Augmentation>,
         dtype: ElementType,
         scaling: Scaling,
     },
@@ -257,15 +259,16 @@ impl StageSlot for FakeSlot {
             return Prepared::Refused("one of seven".into());
         }
         let (job, bytes, size) = match *value {
-            Value::Picture { media_type, bytes, how, dtype, scaling, .. } => {
+            Value::Picture { media_type, bytes, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(DecodeOptions::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
                 // A device reads the header only; here decoding tells what is too odd to take.
                 let Ok(decoded) = decoder.decode_into(media_type, bytes, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };
-                let (how, scaling) = (*how, *scaling);
-                let job = Job::Picture { media_type: media_type.into(), bytes: bytes.to_vec(), how, dtype, scaling };
+                let (how, scaling, changes) = (*how, *scaling, changes.to_vec());
+                let (media_type, copy) = (media_type.into(), bytes.to_vec());
+                let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
             Value::Array { codec, descriptor, bytes, region, finish, limits } => {
@@ -343,6 +346,11 @@ impl StageSlot for FakeSlot {
         let range = Range { start: to, end: to + bytes.len() };
         let to = inner.out.get_mut(range).ok_or_else(|| io::Error::other("outside of the output"))?;
         to.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
+        mix.apply(rows, &mut self.inner.lock().unwrap().out);
         Ok(())
     }
 }
@@ -441,13 +449,19 @@ impl FakeSlot {
         match job {
             Job::Zero => to.fill(0),
             Job::Bytes(bytes) => to.copy_from_slice(&bytes),
-            Job::Picture { media_type, bytes, how, dtype, scaling } => {
+            Job::Picture { media_type, bytes, how, changes, dtype, scaling } => {
                 if self.trouble == Trouble::OddOn(bytes.len()) {
                     return Err("a stream that ends early".into());
                 }
                 let mut decoder = PictureDecoder::new(DecodeOptions::default());
                 let mut levels = vec![0; to.len() / dtype.bytes() as usize];
-                decoder.decode_into(&media_type, &bytes, &how, &mut levels).map_err(|e| e.to_string())?;
+                let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..how };
+                let size = decoder.decode_into(&media_type, &bytes, &plain, &mut levels).map_err(|e| e.to_string())?;
+                let [height, width] = [size.height, size.width].map(|side| side as usize);
+                change(&changes, &how, &mut Picture::new(&mut levels, height, width).unwrap());
+                if how.layout == PixelLayout::ChannelsHeightWidth {
+                    levels = (0..3).flat_map(|c| levels.iter().skip(c).step_by(3)).copied().collect();
+                }
                 match dtype {
                     ElementType::Dtype(Dtype::U8) => to.copy_from_slice(&levels),
                     _ => float(scaling, dtype, &levels, how.layout, to),
@@ -479,6 +493,15 @@ impl FakeSlot {
             }
         }
         Ok(())
+    }
+}
+
+/// Changes a decoded picture as the host does.
+fn change(changes: &[Augmentation], how: &Rendering, picture: &mut Picture<'_>) {
+    let (draws, height, width) = (how.key.draws(), picture.height(), picture.width());
+    for (place, change) in (0..).zip(changes) {
+        let operations = change.resolve(&draws, place, height, width);
+        operations.iter().for_each(|operation| operation.apply(picture, &mut Scratch::default()));
     }
 }
 

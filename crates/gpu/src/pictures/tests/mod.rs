@@ -1,5 +1,6 @@
 //! The kernels, played on the CPU, beside the host's decoder.
 
+mod changes;
 mod damage;
 pub(crate) mod jpegs;
 

@@ -5,11 +5,13 @@ use super::jpegs::{Random, Source, damage};
 use super::loader_support::{record, write};
 use super::support::scratch;
 use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, ValueRule};
+use shardpack_augment::{Augmentation, Mix};
 use shardpack_format::{self as format, Codec, Dtype, FieldKind, Schema};
 use shardpack_jpeg::{PixelLayout, Scaling, View};
 use shardpack_loader::order::End;
 use shardpack_loader::{
-    ArrayDtype, Augment, Batch, CubeMode, ElementType, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt, Place,
+    ArrayDtype, Augment, Batch, BatchMix, CubeMode, ElementType, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt,
+    Place,
 };
 use shardpack_reader::Dataset;
 
@@ -205,6 +207,21 @@ pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
 }
 
 /// Ways to load, each with a name: all views, types, layouts and parts.
+/// Several in a row, of which some need the levels as they were, and some floats.
+fn changes_of_pictures() -> Vec<Augmentation> {
+    let texts = [
+        "trivial_augment_wide",
+        "color_jitter(contrast=0.5, hue=0.3)",
+        "gaussian_blur(kernel_size=5, p=0.5)",
+        "random_erasing",
+    ];
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn mixes() -> Vec<Mix> {
+    ["mixup", "cutmix"].iter().map(|text| text.parse().unwrap()).collect()
+}
+
 pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     let base = LoaderOptions {
         batch_size: 7,
@@ -237,6 +254,38 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 scaling,
                 dtype: types(&[("image", half), ("thumb", single)]),
                 fields: pictures.clone(),
+                ..base.clone()
+            },
+        ),
+        (
+            "changed crops of two types",
+            LoaderOptions {
+                image: view(View::random_resized_crop(32, 40).with_flip(0.5)),
+                layout: first,
+                scaling,
+                dtype: types(&[("image", half)]),
+                fields: pictures.clone(),
+                augment_pictures: changes_of_pictures(),
+                ..base.clone()
+            },
+        ),
+        (
+            "changed whole ones",
+            LoaderOptions {
+                image: view(View::whole()),
+                fields: pictures.clone(),
+                augment_pictures: changes_of_pictures(),
+                ..base.clone()
+            },
+        ),
+        (
+            "changed and mixed",
+            LoaderOptions {
+                image: view(View::center_crop(33, 24, 28)),
+                dtype: types(&[("thumb", single)]),
+                fields: pictures.clone(),
+                augment_pictures: changes_of_pictures(),
+                mix: Some(BatchMix { choices: mixes(), classes: 1000 }),
                 ..base.clone()
             },
         ),

@@ -1,19 +1,21 @@
 //! A stage whose device is played on the CPU: the logic of `CudaStage` without the driver.
 
 use crate::driver::Heap;
+use crate::mix::Mixing;
 use crate::stage::assembled::{Assembled, Host};
-use crate::stage::cuda::{shares, staged_bytes, takes};
+use crate::stage::cuda::{between_bytes, memory_bytes, shares, staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
 use crate::stage::room::{self, Filled};
 use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSpec, Keeper, Keeping, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedParts,
-    StagedRoom, StreamHandle, Ticket, Value,
+    DeviceId, Failure, FieldSpec, Keeper, Keeping, Prepared, Room, RowFault, RowMix, Spot, Stage, StageSlot,
+    StagedParts, StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -29,6 +31,8 @@ pub(super) struct Counts {
     pub(super) faults: AtomicU64,
     /// Rows of values that stay on the device.
     pub(super) kept: AtomicU64,
+    /// Batches that needed more memory than a slot would have had.
+    pub(super) grown: AtomicU64,
 }
 
 /// Memory for values that stay on the device. What nobody has put there is poisoned.
@@ -121,6 +125,10 @@ impl Stage for PlayedStage {
 
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
         staged_bytes(field, record_bytes, row_bytes) / self.tight
+    }
+
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        between_bytes(field, rows, row_bytes)
     }
 
     fn device_bytes(&self, _: &Room) -> u64 {
@@ -274,6 +282,8 @@ impl StageSlot for PlayedSlot {
         let started = self.start(host);
         thread::spawn(move || {
             let result = started.map(|(batch, staging)| {
+                let is_larger = batch.memory_bytes > memory_bytes(&self.room, self.store.backing().is_some());
+                self.counts.grown.fetch_add(is_larger.into(), Ordering::Relaxed);
                 let kept = self.store.backing().map(|kept| kept.0.lock().unwrap().clone()).unwrap_or_default();
                 let (out, faults) = play(&batch, (&kept, &staging), self.room.output_bytes, self.manner);
                 *self.output.lock().unwrap() = out;
@@ -303,6 +313,18 @@ impl StageSlot for PlayedSlot {
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()> {
         let mut output = self.output.lock().unwrap();
         output.get_mut(to..to + bytes.len()).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
+        let mut output = self.output.lock().unwrap();
+        let mut device = Device::new(self.manner);
+        let (out, table) = (device.upload(&output), device.alloc(8 * rows.len()));
+        let at = (device.address(out), output.len());
+        let Mixing { launch, table: rows } = Mixing::new(rows, mix, at, device.address(table)).unwrap();
+        device.bytes_mut(table).unwrap().copy_from_slice(&rows);
+        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        output.copy_from_slice(device.bytes(out));
         Ok(())
     }
 }

@@ -1,0 +1,142 @@
+//! Pictures that are changed at random once they are decoded: what `kernels/changes.cuh` is told.
+
+use super::record::Writer;
+use shardpack_augment::{Augmentation, Operation, blur_weights};
+use shardpack_jpeg::Rendering;
+
+/// `struct Change`, and `struct Changed`.
+pub(super) const CHANGE_BYTES: u32 = 80;
+pub(super) const CHANGED_BYTES: u32 = 32;
+pub(super) const CHANGE_THREADS: u32 = 512;
+
+/// What is done to one picture, and where.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// With their choices made. A picture without any is written by the kernel that makes its
+    /// pixels.
+    pub(super) operations: Vec<Operation>,
+    /// Weights of the blurs among them, in order.
+    pub(super) weights: Vec<f32>,
+}
+
+impl Changes {
+    /// Those of a picture that comes out with so many rows and columns.
+    pub(super) fn resolve(list: &[Augmentation], how: &Rendering, [height, width]: [u32; 2]) -> Self {
+        let draws = how.key.draws();
+        let resolved = (0..)
+            .zip(list)
+            .flat_map(|(place, augmentation)| augmentation.resolve(&draws, place, height as usize, width as usize));
+        let operations: Vec<_> = resolved.collect();
+        let weights = operations.iter().filter_map(|operation| match *operation {
+            Operation::Blur { size, sigma } => Some(blur_weights(size, sigma)),
+            _ => None,
+        });
+        Self { weights: weights.flatten().collect(), operations }
+    }
+
+    /// Bytes of the levels of a picture, the other copy, and what a blur has in between.
+    pub(super) fn level_bytes(&self, [height, width]: [u32; 2]) -> u64 {
+        if self.operations.is_empty() {
+            return 0;
+        }
+        let copies = if self.weights.is_empty() { 2 } else { 6 };
+        copies * copy_bytes(u64::from(height) * u64::from(width))
+    }
+}
+
+/// The most that [`Changes::level_bytes`] is for pictures of so many levels together, `rows` of
+/// them, if `list` is what may be done to each.
+pub(crate) fn most_level_bytes(list: &[Augmentation], levels: u64, rows: u64) -> u64 {
+    let blurs = |augmentation: &Augmentation| {
+        let Augmentation::Random { operation, .. } = augmentation else {
+            return matches!(augmentation, Augmentation::GaussianBlur { .. });
+        };
+        matches!(operation, Operation::Blur { .. })
+    };
+    let copies = match list {
+        [] => return 0,
+        list if list.iter().any(blurs) => 6,
+        _ => 2,
+    };
+    // Rounded up to 12, and to 16.
+    (copies * 32_u64).saturating_mul(rows).saturating_add(levels.saturating_mul(copies)).saturating_add(256)
+}
+
+/// `level_bytes`.
+const fn copy_bytes(pixels: u64) -> u64 {
+    (pixels.div_ceil(4) * 12).next_multiple_of(16)
+}
+
+impl Writer<'_> {
+    /// `struct Changed`: a row whose levels begin at `levels`, and its changes at number `first`.
+    pub(super) fn changed(&mut self, levels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
+        self.0.extend(levels.to_le_bytes());
+        self.0.extend(out.to_le_bytes());
+        self.u32s([height, width, first, count]);
+    }
+
+    /// `struct Change`, of a picture of this size. `weight` is the number of a blur's first weight;
+    /// returns that of the next blur's.
+    pub(super) fn change(&mut self, operation: &Operation, [height, width]: [u32; 2], weight: u32) -> u32 {
+        let (mut number, mut place, mut factors, mut map, mut next) = (0, [0; 4], [0.0; 2], [0.0; 6], weight);
+        let side = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
+        let kind = match *operation {
+            Operation::Brightness(factor) => {
+                factors = [factor, 0.0];
+                0
+            }
+            Operation::Contrast(factor) => {
+                factors = [factor, 1.0 - factor];
+                1
+            }
+            Operation::Posterize(bits) => {
+                number = u32::from(!0xFF_u8.checked_shr(bits.into()).unwrap_or(0));
+                2
+            }
+            Operation::Solarize(threshold) => {
+                factors = [threshold, 0.0];
+                3
+            }
+            Operation::Invert => 4,
+            Operation::AutoContrast => 5,
+            Operation::Equalize => 6,
+            Operation::Saturation(factor) => {
+                factors = [factor, 1.0 - factor];
+                7
+            }
+            Operation::Grayscale => 8,
+            Operation::Hue(by) => {
+                factors = [by, 0.0];
+                9
+            }
+            Operation::Erase { origin: [top, left], size: [rows, columns], value: [red, green, blue] } => {
+                place = [top, left, rows, columns].map(side);
+                number = u32::from_le_bytes([red, green, blue, 0]);
+                10
+            }
+            Operation::Sharpness(factor) => {
+                factors = [factor, 1.0 - factor];
+                11
+            }
+            Operation::Affine(affine) => {
+                map = affine.inverse(f64::from(width), f64::from(height));
+                12
+            }
+            Operation::Blur { size, .. } => {
+                (number, place, next) = (size.max(1), [weight, 0, 0, 0], weight + size.max(1));
+                13
+            }
+        };
+        self.u32s([kind, number]);
+        self.u32s(place);
+        factors.iter().for_each(|&factor| self.0.extend(single(factor).to_le_bytes()));
+        map.iter().for_each(|number| self.0.extend(number.to_le_bytes()));
+        next
+    }
+}
+
+/// Rounded to the nearest float32, as the host does.
+#[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+const fn single(value: f64) -> f32 {
+    value as f32
+}
