@@ -32,27 +32,27 @@ struct Change {
 
 // A row that is changed.
 struct Changed {
-    u64 levels;   // Its first byte among the levels; the same once more behind it, and for a blur four times that in floats.
+    u64 pixels;   // Its first pixel in the memory for levels; room for as many behind it, and for a blur for three floats each.
     u64 out;      // Its first element in the output.
     u32 height, width;
     u32 first;    // Of its changes, and how many.
     u32 count;
 };
 
-// Bytes of a copy of the levels: they are read four pixels at a time.
-FN u64 level_bytes(u32 height, u32 width) { return (((u64)height * width + 3) / 4 * 12 + 15) / 16 * 16; }
-
 struct ChangesParams {
     Ptr<const Changed> rows;
     Ptr<const Change> changes;
     Ptr<const float> weights;
-    Ptr<u8> levels;
+    Ptr<u32> levels;  // A pixel in each: red, green and blue from the lowest byte on.
     Ptr<u8> out;
     Output output;
 };
 
+// Counts of levels are kept several times, so that fewer threads wait for each other.
+#define COUNTS 4u
+
 struct ChangesShared {
-    Array<u32, 768> counts;
+    Array<u32, 768> counts[COUNTS];
     Array<u8, 768> tables;
     Array<u32, 3> lowest, highest;
     u64 sum;
@@ -69,105 +69,102 @@ FN u32 rgb_from(u32 red, u32 green, u32 blue) { return red | green << 8 | blue <
 // Brightness of a pixel, a whole number.
 FN float gray_of(u32 rgb) { return floorf((float)red_of(rgb) * 0.2989f + (float)green_of(rgb) * 0.587f + (float)blue_of(rgb) * 0.114f); }
 
-// Four pixels in three words.
-struct Quad {
-    u32 pixels[4];
-};
-
-FN Quad quad_at(Ptr<const u8> levels, u32 quad) {
-    Ptr<const u32> words = cast<const u32>(levels + (u64)quad * 12);
-    u32 a = words[0], b = words[1], c = words[2];
-    return Quad{{a & 0xFFFFFF, a >> 24 | (b & 0xFFFF) << 8, b >> 16 | (c & 0xFF) << 16, c >> 8}};
+template <class F> FN void look_at_each(Ptr<const u32> levels, u32 pixels, F f) {
+#pragma unroll 4
+    for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) f(levels[n]);
 }
 
-FN void put_quad(Ptr<u8> levels, u32 quad, const Quad& q) {
-    Ptr<u32> words = cast<u32>(levels + (u64)quad * 12);
-    words[0] = q.pixels[0] | q.pixels[1] << 24;
-    words[1] = q.pixels[1] >> 8 | q.pixels[2] << 16;
-    words[2] = q.pixels[2] >> 16 | q.pixels[3] << 8;
+// The sum, or the largest, over a warp.
+FN u32 warp_sum(u32 x) {
+    for (u32 n = 16; n; n /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, n);
+    return x;
 }
 
-FN u32 pixel_at(Ptr<const u8> levels, u32 pixel) {
-    Ptr<const u8> at = levels + (u64)pixel * 3;
-    return rgb_from(at[0], at[1], at[2]);
+FN u32 warp_max(u32 x) {
+    for (u32 n = 16; n; n /= 2) x = max(x, __shfl_xor_sync(0xFFFFFFFFu, x, n));
+    return x;
 }
 
-FN void put_pixel(Ptr<u8> levels, u32 pixel, u32 rgb) {
-    Ptr<u8> at = levels + (u64)pixel * 3;
-    at[0] = (u8)red_of(rgb);
-    at[1] = (u8)green_of(rgb);
-    at[2] = (u8)blue_of(rgb);
-}
-
-// Every pixel for itself. What stands behind the last one is changed too, and means nothing.
-template <class F> FN void change_each(Ptr<u8> levels, u32 pixels, F f) {
-    for (u32 n = threadIdx.x; n < (pixels + 3) / 4; n += blockDim.x) {
-        Quad q = quad_at(levels, n);
-#pragma unroll
-        for (u32 k = 0; k < 4; k++) q.pixels[k] = f(q.pixels[k]);
-        put_quad(levels, n, q);
-    }
-}
-
-template <class F> FN void look_at_each(Ptr<const u8> levels, u32 pixels, F f) {
-    for (u32 n = threadIdx.x; n < (pixels + 3) / 4; n += blockDim.x) {
-        Quad q = quad_at(levels, n);
-#pragma unroll
-        for (u32 k = 0; k < 4; k++)
-            if (n * 4 + k < pixels) f(q.pixels[k]);
-    }
-}
-
-// The entry for each level of a channel, of `all` pixels: Pillow's scheme.
+// The entries of a channel, of `all` pixels, by a warp: Pillow's scheme. A lane has eight levels.
 FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
-    u32 brightest = 0, below = 0;
-    for (u32 x = 0; x < 256; x++) brightest = s.counts[channel * 256 + x] ? s.counts[channel * 256 + x] : brightest;
-    u32 step = (all - brightest) / 255;
-    for (u32 x = 0; x < 256; x++) {
-        s.tables[channel * 256 + x] = (u8)(step ? min((below + step / 2) / step, 255u) : x);
-        below += s.counts[channel * 256 + x];
+    u32 lane = threadIdx.x % 32, first = channel * 256 + lane * 8, counts[8], sum = 0, last = 0;
+#pragma unroll
+    for (u32 k = 0; k < 8; k++) {
+        counts[k] = 0;
+        for (u32 copy = 0; copy < COUNTS; copy++) counts[k] += s.counts[copy][first + k];
+        sum += counts[k];
+        last = counts[k] ? lane * 8 + k + 1 : last;
+    }
+    u32 below = sum;
+    for (u32 delta = 1; delta < 32; delta *= 2) {
+        u32 others = __shfl_up_sync(0xFFFFFFFFu, below, delta);
+        if (lane >= delta) below += others;
+    }
+    below -= sum;
+    // How many pixels have the brightest level that there is.
+    u32 brightest = warp_max(last), own = 0;
+#pragma unroll
+    for (u32 k = 0; k < 8; k++) own = lane * 8 + k + 1 == brightest ? counts[k] : own;
+    u32 step = (all - warp_max(own)) / 255;
+#pragma unroll
+    for (u32 k = 0; k < 8; k++) {
+        s.tables[first + k] = (u8)(step ? min((below + step / 2) / step, 255u) : lane * 8 + k);
+        below += counts[k];
     }
 }
 
 // Makes the tables of a change that has some: one for each channel.
-FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u8> levels, u32 pixels) {
-    u32 kind = change.kind;
+FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> levels, u32 pixels) {
+    u32 kind = change.kind, lane = threadIdx.x % 32;
     if (kind == CONTRAST) {
         if (threadIdx.x == 0) s.sum = 0;
         __syncthreads();
-        u64 sum = 0;
-        look_at_each(levels, pixels, [&](u32 rgb) { sum += (u64)gray_of(rgb); });
-        atomicAdd(&s.sum, sum);
+        u32 sum = 0;
+        u64 all = 0;
+        look_at_each(levels, pixels, [&](u32 rgb) {
+            sum += (u32)gray_of(rgb);
+            // So that 32 bits hold the sum over a warp.
+            if (sum >> 24) all += sum, sum = 0;
+        });
+        sum = warp_sum(sum);
+        if (lane == 0) all += sum;
+        if (all) atomicAdd(&s.sum, all);
     } else if (kind == AUTOCONTRAST) {
         // The lowest as the highest of what is missing up to 255.
         if (threadIdx.x < 3) s.lowest[threadIdx.x] = s.highest[threadIdx.x] = 0;
         __syncthreads();
-        u32 low = 0, high = 0, red_low = 0, red_high = 0, green_low = 0, green_high = 0;
+        u32 low[3] = {0, 0, 0}, high[3] = {0, 0, 0};
         look_at_each(levels, pixels, [&](u32 rgb) {
-            red_low = max(red_low, 255 - red_of(rgb)), red_high = max(red_high, red_of(rgb));
-            green_low = max(green_low, 255 - green_of(rgb)), green_high = max(green_high, green_of(rgb));
-            low = max(low, 255 - blue_of(rgb)), high = max(high, blue_of(rgb));
+#pragma unroll
+            for (u32 c = 0; c < 3; c++) {
+                u32 x = rgb >> 8 * c & 255;
+                low[c] = max(low[c], 255 - x), high[c] = max(high[c], x);
+            }
         });
-        atomicMax(&s.lowest[0], red_low), atomicMax(&s.highest[0], red_high);
-        atomicMax(&s.lowest[1], green_low), atomicMax(&s.highest[1], green_high);
-        atomicMax(&s.lowest[2], low), atomicMax(&s.highest[2], high);
+#pragma unroll
+        for (u32 c = 0; c < 3; c++) {
+            u32 lowest = warp_max(low[c]), highest = warp_max(high[c]);
+            if (lane == 0) atomicMax(&s.lowest[c], lowest), atomicMax(&s.highest[c], highest);
+        }
     } else if (kind == EQUALIZE) {
-        for (u32 n = threadIdx.x; n < 768; n += blockDim.x) s.counts[n] = 0;
+        for (u32 n = threadIdx.x; n < 768; n += CHANGE_THREADS)
+            for (u32 copy = 0; copy < COUNTS; copy++) s.counts[copy][n] = 0;
         __syncthreads();
+        Array<u32, 768>& counts = s.counts[threadIdx.x / 32 % COUNTS];
         look_at_each(levels, pixels, [&](u32 rgb) {
-            atomicAdd(&s.counts[red_of(rgb)], 1u);
-            atomicAdd(&s.counts[256 + green_of(rgb)], 1u);
-            atomicAdd(&s.counts[512 + blue_of(rgb)], 1u);
+            atomicAdd(&counts[red_of(rgb)], 1u);
+            atomicAdd(&counts[256 + green_of(rgb)], 1u);
+            atomicAdd(&counts[512 + blue_of(rgb)], 1u);
         });
         __syncthreads();
-        if (threadIdx.x < 3) equalize_table(s, threadIdx.x, pixels);
+        if (threadIdx.x < 96) equalize_table(s, threadIdx.x / 32, pixels);
         __syncthreads();
         return;
     }
     __syncthreads();
     float factor = change.factors[0], rest = change.factors[1];
     if (kind == CONTRAST) rest = (float)((double)s.sum / (double)pixels) * rest;
-    for (u32 n = threadIdx.x; n < 768; n += blockDim.x) {
+    for (u32 n = threadIdx.x; n < 768; n += CHANGE_THREADS) {
         u32 x = n & 255, to = x;
         if (kind == BRIGHTNESS) to = level_of((float)x * factor);
         else if (kind == CONTRAST) to = level_of((float)x * factor + rest);
@@ -223,48 +220,39 @@ FN u32 turned(u32 rgb, float by) {
     }
 }
 
-FN void erase(const Change& change, Ptr<u8> levels, u32 height, u32 width) {
+FN void erase(const Change& change, Ptr<u32> levels, u32 height, u32 width) {
     u32 top = min(change.place[0], height), left = min(change.place[1], width);
     u32 rows = min(change.place[2], height - top), columns = min(change.place[3], width - left);
-    for (u32 n = threadIdx.x; n < rows * columns; n += blockDim.x) {
+    for (u32 n = threadIdx.x; n < rows * columns; n += CHANGE_THREADS) {
         u32 y = n / columns;
-        put_pixel(levels, (top + y) * width + left + n - y * columns, change.number);
+        levels[(top + y) * width + left + n - y * columns] = change.number;
     }
 }
 
-// Away from the picture blurred by a kernel of 3 × 3, or towards it. The border stays as it is.
-FN void sharpen(const Change& change, Ptr<const u8> from, Ptr<u8> to, u32 height, u32 width) {
-    for (u32 n = threadIdx.x; n < height * width; n += blockDim.x) {
-        u32 y = n / width, x = n - y * width, own = pixel_at(from, n);
-        if (y == 0 || x == 0 || y + 1 == height || x + 1 == width) {
-            put_pixel(to, n, own);
-            continue;
-        }
-        u32 red = 4 * red_of(own), green = 4 * green_of(own), blue = 4 * blue_of(own);
-        for (u32 row = n - width; row <= n + width; row += width) {
-            for (u32 at = row - 1; at <= row + 1; at++) {
-                u32 rgb = pixel_at(from, at);
-                red += red_of(rgb), green += green_of(rgb), blue += blue_of(rgb);
-            }
-        }
-        // Eight neighbours count 1 and the pixel 5; of 13 there is no half to round.
-        float r = (float)((2 * red + 13) / 26), g = (float)((2 * green + 13) / 26), b = (float)((2 * blue + 13) / 26);
-        float towards = change.factors[1], r0 = (float)red_of(own), g0 = (float)green_of(own), b0 = (float)blue_of(own);
-        put_pixel(to, n, rgb_from(level_of(r0 + (r - r0) * towards), level_of(g0 + (g - g0) * towards), level_of(b0 + (b - b0) * towards)));
+// A pixel away from the picture blurred by a kernel of 3 × 3, or towards it. The border stays as it is.
+FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float towards) {
+    u32 y = n / width, x = n - y * width, own = from[n];
+    if (y == 0 || x == 0 || y + 1 == height || x + 1 == width) return own;
+    u32 red = 4 * red_of(own), green = 4 * green_of(own), blue = 4 * blue_of(own);
+#pragma unroll
+    for (u32 k = 0; k < 9; k++) {
+        u32 rgb = from[n + k / 3 * width + k % 3 - width - 1];
+        red += red_of(rgb), green += green_of(rgb), blue += blue_of(rgb);
     }
+    // Eight neighbours count 1 and the pixel 5; of 13 there is no half to round.
+    float r = (float)((2 * red + 13) / 26), g = (float)((2 * green + 13) / 26), b = (float)((2 * blue + 13) / 26);
+    float r0 = (float)red_of(own), g0 = (float)green_of(own), b0 = (float)blue_of(own);
+    return rgb_from(level_of(r0 + (r - r0) * towards), level_of(g0 + (g - g0) * towards), level_of(b0 + (b - b0) * towards));
 }
 
-// Each pixel from where it comes; black from outside of the picture.
-FN void move_pixels(const Change& change, Ptr<const u8> from, Ptr<u8> to, u32 height, u32 width) {
+// What comes to the place of a pixel; black from outside of the picture.
+FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<double, 6>& map) {
     double wide = (double)width, high = (double)height;
-    double xx = change.map[0], xy = change.map[1], x0 = change.map[2], yx = change.map[3], yy = change.map[4], y0 = change.map[5];
-    for (u32 n = threadIdx.x; n < height * width; n += blockDim.x) {
-        u32 row = n / width;
-        double y = (double)row + 0.5 - high * 0.5, x = (double)(n - row * width) + 0.5 - wide * 0.5;
-        double x_from = xx * x + (xy * y + x0 + wide * 0.5), y_from = yx * x + (yy * y + y0 + high * 0.5);
-        bool inside = x_from >= 0.0 && x_from < wide && y_from >= 0.0 && y_from < high;
-        put_pixel(to, n, inside ? pixel_at(from, (u32)y_from * width + (u32)x_from) : 0);
-    }
+    u32 row = n / width;
+    double y = (double)row + 0.5 - high * 0.5, x = (double)(n - row * width) + 0.5 - wide * 0.5;
+    double x_from = map[0] * x + (map[1] * y + map[2] + wide * 0.5), y_from = map[3] * x + (map[4] * y + map[5] + high * 0.5);
+    bool inside = x_from >= 0.0 && x_from < wide && y_from >= 0.0 && y_from < high;
+    return inside ? from[(u32)y_from * width + (u32)x_from] : 0;
 }
 
 // Which of `side` pixels stands at place `at` of a side that begins `reach` before the first: mirrored at the outermost ones.
@@ -277,14 +265,14 @@ FN u32 mirrored(u32 at, u32 reach, u32 side) {
 }
 
 // Blurs rows to floats, and these down to levels.
-FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u8> levels, Ptr<float> floats, u32 height, u32 width) {
+FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels, Ptr<float> floats, u32 height, u32 width) {
     Ptr<const float> weights = all_weights + change.place[0];
     u32 size = change.number, reach = size / 2;
-    for (u32 n = threadIdx.x; n < height * width; n += blockDim.x) {
+    for (u32 n = threadIdx.x; n < height * width; n += CHANGE_THREADS) {
         u32 y = n / width, x = n - y * width;
         float red = 0.0f, green = 0.0f, blue = 0.0f;
         for (u32 k = 0; k < size; k++) {
-            u32 rgb = pixel_at(levels, y * width + mirrored(x + k, reach, width));
+            u32 rgb = levels[y * width + mirrored(x + k, reach, width)];
             float weight = weights[k];
             red = red + (float)red_of(rgb) * weight;
             green = green + (float)green_of(rgb) * weight;
@@ -294,62 +282,88 @@ FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u8> levels,
         to[0] = red, to[1] = green, to[2] = blue;
     }
     __syncthreads();
-    for (u32 n = threadIdx.x; n < height * width * 3; n += blockDim.x) {
-        u32 y = n / (width * 3), x = n - y * width * 3;
-        float sum = 0.0f;
-        for (u32 k = 0; k < size; k++) sum = sum + floats[(u64)mirrored(y + k, reach, height) * width * 3 + x] * weights[k];
-        levels[n] = (u8)level_of(rintf(sum));
+    for (u32 n = threadIdx.x; n < height * width; n += CHANGE_THREADS) {
+        u32 y = n / width, x = n - y * width;
+        float red = 0.0f, green = 0.0f, blue = 0.0f;
+        for (u32 k = 0; k < size; k++) {
+            Ptr<const float> from = floats + ((u64)mirrored(y + k, reach, height) * width + x) * 3;
+            float weight = weights[k];
+            red = red + from[0] * weight;
+            green = green + from[1] * weight;
+            blue = blue + from[2] * weight;
+        }
+        levels[n] = rgb_from(level_of(rintf(red)), level_of(rintf(green)), level_of(rintf(blue)));
     }
 }
 
-template <u32 DTYPE> FN void write_levels(Ptr<u8> out, const Output& how, Ptr<const u8> levels, u64 first, u32 pixels) {
-    u64 channel = how.channels_first ? pixels : 1, pixel = how.channels_first ? 1 : 3;
-    for (u32 n = threadIdx.x; n < pixels; n += blockDim.x) {
-        u32 rgb = pixel_at(levels, n);
-        u64 at = first + n * pixel;
+// Makes every pixel by itself out of those that there are, and hands it over.
+template <class F> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, F put_pixel) {
+    u32 kind = change.kind, pixels = height * width;
+    float own = change.factors[0], rest = change.factors[1];
+    if (kind <= EQUALIZE) {
+#pragma unroll 4
+        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) {
+            u32 rgb = from[n];
+            put_pixel(n, rgb_from(s.tables[red_of(rgb)], s.tables[256 + green_of(rgb)], s.tables[512 + blue_of(rgb)]));
+        }
+    } else if (kind == SHARPNESS) {
+#pragma unroll 2
+        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) put_pixel(n, sharpened(from, n, height, width, rest));
+    } else if (kind == AFFINE) {
+        Array<double, 6> map = change.map;
+#pragma unroll 4
+        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) put_pixel(n, moved(from, n, height, width, map));
+    } else {
+#pragma unroll 2
+        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) {
+            u32 rgb = from[n];
+            if (kind == SATURATION) rgb = saturated(rgb, own, rest);
+            else if (kind == GRAYSCALE) rgb = level_of(gray_of(rgb)) * 0x010101u;
+            else if (kind == HUE) rgb = turned(rgb, own);
+            put_pixel(n, rgb);
+        }
+    }
+}
+
+// A change that leaves everything as it is.
+#define NOTHING 14u
+
+// A pixel of the output.
+FN void put_output(Ptr<u8> out, const Output& how, u64 at, u64 channel, u32 rgb) {
 #pragma unroll
-        for (u32 c = 0; c < 3; c++) put<DTYPE>(out, how, at + c * channel, c, rgb >> 8 * c & 255);
+    for (u32 c = 0; c < 3; c++, at += channel) {
+        u32 level = rgb >> 8 * c & 255;
+        if (how.dtype == 0) put<0>(out, how, at, c, level);
+        else if (how.dtype == 1) put<1>(out, how, at, c, level);
+        else if (how.dtype == 2) put<2>(out, how, at, c, level);
+        else put<3>(out, how, at, c, level);
     }
 }
 
-// A row in each block.
+// A row in each block. Where each pixel is made by itself, the last change goes straight to the output.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);
     Changed row = p.rows[blockIdx.x];
     u32 height = row.height, width = row.width, pixels = height * width;
-    u64 bytes = level_bytes(height, width);
-    Ptr<u8> now = p.levels + row.levels, other = now + bytes;
+    Ptr<u32> now = p.levels + row.pixels, other = now + pixels;
+    Ptr<float> floats = cast<float>(other + pixels);
+    Change last = {};
+    last.kind = NOTHING;
     for (u32 n = row.first; n < row.first + row.count; n++) {
         const Change& change = p.changes[n];
         u32 kind = change.kind;
-        if (kind <= EQUALIZE) {
-            make_tables(s, change, now, pixels);
-            change_each(now, pixels, [&](u32 rgb) {
-                return rgb_from(s.tables[red_of(rgb)], s.tables[256 + green_of(rgb)], s.tables[512 + blue_of(rgb)]);
-            });
-        } else if (kind == SATURATION) {
-            float own = change.factors[0], rest = change.factors[1];
-            change_each(now, pixels, [&](u32 rgb) { return saturated(rgb, own, rest); });
-        } else if (kind == GRAYSCALE) {
-            change_each(now, pixels, [&](u32 rgb) { return level_of(gray_of(rgb)) * 0x010101u; });
-        } else if (kind == HUE) {
-            float by = change.factors[0];
-            change_each(now, pixels, [&](u32 rgb) { return turned(rgb, by); });
-        } else if (kind == ERASE) {
-            erase(change, now, height, width);
-        } else if (kind == BLUR) {
-            blur(change, p.weights, now, cast<float>(p.levels + (row.levels + 2 * bytes)), height, width);
-        } else {
-            if (kind == SHARPNESS) sharpen(change, now, other, height, width);
-            else move_pixels(change, now, other, height, width);
-            Ptr<u8> before = now;
+        if (kind <= EQUALIZE) make_tables(s, change, now, pixels);
+        if (kind == ERASE) erase(change, now, height, width);
+        else if (kind == BLUR) blur(change, p.weights, now, floats, height, width);
+        else if (n + 1 == row.first + row.count) last = change;
+        else {
+            make_each(s, change, now, height, width, [&](u32 at, u32 rgb) { other[at] = rgb; });
+            Ptr<u32> before = now;
             now = other;
             other = before;
         }
         __syncthreads();
     }
-    if (p.output.dtype == 0) write_levels<0>(p.out, p.output, now, row.out, pixels);
-    else if (p.output.dtype == 1) write_levels<1>(p.out, p.output, now, row.out, pixels);
-    else if (p.output.dtype == 2) write_levels<2>(p.out, p.output, now, row.out, pixels);
-    else write_levels<3>(p.out, p.output, now, row.out, pixels);
+    u64 channel = p.output.channels_first ? pixels : 1, pixel = p.output.channels_first ? 1 : 3;
+    make_each(s, last, now, height, width, [&](u32 n, u32 rgb) { put_output(p.out, p.output, row.out + n * pixel, channel, rgb); });
 }

@@ -46,7 +46,27 @@ FN void put_value(Ptr<u8> row, u64 n, u32 dtype, float x) {
     else cast<float>(row)[n] = x;
 }
 
+// Rows that a thread has on their way from memory at a time.
+#define MIX_AHEAD 8u
+
 // An element of all rows in each thread, from the last row to the first: so each finds the one before it as it was.
+template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
+    // Levels are cut off, so that half a level more rounds them.
+    float half = DTYPE == MIX_U8 ? 0.5f : 0.0f;
+    float last = value_of(p.out + p.rows[p.count - 1], n, DTYPE), own = last;
+    for (u32 row = p.count; row > 0; row -= min(row, MIX_AHEAD)) {
+        float others[MIX_AHEAD];
+#pragma unroll
+        for (u32 k = 0; k < MIX_AHEAD; k++) others[k] = k + 1 < row ? value_of(p.out + p.rows[row - 2 - k], n, DTYPE) : last;
+#pragma unroll
+        for (u32 k = 0; k < MIX_AHEAD; k++) {
+            if (k >= row) break;
+            put_value(p.out + p.rows[row - 1 - k], n, DTYPE, p.is_rectangle ? others[k] : own * p.own + others[k] * p.other + half);
+            own = others[k];
+        }
+    }
+}
+
 KERNEL(mix, MixParams, MIX_THREADS) {
     for (u64 n = (u64)blockIdx.x * blockDim.x + threadIdx.x; n < p.elements; n += (u64)gridDim.x * blockDim.x) {
         if (p.is_rectangle) {
@@ -54,14 +74,9 @@ KERNEL(mix, MixParams, MIX_THREADS) {
             u32 y = (u32)(pixel / p.width), x = (u32)(pixel % p.width);
             if (y - p.top >= p.rows_of || x - p.left >= p.columns) continue;
         }
-        float last = value_of(p.out + p.rows[p.count - 1], n, p.dtype), own = last;
-        for (u32 row = p.count; row > 0; row--) {
-            float other = row > 1 ? value_of(p.out + p.rows[row - 2], n, p.dtype) : last;
-            float mixed = other;
-            // Levels are cut off, so that half a level more rounds them.
-            if (!p.is_rectangle) mixed = own * p.own + other * p.other + (p.dtype == MIX_U8 ? 0.5f : 0.0f);
-            put_value(p.out + p.rows[row - 1], n, p.dtype, mixed);
-            own = other;
-        }
+        if (p.dtype == MIX_U8) mix_element<MIX_U8>(p, n);
+        else if (p.dtype == MIX_F16) mix_element<MIX_F16>(p, n);
+        else if (p.dtype == MIX_BF16) mix_element<MIX_BF16>(p, n);
+        else mix_element<MIX_F32>(p, n);
     }
 }

@@ -453,8 +453,9 @@ template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target&
 #pragma unroll
     for (u32 r = 0; r < 4; r++, at += target.below) {
         if (r >= count) break;
+        if (DTYPE == PACKED) cast<u32>(out)[at] = rgb[r];
 #pragma unroll
-        for (u32 c = 0; c < 3; c++) put<DTYPE>(out, how, at + c * target.channel, c, rgb[r] >> 8 * c & 255);
+        for (u32 c = 0; DTYPE != PACKED && c < 3; c++) put<DTYPE>(out, how, at + c * target.channel, c, rgb[r] >> 8 * c & 255);
     }
 }
 
@@ -503,7 +504,8 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     precision = p.precisions[tile.picture * 2];
     // How far the next pixel is, to the right and below, in the turned output.
     u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
-    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1, pixel = p.output.channels_first ? 1 : 3;
+    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
+    u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
     for (Walk w = walk_of(columns); w.y * 4 < rows; step(w)) {
         Span span = across[w.x];
         Ptr<const u32> weights = cast<const u32>(p.weights + (pic.x.weights + (left + w.x) * pic.x.taps));
@@ -531,6 +533,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         if (p.output.dtype == 0) write<0>(p.out, p.output, target, rgb, lines);
         else if (p.output.dtype == 1) write<1>(p.out, p.output, target, rgb, lines);
         else if (p.output.dtype == 2) write<2>(p.out, p.output, target, rgb, lines);
+        else if (p.output.dtype == PACKED) write<PACKED>(p.out, p.output, target, rgb, lines);
         else write<3>(p.out, p.output, target, rgb, lines);
     }
 }

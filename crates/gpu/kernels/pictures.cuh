@@ -97,8 +97,11 @@ struct Span {
     u32 size;
 };
 
+// A word for each pixel, red in the lowest byte: levels that are changed before they are written. An element is a pixel.
+#define PACKED 4u
+
 struct Output {
-    u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32.
+    u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32; PACKED.
     u32 channels_first;
     Array<float, 3> scale, bias;
 };

@@ -57,11 +57,11 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// to be too few, the row is refused.
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64;
 
-    /// Bytes of a slot on the device for what lies between decoding and output of `rows` rows of a
-    /// field that it takes, besides what [`Stage::device_bytes`] counts for every field. Together
-    /// they have `row_bytes` bytes in the output.
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        let _ = (field, rows, row_bytes);
+    /// Bytes of a slot on the device for what lies between decoding and output of rows of a field that
+    /// it takes, besides what [`Stage::device_bytes`] counts for every field. `row_bytes` are those of
+    /// the rows in the output.
+    fn between_bytes(&self, field: &FieldSpec<'_>, row_bytes: u64) -> u64 {
+        let _ = (field, row_bytes);
         0
     }
 

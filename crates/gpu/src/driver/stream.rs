@@ -33,6 +33,21 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
+    /// A new stream whose kernels go before those that others have not begun: for short ones that
+    /// somebody waits for.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn urgent(device: &Device) -> Result<Self, GpuError> {
+        let _current = device.bind()?;
+        let of = GpuError::of("cuStreamCreateWithPriority");
+        let (_, greatest) = result::stream::get_priority_range().map_err(of)?;
+        let kind = result::stream::StreamKind::NonBlocking;
+        let handle =
+            result::stream::create_with_priority(kind, greatest).map_err(GpuError::of("cuStreamCreateWithPriority"))?;
+        Ok(Self { device: device.clone(), handle })
+    }
+
     /// Copies `range` of `from` to `to`, from its byte `at` on.
     ///
     /// # Errors

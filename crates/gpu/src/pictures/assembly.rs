@@ -54,13 +54,13 @@ impl Totals {
 pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -> Result<Batch, Reason> {
     let mut befores = Vec::with_capacity(entries.len());
     let mut totals = Totals::default();
-    // Where the levels of each picture are that is changed.
-    let (mut levels, mut level_bytes) = (Vec::with_capacity(entries.len()), 0);
+    // Where the levels of each picture are that is changed, in words.
+    let (mut levels, mut words) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
         befores.push(totals);
         totals = totals.and(&entry.totals()).ok_or(Reason::Full)?;
-        levels.push(level_bytes);
-        level_bytes += entry.changes.level_bytes(entry.size());
+        levels.push(words);
+        words += entry.changes.words(entry.size());
     }
     // Where the kernels put a segment's words depends on both its place and its number, so that
     // both must ascend together, whoever came first to the staging memory.
@@ -102,7 +102,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     let all = (0..).zip(entries.iter().copied());
     let (changed, written): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| entry.is_changed());
     let mut tiles = 0;
-    let mut tiles_of = |output, to_levels, pictures: &[(u32, &Entry)]| {
+    let mut tiles_of = |output: Option<Output>, pictures: &[(u32, &Entry)]| {
         let first = tiles;
         for &(picture, entry) in pictures {
             let (columns, rows) = entry.tiles();
@@ -111,12 +111,12 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
                 tiles += 1;
             }
         }
-        Writes { output, to_levels, first, count: tiles - first }
+        Writes { output, first, count: tiles - first }
     };
     let mut writes: Vec<_> =
-        by_output(&written).iter().map(|(output, pictures)| tiles_of(*output, false, pictures)).collect();
+        by_output(&written).iter().map(|(output, pictures)| tiles_of(Some(*output), pictures)).collect();
     if !changed.is_empty() {
-        writes.push(tiles_of(Output::default(), true, &changed));
+        writes.push(tiles_of(None, &changed));
     }
     sections.changed = align(tables);
     let mut changes = Vec::new();
@@ -130,7 +130,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
             Writer(tables).changed(levels, entry.out, entry.size(), before.changes, operations);
             count += 1;
         }
-        changes.push(Writes { output, to_levels: false, first, count });
+        changes.push(Writes { output: Some(output), first, count });
     }
     sections.changes = align(tables);
     let mut weights = Vec::with_capacity(totals.blur_weights as usize);
@@ -156,7 +156,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
         sections,
         writes,
         changes,
-        level_bytes,
+        level_bytes: words * 4,
         rows: entries.iter().map(row).collect(),
         staged_bytes: entries.iter().map(|entry| last_byte(entry)).max().unwrap_or(0) as usize,
         upload_bytes,

@@ -1,7 +1,7 @@
 //! A staged batch: how much memory it takes, and what is launched.
 
 use super::assembly::Totals;
-use super::changes::{CHANGE_THREADS, CHANGED_BYTES};
+use super::changes::{CHANGE_THREADS, CHANGED_BYTES, PACKED};
 use super::record::{BYTES_THREADS, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
 use super::{Dtype, Output};
 use crate::driver::{Launch, Params};
@@ -34,9 +34,8 @@ pub struct Row {
 /// Tiles, or changed pictures, that are written alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
-    pub(super) output: Output,
-    /// Whether they are written to where they are changed.
-    pub(super) to_levels: bool,
+    /// `None`: as levels, to where they are changed.
+    pub(super) output: Option<Output>,
     /// The first of them in its table, and how many.
     pub(super) first: u32,
     pub(super) count: u32,
@@ -208,9 +207,9 @@ impl Batch {
                 .address(at.weights)
                 .address(at.precisions)
                 .address(at.planes)
-                .address(if writes.to_levels { at.levels } else { at.out })
+                .address(if writes.output.is_some() { at.out } else { at.levels })
                 .address(at.status);
-            launch("picture_pixels", writes.count, PIXEL_THREADS, written(pixels, &writes.output))
+            launch("picture_pixels", writes.count, PIXEL_THREADS, written(pixels, writes.output.as_ref()))
         }));
         launches.extend(self.changes.iter().map(|writes| {
             let params = Params::new()
@@ -219,14 +218,17 @@ impl Batch {
                 .address(section(blur_weights))
                 .address(at.levels)
                 .address(at.out);
-            launch("picture_changes", writes.count, CHANGE_THREADS, written(params, &writes.output))
+            launch("picture_changes", writes.count, CHANGE_THREADS, written(params, writes.output.as_ref()))
         }));
         launches
     }
 }
 
-/// `struct Output`.
-fn written(params: Params, output: &Output) -> Params {
+/// `struct Output`; packed levels if there is none.
+fn written(params: Params, output: Option<&Output>) -> Params {
+    let Some(output) = output else {
+        return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);
+    };
     let dtype = match output.dtype {
         Dtype::Uint8 => 0,
         Dtype::Float16 => 1,

@@ -8,8 +8,14 @@ use shardpack_jpeg::Rendering;
 pub(super) const CHANGE_BYTES: u32 = 80;
 pub(super) const CHANGED_BYTES: u32 = 32;
 pub(super) const CHANGE_THREADS: u32 = 512;
+/// The element type of levels that are changed.
+pub(super) const PACKED: u32 = 4;
 
-/// What is done to one picture, and where.
+/// Words for each pixel: two copies of it, and for a blur three floats.
+const COPIES: u64 = 2;
+const BLUR_COPIES: u64 = 5;
+
+/// What is done to one picture.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// With their choices made. A picture without any is written by the kernel that makes its
@@ -34,19 +40,20 @@ impl Changes {
         Self { weights: weights.flatten().collect(), operations }
     }
 
-    /// Bytes of the levels of a picture, the other copy, and what a blur has in between.
-    pub(super) fn level_bytes(&self, [height, width]: [u32; 2]) -> u64 {
-        if self.operations.is_empty() {
-            return 0;
-        }
-        let copies = if self.weights.is_empty() { 2 } else { 6 };
-        copies * copy_bytes(u64::from(height) * u64::from(width))
+    /// Words for the levels of a picture, one a pixel, the other copy, and what a blur has in between.
+    pub(super) fn words(&self, [height, width]: [u32; 2]) -> u64 {
+        let copies = match (&*self.operations, &*self.weights) {
+            ([], _) => 0,
+            (_, []) => COPIES,
+            _ => BLUR_COPIES,
+        };
+        copies * u64::from(height) * u64::from(width)
     }
 }
 
-/// The most that [`Changes::level_bytes`] is for pictures of so many levels together, `rows` of
-/// them, if `list` is what may be done to each.
-pub(crate) fn most_level_bytes(list: &[Augmentation], levels: u64, rows: u64) -> u64 {
+/// The most bytes of [`Changes::words`] for pictures of so many pixels together, if `list` is what
+/// may be done to each.
+pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     let blurs = |augmentation: &Augmentation| {
         let Augmentation::Random { operation, .. } = augmentation else {
             return matches!(augmentation, Augmentation::GaussianBlur { .. });
@@ -55,22 +62,16 @@ pub(crate) fn most_level_bytes(list: &[Augmentation], levels: u64, rows: u64) ->
     };
     let copies = match list {
         [] => return 0,
-        list if list.iter().any(blurs) => 6,
-        _ => 2,
+        list if list.iter().any(blurs) => BLUR_COPIES,
+        _ => COPIES,
     };
-    // Rounded up to 12, and to 16.
-    (copies * 32_u64).saturating_mul(rows).saturating_add(levels.saturating_mul(copies)).saturating_add(256)
-}
-
-/// `level_bytes`.
-const fn copy_bytes(pixels: u64) -> u64 {
-    (pixels.div_ceil(4) * 12).next_multiple_of(16)
+    pixels.saturating_mul(4 * copies).saturating_add(256)
 }
 
 impl Writer<'_> {
-    /// `struct Changed`: a row whose levels begin at `levels`, and its changes at number `first`.
-    pub(super) fn changed(&mut self, levels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
-        self.0.extend(levels.to_le_bytes());
+    /// `struct Changed`: a row whose levels begin at word `pixels`, and its changes at number `first`.
+    pub(super) fn changed(&mut self, pixels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
+        self.0.extend(pixels.to_le_bytes());
         self.0.extend(out.to_le_bytes());
         self.u32s([height, width, first, count]);
     }

@@ -160,8 +160,8 @@ impl Stage for CudaStage {
         staged_bytes(field, record_bytes, row_bytes)
     }
 
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
-        between_bytes(field, rows, row_bytes)
+    fn between_bytes(&self, field: &FieldSpec<'_>, row_bytes: u64) -> u64 {
+        between_bytes(field, row_bytes)
     }
 
     fn device_bytes(&self, room: &Room) -> u64 {
@@ -243,10 +243,10 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: 
 }
 
 /// Levels of pictures that are changed before they are written.
-pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+pub(super) fn between_bytes(field: &FieldSpec<'_>, row_bytes: u64) -> u64 {
     match field.source {
         FieldSource::Picture { changes, .. } => {
-            pictures::most_level_bytes(changes, row_bytes / field.dtype.bytes().max(1), rows)
+            pictures::most_level_bytes(changes, row_bytes / (3 * field.dtype.bytes().max(1)))
         }
         _ => 0,
     }

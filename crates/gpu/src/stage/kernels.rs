@@ -1,7 +1,7 @@
 //! The kernels of a device, loaded once for all loaders of the process.
 
 use crate::cubes::CubeKernels;
-use crate::driver::{Device, GpuError, Module};
+use crate::driver::{Device, GpuError, Module, Stream};
 use crate::gather;
 use crate::mix;
 use crate::pictures::PictureDecoder;
@@ -16,6 +16,8 @@ pub(super) struct Kernels {
     cubes: CubeKernels,
     gather: Module,
     pub(super) mix: Module,
+    /// Where a batch is mixed that somebody waits for.
+    pub(super) urgent: Stream,
 }
 
 /// By the number of the device. They go with the last stage that uses them: nothing here keeps a
@@ -49,7 +51,8 @@ impl Kernels {
         let cubes = CubeKernels::load(&device)?;
         let gather = gather::load(&device)?;
         let mix = mix::load(&device)?;
-        Ok(Arc::new(Self { device, pictures, cubes, gather, mix }))
+        let urgent = Stream::urgent(&device)?;
+        Ok(Arc::new(Self { device, pictures, cubes, gather, mix, urgent }))
     }
 
     /// The one that copies what stays on the device, those for pictures, and those for cubes.

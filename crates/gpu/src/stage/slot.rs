@@ -164,19 +164,27 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Mixes rows of the output, and waits. The table goes where the batch was uploaded: it is done.
+    /// Mixes rows of the output, and waits. The batch is done, so that the table may go where its status
+    /// words were, and then where it was uploaded.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;
-        let Work { memory, done, .. } = &mut *work;
+        let Work { memory, status, done, .. } = &mut *work;
         let out = (self.output.address(), self.output.len());
         let Some(Mixing { launch, table }) = Mixing::new(rows, mix, out, memory.address()) else {
             let (len, count) = (self.output.len() as u64, rows.len() as u64);
             return Err(GpuError::Range { what: "rows of the output", len, offset: 0, count });
         };
-        self.stream.write(&table, memory, 0)?;
-        self.stream.run(&self.shared.kernels.mix, &launch)?;
-        done.record(&self.stream)?;
+        if status.len() < table.len() {
+            *status = Pinned::new(&self.shared.device, table.len())?;
+        }
+        let kernels = &self.shared.kernels;
+        if let Some(to) = status.bytes_mut()?.get_mut(..table.len()) {
+            to.copy_from_slice(&table);
+        }
+        kernels.urgent.upload(status, 0..table.len(), memory, 0)?;
+        kernels.urgent.run(&kernels.mix, &launch)?;
+        done.record(&kernels.urgent)?;
         done.synchronize()
     }
 
