@@ -42,7 +42,7 @@ def main():
         facts = prepare(Path(folder), options)
         for turn in range(options.rounds):
             for side, (what, kind, _) in SIDES.items():
-                if kind == "cubes" and not options.cubes:
+                if kind == "cubes" and not options.cubes or options.only and side not in options.only:
                     continue
                 for count in threads if side == "device" else [options.threads]:
                     if (what, side, count) not in notes:
@@ -69,6 +69,7 @@ def arguments():
     parser.add_argument("--cube-copies", type=int, default=4, help="times that they are packed, by hard links, so that an epoch is long (default 4)")
     parser.add_argument("--codec", default="blosc2-lz4", help="codec of the cubes (default blosc2-lz4)")
     parser.add_argument("--device", default="cuda:0", help="the GPU (default cuda:0)")
+    parser.add_argument("--only", nargs="+", choices=[*SIDES], help="only these sides (default all)")
     parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="where to write (default target/bench)")
     parser.add_argument("--no-save", action="store_true", help="do not leave a file in benches/runs")
     parser.add_argument("--side", choices=[*SIDES], help=argparse.SUPPRESS)

@@ -11,8 +11,9 @@
 mod jpegs;
 
 use jpegs::{Random, Source};
+use shardpack_augment::{Augmentation, Picture, Scratch};
 use shardpack_gpu::driver::{Device, GpuError, Module};
-use shardpack_gpu::pictures::{Batch, Dtype, Output, PictureDecoder, Scaling, Staging, StagingOptions};
+use shardpack_gpu::pictures::{Batch, Dtype, Output, PictureDecoder, Row, Scaling, Staging, StagingOptions};
 use shardpack_jpeg::{
     DecodeOptions, DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
 };
@@ -31,18 +32,55 @@ fn output(dtype: Dtype, layout: PixelLayout) -> Output {
     Output { dtype, layout, scaling }
 }
 
-fn stage(memory: &mut [u8], pictures: &[(Vec<u8>, Rendering)], options: StagingOptions) -> (Batch, Vec<usize>) {
+/// Recipes with all operations in them.
+const RECIPES: [&[&str]; 5] = [
+    &[],
+    &["trivial_augment_wide", "random_erasing(p=0.5,value=124:116:104)"],
+    &["rand_augment(num_ops=3)"],
+    &["color_jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1)", "random_grayscale(p=0.3)"],
+    &["gaussian_blur(kernel_size=9,p=0.5)", "random_solarize(threshold=100)"],
+];
+
+fn recipe(number: usize) -> Vec<Augmentation> {
+    RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
+}
+
+/// Changes what the host has decoded, row by row and pixel by pixel.
+fn change(levels: &mut Vec<u8>, row: Row, how: &Rendering, changes: &[Augmentation]) {
+    let (height, width) = (row.height as usize, row.width as usize);
+    let mut picture = Picture::new(levels, height, width).expect("a whole picture");
+    for (place, change) in (0..).zip(changes) {
+        for operation in change.resolve(&how.key.draws(), place, height, width) {
+            operation.apply(&mut picture, &mut Scratch::default());
+        }
+    }
+    if how.layout == PixelLayout::ChannelsHeightWidth {
+        *levels = (0..3).flat_map(|channel| levels.iter().skip(channel).step_by(3)).copied().collect();
+    }
+}
+
+fn stage(
+    memory: &mut [u8],
+    pictures: &[(Vec<u8>, Rendering)],
+    changes: &[Augmentation],
+    options: StagingOptions,
+) -> (Batch, Vec<usize>) {
     let mut staging = Staging::new(memory, options);
-    let taken = pictures.iter().enumerate().filter(|(_, (jpeg, how))| staging.push(jpeg, how).is_ok());
+    let taken = pictures.iter().enumerate().filter(|(_, (jpeg, how))| staging.push_changed(jpeg, how, changes).is_ok());
     let taken = taken.map(|(n, _)| n).collect();
     (staging.finish().expect("room for the tables"), taken)
 }
 
 /// Decodes on both sides. Returns how many pictures were compared, how many of them differ, and how
 /// many the kernels did not take.
-fn compare(decoder: &mut PictureDecoder, pictures: &Pictures, output: Output) -> Result<[usize; 3], GpuError> {
+fn compare(
+    decoder: &mut PictureDecoder,
+    pictures: &Pictures,
+    changes: &[Augmentation],
+    output: Output,
+) -> Result<[usize; 3], GpuError> {
     let options = StagingOptions { output, scaled: false, ..Default::default() };
-    let (batch, taken) = stage(decoder.staging()?, pictures, options);
+    let (batch, taken) = stage(decoder.staging()?, pictures, changes, options);
     decoder.submit(&batch)?;
     let (out, status) = decoder.read(&batch)?;
     let next = AtomicUsize::new(0);
@@ -58,7 +96,9 @@ fn compare(decoder: &mut PictureDecoder, pictures: &Pictures, output: Output) ->
                     let (row, (jpeg, how)) = (batch.rows()[n], &pictures[picture]);
                     let pixels = row.height as usize * row.width as usize;
                     let mut levels = vec![0; pixels * 3];
-                    host.decode_into(jpeg, how, &mut levels).expect("the host decodes it");
+                    let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
+                    host.decode_into(jpeg, &plain, &mut levels).expect("the host decodes it");
+                    change(&mut levels, row, how, changes);
                     expected.clear();
                     output.convert(&levels, pixels, &mut expected);
                     let first = row.first as usize * output.dtype.bytes();
@@ -169,7 +209,7 @@ fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&
     })
 }
 
-fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], count: usize, seed: u64) -> Batch {
+fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], (count, seed): (usize, u64), changes: &[Augmentation]) -> Batch {
     let options = StagingOptions {
         output: output(Dtype::Float16, PixelLayout::ChannelsHeightWidth),
         scaled: false,
@@ -177,7 +217,7 @@ fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], count: usize, seed: u64) -
     };
     let mut staging = Staging::new(memory, options);
     for (jpeg, how) in crops(photos, count, seed) {
-        _ = staging.push(jpeg, &how);
+        _ = staging.push_changed(jpeg, &how, changes);
     }
     staging.finish().expect("room for the tables")
 }
@@ -192,8 +232,13 @@ struct Resident {
     kernels: String,
 }
 
-fn resident(decoder: &mut PictureDecoder, photos: &[Vec<u8>], count: usize) -> Result<Resident, GpuError> {
-    let batch = stage_crops(decoder.staging()?, photos, count, 5);
+fn resident(
+    decoder: &mut PictureDecoder,
+    photos: &[Vec<u8>],
+    count: usize,
+    changes: &[Augmentation],
+) -> Result<Resident, GpuError> {
+    let batch = stage_crops(decoder.staging()?, photos, (count, 5), changes);
     decoder.submit(&batch)?;
     decoder.wait()?;
     let mut times = Vec::new();
@@ -227,7 +272,7 @@ fn pipeline(device: &Device, module: &Arc<Module>, photos: &[Vec<u8>], threads: 
                 while Instant::now() < until {
                     for decoder in pair.iter_mut() {
                         decoder.wait().expect("the batch before");
-                        let batch = stage_crops(decoder.staging().expect("staging memory"), photos, BATCH, seed);
+                        let batch = stage_crops(decoder.staging().expect("staging memory"), photos, (BATCH, seed), &[]);
                         decoder.submit(&batch).expect("launched");
                         done.fetch_add(batch.rows().len(), Ordering::Relaxed);
                         seed += 1;
@@ -268,7 +313,7 @@ fn main() -> Result<(), GpuError> {
         let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][n % 2];
         let dtype = [Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][n % 4];
         let pictures = generated(random, per_batch, layout);
-        add(&mut sums, compare(&mut decoder, &pictures, output(dtype, layout))?);
+        add(&mut sums, compare(&mut decoder, &pictures, &recipe(n), output(dtype, layout))?);
     }
     println!("\"generated\": {{\"compared\": {}, \"different\": {}, \"not_taken\": {}}},", sums[0], sums[1], sums[2]);
     let mut wrong = sums[1];
@@ -280,10 +325,11 @@ fn main() -> Result<(), GpuError> {
     for chunk in photos.chunks(125) {
         let layout = PixelLayout::HeightWidthChannels;
         let whole = chunk.iter().map(|jpeg| (jpeg.clone(), Rendering::default())).collect();
-        add(&mut sums, compare(&mut decoder, &whole, output(Dtype::Uint8, layout))?);
-        for dtype in [Dtype::Uint8, Dtype::Float16].into_iter().cycle().take(if has("--small") { 1 } else { 10 }) {
+        add(&mut sums, compare(&mut decoder, &whole, &[], output(Dtype::Uint8, layout))?);
+        let types = [Dtype::Uint8, Dtype::Float16].into_iter().cycle();
+        for (n, dtype) in types.take(if has("--small") { 5 } else { 10 }).enumerate() {
             let views = chunk.iter().map(|jpeg| (jpeg.clone(), random_view(random, layout))).collect();
-            add(&mut sums, compare(&mut decoder, &views, output(dtype, layout))?);
+            add(&mut sums, compare(&mut decoder, &views, &recipe(n), output(dtype, layout))?);
         }
     }
     println!(
@@ -296,10 +342,17 @@ fn main() -> Result<(), GpuError> {
     wrong += sums[1];
 
     if !has("--check-only") && !has("--small") {
+        for (number, names) in RECIPES.iter().enumerate().skip(1) {
+            let Resident { ms, crops, kernels, .. } = resident(&mut decoder, &photos, 256, &recipe(number))?;
+            println!(
+                "\"augmented_{number}\": {{\"recipe\": \"{}\", \"ms\": {ms:.4}, \"crops\": {crops}, {kernels}}},",
+                names.join(", ")
+            );
+        }
         for (name, blocks) in [("as_packed", 0), ("12_blocks", 12), ("24_blocks", 24)] {
             let photos = if blocks == 0 { photos.clone() } else { tiled(paths, blocks) };
             for count in [64, 256, 1024] {
-                let Resident { ms, crops, upload_bytes, kernels } = resident(&mut decoder, &photos, count)?;
+                let Resident { ms, crops, upload_bytes, kernels } = resident(&mut decoder, &photos, count, &[])?;
                 println!(
                     "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \"upload_bytes\": {upload_bytes}, {kernels}}},",
                     ms * 1000.0 / crops as f32

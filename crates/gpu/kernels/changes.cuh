@@ -296,74 +296,92 @@ FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels
     }
 }
 
-// Makes every pixel by itself out of those that there are, and hands it over.
-template <class F> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, F put_pixel) {
-    u32 kind = change.kind, pixels = height * width;
-    float own = change.factors[0], rest = change.factors[1];
-    if (kind <= EQUALIZE) {
-#pragma unroll 4
-        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) {
-            u32 rgb = from[n];
-            put_pixel(n, rgb_from(s.tables[red_of(rgb)], s.tables[256 + green_of(rgb)], s.tables[512 + blue_of(rgb)]));
-        }
-    } else if (kind == SHARPNESS) {
-#pragma unroll 2
-        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) put_pixel(n, sharpened(from, n, height, width, rest));
-    } else if (kind == AFFINE) {
-        Array<double, 6> map = change.map;
-#pragma unroll 4
-        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) put_pixel(n, moved(from, n, height, width, map));
-    } else {
-#pragma unroll 2
-        for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) {
-            u32 rgb = from[n];
-            if (kind == SATURATION) rgb = saturated(rgb, own, rest);
-            else if (kind == GRAYSCALE) rgb = level_of(gray_of(rgb)) * 0x010101u;
-            else if (kind == HUE) rgb = turned(rgb, own);
-            put_pixel(n, rgb);
-        }
+// Makes every pixel by itself, and hands it over. The lanes of a warp stay together: where there are no more pixels, theirs is none.
+template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make, P put_pixel) {
+    u32 lane = threadIdx.x % 32;
+#pragma unroll AT_A_TIME
+    for (u32 first = threadIdx.x - lane; first < pixels; first += CHANGE_THREADS) {
+        u32 n = first + lane;
+        put_pixel(n, n < pixels ? make(n) : 0);
     }
+}
+
+// Makes every pixel out of those that there are. Tables are most common, and have a loop of their own.
+template <class P> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, P put_pixel) {
+    u32 kind = change.kind, pixels = height * width;
+    if (kind <= EQUALIZE) {
+        each_pixel<4>(pixels, [&](u32 n) {
+            u32 rgb = from[n];
+            return rgb_from(s.tables[red_of(rgb)], s.tables[256 + green_of(rgb)], s.tables[512 + blue_of(rgb)]);
+        }, put_pixel);
+        return;
+    }
+    each_pixel<1>(pixels, [&](u32 n) {
+        if (kind == SHARPNESS) return sharpened(from, n, height, width, change.factors[1]);
+        if (kind == AFFINE) return moved(from, n, height, width, change.map);
+        u32 rgb = from[n];
+        if (kind == SATURATION) return saturated(rgb, change.factors[0], change.factors[1]);
+        if (kind == GRAYSCALE) return level_of(gray_of(rgb)) * 0x010101u;
+        return kind == HUE ? turned(rgb, change.factors[0]) : rgb;
+    }, put_pixel);
 }
 
 // A change that leaves everything as it is.
 #define NOTHING 14u
 
-// A pixel of the output.
-FN void put_output(Ptr<u8> out, const Output& how, u64 at, u64 channel, u32 rgb) {
+FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level) {
+    if (how.dtype == 0) put<0>(out, how, at, channel, level);
+    else if (how.dtype == 1) put<1>(out, how, at, channel, level);
+    else if (how.dtype == 2) put<2>(out, how, at, channel, level);
+    else put<3>(out, how, at, channel, level);
+}
+
+// Writes the pixel of each lane to the output. Neighbours among the lanes write neighbours of the output: of a pixel's three levels
+// side by side, two come from other lanes.
+FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u32 rgb) {
+    u32 pixels = row.height * row.width;
+    if (how.channels_first) {
+        if (n >= pixels) return;
 #pragma unroll
-    for (u32 c = 0; c < 3; c++, at += channel) {
-        u32 level = rgb >> 8 * c & 255;
-        if (how.dtype == 0) put<0>(out, how, at, c, level);
-        else if (how.dtype == 1) put<1>(out, how, at, c, level);
-        else if (how.dtype == 2) put<2>(out, how, at, c, level);
-        else put<3>(out, how, at, c, level);
+        for (u32 c = 0; c < 3; c++) put_level(out, how, row.out + (u64)c * pixels + n, c, rgb >> 8 * c & 255);
+        return;
+    }
+    u32 lane = threadIdx.x % 32, first = (n - lane) * 3;
+#pragma unroll
+    for (u32 k = 0; k < 3; k++) {
+        u32 element = k * 32 + lane, pixel = element / 3, c = element - pixel * 3;
+        u32 level = __shfl_sync(0xFFFFFFFFu, rgb, pixel) >> 8 * c & 255;
+        if (n - lane + pixel < pixels) put_level(out, how, row.out + first + element, c, level);
     }
 }
 
-// A row in each block. Where each pixel is made by itself, the last change goes straight to the output.
+// A row in each block. The last pass goes straight to the output: that of the last change, or one of its own where that is in place.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);
     Changed row = p.rows[blockIdx.x];
-    u32 height = row.height, width = row.width, pixels = height * width;
+    u32 height = row.height, width = row.width, pixels = height * width, end = row.first + row.count;
     Ptr<u32> now = p.levels + row.pixels, other = now + pixels;
     Ptr<float> floats = cast<float>(other + pixels);
-    Change last = {};
-    last.kind = NOTHING;
-    for (u32 n = row.first; n < row.first + row.count; n++) {
-        const Change& change = p.changes[n];
-        u32 kind = change.kind;
-        if (kind <= EQUALIZE) make_tables(s, change, now, pixels);
-        if (kind == ERASE) erase(change, now, height, width);
-        else if (kind == BLUR) blur(change, p.weights, now, floats, height, width);
-        else if (n + 1 == row.first + row.count) last = change;
-        else {
-            make_each(s, change, now, height, width, [&](u32 at, u32 rgb) { other[at] = rgb; });
+    bool is_last = false;
+    for (u32 n = row.first; !is_last; n++) {
+        Change change = {};
+        change.kind = NOTHING;
+        if (n < end) change = p.changes[n];
+        if (change.kind == ERASE) {
+            erase(change, now, height, width);
+        } else if (change.kind == BLUR) {
+            blur(change, p.weights, now, floats, height, width);
+        } else {
+            if (change.kind <= EQUALIZE) make_tables(s, change, now, pixels);
+            is_last = n + 1 >= end;
+            make_each(s, change, now, height, width, [&](u32 at, u32 rgb) {
+                if (is_last) put_output(p.out, p.output, row, at, rgb);
+                else if (at < pixels) other[at] = rgb;
+            });
             Ptr<u32> before = now;
             now = other;
             other = before;
         }
         __syncthreads();
     }
-    u64 channel = p.output.channels_first ? pixels : 1, pixel = p.output.channels_first ? 1 : 3;
-    make_each(s, last, now, height, width, [&](u32 n, u32 rgb) { put_output(p.out, p.output, row.out + n * pixel, channel, rgb); });
 }

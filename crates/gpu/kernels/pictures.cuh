@@ -112,7 +112,10 @@ template <u32 DTYPE> FN void put(Ptr<u8> out, const Output& how, u64 element, u3
         out[element] = (u8)level;
         return;
     }
-    float x = __fmaf_rn((float)level, how.scale[channel], how.bias[channel]);
+    // Chosen, not looked up: parameters have no addresses.
+    float scale = channel == 0 ? how.scale[0] : channel == 1 ? how.scale[1] : how.scale[2];
+    float bias = channel == 0 ? how.bias[0] : channel == 1 ? how.bias[1] : how.bias[2];
+    float x = __fmaf_rn((float)level, scale, bias);
     if (DTYPE == 1) cast<u16>(out)[element] = f16_bits(x);
     else if (DTYPE == 2) cast<u16>(out)[element] = bf16_bits(x);
     else cast<float>(out)[element] = x;

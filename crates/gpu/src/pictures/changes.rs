@@ -65,7 +65,7 @@ pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
         list if list.iter().any(blurs) => BLUR_COPIES,
         _ => COPIES,
     };
-    pixels.saturating_mul(4 * copies).saturating_add(256)
+    pixels.saturating_mul(4 * copies)
 }
 
 impl Writer<'_> {
