@@ -450,8 +450,8 @@ def nvcomp(options):
             for slot, cubes in ahead(readers, fill, jobs, depth=2):
                 there = [nvcomp.as_array(cube.to(options.device, non_blocking=True)) for cube in cubes]
                 copied[slot].record()
-                for cube in codec.decode(there, data_type="<f2"):
-                    torch.from_dlpack(cube).float()
+                for cube in there:
+                    torch.from_dlpack(codec.decode(cube, data_type="<f2")).float()
                 yield CUBES
 
         return timed(epoch, options)

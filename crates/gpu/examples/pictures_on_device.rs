@@ -1,7 +1,7 @@
 //! Decodes pictures on a GPU: compares them with the host's, then measures. `scripts/gpu.sh` runs
 //! it; it needs a folder of JPEGs.
 //!
-//!     pictures_on_device FOLDER [--check-only] [--small]
+//!     pictures_on_device FOLDER [--check-only] [--small | --many]
 //!
 //! Prints one JSON object. Exit code 1: pixels differ.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
@@ -306,7 +306,11 @@ fn main() -> Result<(), GpuError> {
     );
 
     let random = &mut Random(11);
-    let (batches, per_batch) = if has("--small") { (1, 12) } else { (20, 250) };
+    let (batches, per_batch) = match (has("--small"), has("--many")) {
+        (true, _) => (1, 12),
+        (false, false) => (20, 250),
+        (false, true) => (400, 250),
+    };
     let mut sums = [0; 3];
     let add = |sums: &mut [usize; 3], counts: [usize; 3]| sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     for n in 0..batches {
