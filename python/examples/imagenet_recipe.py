@@ -1,5 +1,5 @@
 """Train with the recipe that ImageNet is trained with today: random crops, TrivialAugment, erasing, Mixup and CutMix, an
-average of the weights. All of the data's part is in the loader.
+average of the weights. All of the data's part is in the loader; with a GPU it is done there, to the same pixels.
 
     python imagenet_recipe.py [DATASET] [SIZE] [EPOCHS]
 
@@ -51,12 +51,13 @@ class Network(nn.Sequential):
 
 def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
     torch.manual_seed(0)
-    model = Network(len(dataset.classes or []))
+    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    model = Network(len(dataset.classes or [])).to(device)
     average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=2e-5)
     # Labels are soft already: float32, one weight for each class.
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
-    with sp.Loader(dataset, 32, to="torch", **recipe(size)) as loader:
+    with sp.Loader(dataset, 32, to="torch", device=device, **recipe(size)) as loader:
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
         for epoch in range(epochs):
             total, begun = 0.0, time.perf_counter()
@@ -74,7 +75,7 @@ def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
     average.eval()
     view = sp.view.center_crop(size)
     options: dict[str, Any] = {"fields": ["image", "label"], "layout": "chw", "dtype": "float32", "mean": MEAN, "std": STD}
-    with sp.Loader(dataset, 32, shuffle=False, image=view, end="uneven", to="torch", **options) as loader:
+    with sp.Loader(dataset, 32, shuffle=False, image=view, end="uneven", to="torch", device=device, **options) as loader:
         for images, labels in loader:
             with torch.inference_mode():
                 right += int((average(images).argmax(1) == labels).sum())
