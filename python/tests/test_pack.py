@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 import shardpack as sp
+from conftest import command
 from shardpack import _pack, _shardpack
 
 
@@ -256,3 +257,51 @@ def test_functions_are_documented() -> None:
 def test_what_is_no_path_meets_a_hint(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r'found list\nhint: .*shardpack.convert\("torchvision"'):
         sp.pack([1], tmp_path / "out")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["png", "webp", "tiff", "jpeg"])
+def test_pictures_of_every_kind_come_upright(kind: str, tmp_path: Path) -> None:
+    from PIL import ImageOps
+
+    (tmp_path / "source").mkdir()
+    (tmp_path / "masks").mkdir()
+    random = np.random.default_rng(3)
+    for orientation in range(1, 9):
+        picture = Image.fromarray(np.repeat(np.repeat(random.integers(0, 256, (3, 5, 3), np.uint8), 16, 0), 16, 1))
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        more: dict[str, Any] = {"lossless": True} if kind == "webp" else {"quality": 100} if kind == "jpeg" else {}
+        file = tmp_path / "source" / f"{orientation}.{kind}"
+        picture.save(file, kind, exif=exif, **more)
+        upright = ImageOps.exif_transpose(Image.open(file))
+        np.save(tmp_path / "masks" / f"{orientation}.npy", np.asarray(upright)[..., 0])
+    sp.pack(tmp_path / "source", tmp_path / "packed", kind="images", masks=tmp_path / "masks")
+    with sp.Writer(tmp_path / "written") as writer:
+        for file in sorted((tmp_path / "source").iterdir()):
+            writer.write({"image": file}, key=file.name)
+    for name in ("packed", "written"):
+        dataset = sp.Dataset(tmp_path / name)
+        loaded = {key: picture for batch in sp.Loader(dataset, 4, fields=["image"], end="uneven") for key, picture in zip(batch.sample_keys, batch["image"])}
+        for orientation in range(1, 9):
+            key = f"{orientation}.{kind}"
+            expected = np.asarray(ImageOps.exif_transpose(Image.open(tmp_path / "source" / key)).convert("RGB"))
+            sample = dataset.by_key(key)
+            assert sample["orientation"] == orientation
+            for found in (sample["image"], loaded[key]):
+                assert found.shape == expected.shape
+                assert np.abs(found.astype(int) - expected.astype(int)).max() <= (6 if kind == "jpeg" else 0)
+
+
+def test_samples_without_masks_come_back_from_unpack(tmp_path: Path) -> None:
+    for name, value in (("photos", np.full((24, 32, 3), 90, np.uint8)), ("cubes", np.ones((6, 7, 5), np.float32))):
+        field = "image" if name == "photos" else "cube"
+        with sp.Writer(tmp_path / name, schema={field: "image" if name == "photos" else "array", "mask": "array"}) as writer:
+            for number in range(20):
+                mask = np.full(value.shape[:2], number, np.uint8) if number == 17 else None
+                writer.write({field: value, "mask": mask}, key=f"{number:02}" + (".png" if name == "photos" else ""))
+        files = tmp_path / f"{name}-files"
+        subprocess.run([*command(), "unpack", tmp_path / name, files], check=True, capture_output=True)
+        with pytest.warns(UserWarning, match="19 of 20 samples have no mask beside them, and are packed without one"):
+            sp.pack(files, tmp_path / f"{name}-again")
+        again = sp.Dataset(tmp_path / f"{name}-again")
+        assert sum(sample["mask"] is not None for sample in again) == 1

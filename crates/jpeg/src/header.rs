@@ -468,9 +468,16 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Orientation from the TIFF structure of an Exif segment. Damage counts as none: a picture is not
-/// refused for its metadata.
-fn exif_orientation(tiff: &[u8]) -> Option<u8> {
+/// Orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and PNG and
+/// WebP in a chunk. Damage counts as none: a picture is not refused for its metadata.
+///
+/// ```
+/// use shardpack_jpeg::exif_orientation;
+/// let exif = b"MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+/// assert_eq!((exif_orientation(exif), exif_orientation(b"MM")), (Some(6), None));
+/// ```
+#[must_use]
+pub fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     let (at, little) = exif_orientation_at(tiff)?;
     let value = be16(tiff, at).map(|v| if little { v.swap_bytes() } else { v })?;
     u8::try_from(value).ok().filter(|o| (1..=8).contains(o))

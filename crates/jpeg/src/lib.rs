@@ -64,7 +64,7 @@ pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodeOptions, Decoded, JpegDecoder};
 pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
-pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image};
+pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image, exif_orientation};
 pub use interval::{Interval, restart_interval};
 pub use keep::KeepReason;
 pub use markers::check_markers;

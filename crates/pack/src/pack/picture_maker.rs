@@ -68,7 +68,7 @@ pub(crate) fn kept<'a>(
         body,
         width: picture.width,
         height: picture.height,
-        orientation: picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1),
+        orientation: picture.orientation(),
         gpu_jpeg: picture.jpeg.is_some_and(|jpeg| jpeg.gpu_jpeg),
         icc: None,
         figures: PictureFigures {
@@ -216,7 +216,7 @@ impl PictureMaker {
         let Jpeg::Reencode(how) = &options.jpeg else {
             write_png(pixels, &mut self.made)
                 .map_err(|e| shardpack_format::Error::usage("pixels", "some that make a PNG", e))?;
-            let picture = Picture { media_type: PNG, width, height, deep: false, jpeg: None };
+            let picture = Picture { media_type: PNG, width, height, deep: false, exif: None, jpeg: None };
             return Ok(kept(Body::Bytes(&self.made), source_bytes, &picture, options, Some(PNG)));
         };
         let reencoder = match &mut self.reencoder {

@@ -50,21 +50,26 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
     let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
+    // Not all samples may have one: those that were looked at say nothing of the others.
+    let of_others = if masks.is_empty() { choose_for_masks(listing, options)? } else { None };
     let (cube, mask) = rayon::join(
         || try_on("cube", &cubes, &options.arrays),
         || (!masks.is_empty()).then(|| try_on("mask", &masks, &mask_options(&options.arrays))).transpose(),
     );
     let mut trials = vec![("cube".to_owned(), cube?)];
-    trials.extend(mask?.map(|mask| ("mask".to_owned(), mask)));
+    trials.extend(mask?.or(of_others).map(|mask| ("mask".to_owned(), mask)));
     Ok(trials)
 }
 
-/// The settings for the masks of pictures, with all candidates; `None` if there are no masks. Runs
+/// The settings for masks, by samples that have one, with all candidates; `None` if there are no masks. Runs
 /// on the caller's rayon pool.
 pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyhow::Result<Option<Trial>> {
-    if listing.samples.iter().all(|entry| entry.mask.is_none()) {
+    let has_mask = |(position, entry): (usize, &Entry)| entry.mask.is_some().then_some(position);
+    let with: Vec<usize> = listing.samples.iter().enumerate().filter_map(has_mask).collect();
+    if with.is_empty() {
         return Ok(None);
     }
+    let listing = &listing.subset(&with)?;
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let arrays = mask_options(&options.arrays);

@@ -145,7 +145,7 @@ fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Res
     let Content::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };
     let mut bytes = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
     listing.read_into(entry, &mut bytes).map_err(|error| first_line(&error.to_string()))?;
-    let orientation = picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1);
+    let orientation = picture.orientation();
     let mut rgb = Vec::new();
     let size = decode(decoder, picture.media_type, &bytes, orientation, &mut rgb)?;
     Ok((rgb, size))

@@ -23,6 +23,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         width: header.width.into(),
         height: header.height.into(),
         deep: false,
+        exif: None,
         jpeg: Some(JpegFacts {
             gpu_jpeg: header.device_decodable(),
             rare,
@@ -64,6 +65,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, F
         width: width.into(),
         height: height.into(),
         deep: false,
+        exif: None,
         jpeg: Some(JpegFacts {
             gpu_jpeg: false,
             rare: Some("hierarchical JPEG"),

@@ -41,13 +41,13 @@ pub(crate) fn add(
         })
         .collect();
     let Paired { masks, note } = masks.pair(&wanting);
-    give(masks, samples, bad, options, cancel)?;
+    give(masks.into_iter().map(Some).collect(), samples, bad, options, cancel)?;
     Ok(note)
 }
 
-/// Gives each of `samples` the mask that was found for it, as [`add`] does.
+/// Gives each of `samples` the mask that was found for it, as [`add`] does; none to those that need none.
 pub(crate) fn give(
-    masks: Vec<Result<SideFile, Flaw>>,
+    masks: Vec<Option<Result<SideFile, Flaw>>>,
     samples: &mut Vec<Entry>,
     bad: &mut Vec<BadInput>,
     options: &CubeOptions,
@@ -57,6 +57,7 @@ pub(crate) fn give(
     let options = CubeOptions { variable: None, ..options.clone() };
     let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
         cancel.check()?;
+        let Some(mask) = mask else { return Ok(Ok(sample)) };
         Ok(match mask.and_then(|mask| fits(&sample, &mask, &options).map(|()| mask)) {
             Ok(mask) => {
                 sample.mask = Some(Box::new(mask));
@@ -104,6 +105,8 @@ pub(crate) struct Paired {
 /// The masks of a folder, by name.
 pub(crate) struct Masks {
     tree: Tree,
+    /// Files of other formats.
+    others: Vec<String>,
 }
 
 /// A path without the extension of its file name.
@@ -151,14 +154,13 @@ impl Masks {
         }
         let mut tree = walk(folder, &[src], files, follow, cancel)?;
         let root = &tree.root;
-        tree.files = std::mem::take(&mut tree.files)
+        let looked_at = std::mem::take(&mut tree.files)
             .into_par_iter()
-            .filter_map(|file| match cancel.check() {
-                Ok(()) => is_mask(files, &root.join(&file.key), file.bytes).then_some(Ok(file)),
-                Err(error) => Some(Err(error)),
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self { tree })
+            .map(|file| cancel.check().map(|()| (is_mask(files, &root.join(&file.key), file.bytes), file)))
+            .collect::<Result<Vec<_>>>()?;
+        let (masks, others): (Vec<_>, Vec<_>) = looked_at.into_iter().partition(|(is_mask, _)| *is_mask);
+        tree.files = masks.into_iter().map(|(_, file)| file).collect();
+        Ok(Self { tree, others: others.into_iter().map(|(_, file)| file.key).collect() })
     }
 
     /// Gives each sample its mask.
@@ -176,6 +178,11 @@ impl Masks {
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
             bad_names.add(bare(stem(&bad.key)), i);
+        }
+        let (mut other_paths, mut other_names) = (Names::default(), Names::default());
+        for (i, key) in self.others.iter().enumerate() {
+            other_paths.add(stem(key), i);
+            other_names.add(bare(stem(key)), i);
         }
         let mut used = vec![false; self.tree.files.len()];
         let masks = samples.iter().map(|sample| {
@@ -207,8 +214,16 @@ impl Masks {
             match found.as_slice() {
                 [] => {
                     let bad = bad_paths.files(stem(sample.key)).iter().chain(bad_names.files(name)).next();
-                    let found =
-                        bad.and_then(|&i| self.tree.bad.get(i)).map_or_else(|| "none".to_owned(), BadInput::to_string);
+                    let other = other_paths.files(stem(sample.key)).iter().chain(other_names.files(name)).next();
+                    let other = other.and_then(|&i| self.others.get(i));
+                    let found = match (bad.and_then(|&i| self.tree.bad.get(i)), other) {
+                        (Some(bad), _) => bad.to_string(),
+                        (None, Some(other)) => {
+                            let other = other.escape_debug();
+                            format!("`{other}`, which is none of PNG, NumPy, TIFF and MATLAB")
+                        }
+                        (None, None) => "none".to_owned(),
+                    };
                     Err(flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key))))
                 }
                 [one] => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sources::testing::{Jpeg, exif, npy, npy_of, png, put, tiff};
+use crate::sources::testing::{Jpeg, bmp, exif, npy, npy_of, png, put, tiff};
 use crate::sources::{OnBadInput, SourceOptions, enumerate};
 
 fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String, String>>, Option<String>) {
@@ -101,6 +101,23 @@ fn masks_are_found_below_the_source_and_missing_ones_are_bad_input() {
         listing.bad.iter().map(|bad| (bad.key.as_str(), bad.kind)).collect::<Vec<_>>(),
         [("c.npy", BadKind::Mask)]
     );
+}
+
+#[test]
+fn a_mask_in_another_format_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    for key in ["a.npy", "b.npy", "d/c.npy"] {
+        put(root, key, npy());
+    }
+    put(root, "masks/a.npy", npy_of(&[1, 1]));
+    put(root, "masks/b.bmp", bmp(1, 1));
+    put(root, "masks/elsewhere/c.jpg", Jpeg::default().bytes());
+    let error = enumerate(root, &options(root, OnBadInput::Stop)).unwrap_err().to_string();
+    for (key, found) in [("b", "b.bmp"), ("d/c", "elsewhere/c.jpg")] {
+        let told = format!("expected a mask `{key}.*`, found `{found}`, which is none of PNG, NumPy, TIFF and MATLAB");
+        assert!(error.contains(&told), "{error}");
+    }
 }
 
 #[test]

@@ -179,6 +179,8 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     }
     notes.extend(notes::on(&samples));
 
+        notes.extend(unpacked::Unpacked::without_masks(&found, &samples));
+        let found = found.into_iter().map(|mask| mask.map(Ok)).collect();
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     // Where there is nothing else, they are what the user points at.
     if !samples.is_empty() {

@@ -7,12 +7,17 @@ use super::jpeg_file;
 use super::read_at::ReadAt;
 use super::tiff_header;
 use serde::{Deserialize, Serialize};
+use shardpack_jpeg::exif_orientation;
 
 /// Where to look for the end of a picture before reading the whole file.
 pub(crate) const TAIL_BYTES: u64 = 4 << 10;
 
 /// Largest file that is searched completely for the end of its picture.
 pub(crate) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
+
+/// Most chunks of a file that are passed over in search of its Exif data, and the most of that.
+const MAX_CHUNKS: usize = 1_000;
+const MAX_EXIF_BYTES: u64 = 64 << 10;
 
 /// A fixed word. By its own name, because serde takes a plain `&str` for one that is borrowed from
 /// the input.
@@ -31,6 +36,9 @@ pub struct Picture {
     /// Whether it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
     /// decodes to 8.
     pub deep: bool,
+    /// Exif orientation of what is no JPEG, 1..=8, if there is one.
+    #[serde(default)]
+    pub exif: Option<u8>,
     /// More about a JPEG.
     pub jpeg: Option<JpegFacts>,
 }
@@ -38,9 +46,21 @@ pub struct Picture {
 impl Picture {
     /// Height and width as it is shown, after any Exif orientation.
     pub(crate) const fn upright(&self) -> [u32; 2] {
-        match self.jpeg {
-            Some(JpegFacts { orientation: Some(5..=8), .. }) => [self.width, self.height],
+        match self.orientation() {
+            5..=8 => [self.width, self.height],
             _ => [self.height, self.width],
+        }
+    }
+
+    /// Exif orientation, 1..=8.
+    pub(crate) const fn orientation(&self) -> u8 {
+        let found = match self.jpeg {
+            Some(JpegFacts { orientation, .. }) => orientation,
+            None => self.exif,
+        };
+        match found {
+            Some(orientation) => orientation,
+            None => 1,
         }
     }
 }
@@ -122,8 +142,10 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
 }
 
 /// A TIFF as a picture.
-pub(crate) const fn tiff(header: &tiff_header::TiffHeader) -> Picture {
-    Picture { media_type: "image/tiff", width: header.width, height: header.height, deep: header.bits > 8, jpeg: None }
+pub(crate) fn tiff(header: &tiff_header::TiffHeader) -> Picture {
+    let exif = u8::try_from(header.orientation).ok().filter(|orientation| (1..=8).contains(orientation));
+    let (width, height, deep) = (header.width, header.height, header.bits > 8);
+    Picture { media_type: "image/tiff", width, height, deep, exif, jpeg: None }
 }
 
 /// Name of a type that is known but cannot be packed.
@@ -170,7 +192,42 @@ fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
     }
     let deep = head.get(24).is_some_and(|bits| *bits > 8);
-    Ok(Picture { media_type: "image/png", width, height, deep, jpeg: None })
+    Ok(Picture { media_type: "image/png", width, height, deep, exif: png_exif(file), jpeg: None })
+}
+
+/// The orientation in the Exif chunk of a PNG, if that stands before the pixels, as decoders read it.
+fn png_exif(file: &(impl ReadAt + ?Sized)) -> Option<u8> {
+    let mut at = 33;
+    for _ in 0..MAX_CHUNKS {
+        let head = file.read_at(at, 8).ok()?;
+        let length = u64::from(be32(&head, 0)?);
+        match head.get(4..8)? {
+            b"eXIf" => return exif_orientation(&file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?),
+            b"IDAT" | b"IEND" => return None,
+            // Length, name and CRC32.
+            _ => at += length + 12,
+        }
+    }
+    None
+}
+
+/// The orientation in the Exif chunk of a WebP of so many bytes.
+fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
+    let mut at = 12;
+    for _ in 0..MAX_CHUNKS {
+        if at >= end {
+            return None;
+        }
+        let head = file.read_at(at, 8).ok()?;
+        let length = u64::from(le32(&head, 4)?);
+        if head.starts_with(b"EXIF") {
+            let exif = file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?;
+            // Some writers put the mark of JPEG's segment before it.
+            return exif_orientation(exif.strip_prefix(b"Exif\0\0").unwrap_or(&exif));
+        }
+        at += 8 + length.next_multiple_of(2);
+    }
+    None
 }
 
 fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
@@ -203,7 +260,9 @@ fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
         }
         _ => return Err(Flaw::damaged("WebP without a picture as its first chunk")),
     };
-    Ok(Picture { media_type: "image/webp", width, height, deep: false, jpeg: None })
+    let has_exif = head.get(12..16) == Some(b"VP8X") && head.get(20).is_some_and(|flags| flags & 8 != 0);
+    let exif = if has_exif { webp_exif(file, expected) } else { None };
+    Ok(Picture { media_type: "image/webp", width, height, deep: false, exif, jpeg: None })
 }
 
 /// Two letters are not a signature: the reserved bytes and the length of the second header must
@@ -236,7 +295,7 @@ fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
     };
     match expected {
         Some(expected) if expected <= file.len() => {
-            Ok(Picture { media_type: "image/bmp", width, height, deep: false, jpeg: None })
+            Ok(Picture { media_type: "image/bmp", width, height, deep: false, exif: None, jpeg: None })
         }
         _ => {
             Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))

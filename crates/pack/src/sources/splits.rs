@@ -70,10 +70,10 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     names.dedup();
     names.sort_unstable();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let mut notes = of_names(&names, &folders.first);
+    let bad = std::mem::take(&mut whole.bad);
+    let mut notes = of_names(&names, &folders.first, &bad);
     notes.append(&mut whole.notes);
 
-    let bad = std::mem::take(&mut whole.bad);
     let mut splits = names.into_iter().map(|name| cut_out(&whole, name, &bad)).collect::<Result<Vec<_>>>()?;
     let in_a_split = |key: &str| splits.iter().any(|split| split_of(key).is_some_and(|(name, _)| name == split.name));
     let bad = bad.into_iter().filter(|bad| !in_a_split(&bad.key)).collect();
@@ -106,12 +106,19 @@ pub(super) fn refuse_outside(samples: &mut Vec<Entry>, bad: &mut Vec<BadInput>) 
 }
 
 /// What there is to say about the names of splits, and of folders that are none.
-fn of_names(names: &[String], folders: &[String]) -> Vec<String> {
+fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<String> {
     let mut notes = Vec::new();
-    let others: Vec<&str> = folders.iter().filter(|name| !names.contains(name)).map(String::as_str).collect();
+    let of_bad: BTreeSet<&str> = bad.iter().filter_map(|bad| Some(split_of(&bad.key)?.0)).collect();
+    let others = folders.iter().filter(|name| !names.contains(name)).map(String::as_str);
+    let (refused, others): (Vec<&str>, Vec<&str>) = others.partition(|name| of_bad.contains(name));
+    if !refused.is_empty() {
+        let hold = verb(refused.len() as u64, "becomes", "become");
+        let named = list(refused.iter().copied(), NAMED);
+        notes.push(format!("{named} {hold} no dataset: all that could be samples is bad input"));
+    }
     if !others.is_empty() {
         let (is, hold) = (verb(others.len() as u64, "is", "are"), verb(others.len() as u64, "holds", "hold"));
-        notes.push(format!("{} {is} no split: {hold} no samples", list(others, NAMED)));
+        notes.push(format!("{} {is} no split: {hold} no samples", list(others.iter().copied(), NAMED)));
     }
     if !names.iter().any(|name| is_split(name)) {
         let names = list(names.iter().map(String::as_str), NAMED);

@@ -82,6 +82,19 @@ fn folders_and_files_that_are_no_splits_are_said() {
 }
 
 #[test]
+fn a_split_of_bad_input_alone_is_told_apart_from_folders_without_samples() {
+    let root = tree(&["train/1.jpg", "val/1.jpg"]);
+    put(root.path(), "test/1.jpg", b"\xff\xd8\xff");
+    std::fs::create_dir(root.path().join("empty")).unwrap();
+    let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
+    let found = enumerate(root.path(), &skip).unwrap();
+    assert_eq!(found.bad.iter().map(|bad| bad.key.as_str()).collect::<Vec<_>>(), ["test/1.jpg"]);
+    let expected =
+        ["`test` becomes no dataset: all that could be samples is bad input", "`empty` is no split: holds no samples"];
+    assert_eq!(found.notes, expected);
+}
+
+#[test]
 fn a_table_labels_all_splits() {
     let root = tree(&["train/1.jpg", "train/2.jpg", "val/1.jpg"]);
     let table = root.path().join("labels.csv");

@@ -20,6 +20,8 @@ pub(crate) struct TiffHeader {
     pub(crate) bits: u32,
     /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
+    /// As Exif counts it; 1 if it is not said.
+    pub(crate) orientation: u32,
     /// Pages of full resolution: 1, or 2 for "more than one".
     pub(crate) pages: u32,
 }
@@ -105,7 +107,7 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
         }
         // The offset was read from, so it is less than the length of a file: no overflow.
         let entries = self.file.read_at(offset + count_bytes, count * entry_bytes)?;
-        let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, pages: 1 };
+        let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, orientation: 1, pages: 1 };
         let mut reduced = false;
         for entry in entries.chunks_exact(if self.big { 20 } else { 12 }) {
             let tag = self.uint(entry.split_at(2).0);
@@ -117,6 +119,11 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
                 256 => &mut header.width,
                 257 => &mut header.height,
                 258 => &mut header.bits,
+                274 => {
+                    // A picture is no worse for a strange one.
+                    header.orientation = self.value(entry).unwrap_or(1);
+                    continue;
+                }
                 277 => &mut header.samples,
                 339 => &mut header.format,
                 _ => continue,
@@ -203,7 +210,10 @@ mod tests {
         for file in std::fs::read_dir(data.join("hsi/enmap-potsdam-tiles/images")).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();
             let header = parse(bytes.as_slice()).unwrap();
-            assert_eq!(header, TiffHeader { width: 32, height: 32, samples: 224, bits: 32, format: 3, pages: 1 });
+            assert_eq!(
+                header,
+                TiffHeader { width: 32, height: 32, samples: 224, bits: 32, format: 3, orientation: 1, pages: 1 }
+            );
             seen += 1;
         }
         assert_eq!(seen, 18);

@@ -5,6 +5,7 @@
 use super::bad::Flaw;
 use super::files::Files;
 use super::walk::{FoundFile, Tree};
+use super::words::{plural, verb};
 use super::{Entry, SideFile};
 use serde_json::{Map, Value};
 use shardpack_format::{Limits, check_json};
@@ -55,16 +56,27 @@ impl Unpacked {
         found
     }
 
-    /// A mask or a flaw for each sample; `None` if there are no masks.
-    pub(crate) fn masks(&mut self, samples: &[Entry]) -> Option<Vec<Result<SideFile, Flaw>>> {
-        let missing = |key: &str| {
-            let name = format!("{}{MASK}", key.strip_suffix(CUBE).unwrap_or(key));
-            super::masks::flaw(format!("expected a mask `{}`, as other samples have, found none", name.escape_debug()))
-        };
-        (!self.masks.is_empty()).then(|| {
-            let mask = |sample: &Entry| self.masks.remove(&sample.key).ok_or_else(|| missing(&sample.key));
-            samples.iter().map(mask).collect()
-        })
+    /// The mask of each sample that has one, as it was in the dataset that was unpacked; `None` if there
+    /// are no masks.
+    pub(crate) fn masks(&mut self, samples: &[Entry]) -> Option<Vec<Option<SideFile>>> {
+        (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
+    }
+
+    /// A note on samples without a mask, beside others that have one.
+    pub(crate) fn without_masks(masks: &[Option<SideFile>], samples: &[Entry]) -> Option<String> {
+        let mut wanting = masks.iter().zip(samples).filter(|(mask, _)| mask.is_none()).map(|(_, sample)| &sample.key);
+        let first = wanting.next()?;
+        let count = wanting.count() as u64 + 1;
+        let name = format!("{}{MASK}", first.strip_suffix(CUBE).unwrap_or(first));
+        Some(format!(
+            "{count} of {} {} no mask beside {}, and {} packed without one (first: `{}` has no `{}`)",
+            plural(samples.len() as u64, "sample"),
+            verb(count, "has", "have"),
+            verb(count, "it", "them"),
+            verb(count, "is", "are"),
+            first.escape_debug(),
+            name.escape_debug()
+        ))
     }
 
     /// Gives each sample its metadata. A sample whose metadata cannot be read is returned as a flaw.
@@ -115,11 +127,13 @@ mod tests {
         assert!(listing.samples[0].meta.is_some() && listing.samples[1].meta.is_none());
         assert_eq!(listing.samples[0].source_bytes(), listing.samples[0].bytes + 21);
 
-        // One mask asks for all.
+        // A dataset may have samples without masks, but nobody is to miss it.
         file("a/x.mask.npy", npy_of(&[2, 3]));
-        let Err(SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!("a mask is missing") };
-        let told: Vec<_> = bad.list.iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["`a/y.npy`: expected a mask `a/y.mask.npy`, as other samples have, found none"]);
+        let one = list(&SourceOptions::default()).unwrap();
+        assert_eq!(one.samples.iter().map(|sample| sample.mask.is_some()).collect::<Vec<_>>(), [true, false]);
+        let told =
+            "1 of 2 samples has no mask beside it, and is packed without one (first: `a/y.npy` has no `a/y.mask.npy`)";
+        assert!(one.notes.iter().any(|note| note == told), "{:?}", one.notes);
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
