@@ -28,6 +28,23 @@ def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> 
     return sp.Dataset(out)
 
 
+def clips(source: Path, count: int = 90, seed: int = 0) -> None:
+    """Folders of 12 to 20 JPEGs each: a disc that moves to the left, or to the right, on noise."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:64, :96]
+    for number in range(count):
+        way = ("left", "right")[number % 2]
+        folder = source / way / f"{number:03}"
+        folder.mkdir(parents=True)
+        frames, radius, height = int(rng.integers(12, 21)), rng.uniform(6, 12), rng.uniform(16, 48)
+        for frame in range(frames):
+            share = (frame + 0.5) / frames
+            middle = 96 * (share if way == "right" else 1 - share)
+            disc = (columns - middle) ** 2 + (rows - height) ** 2 < radius**2
+            picture = rng.integers(40, 100, (64, 96, 3)) + 120 * disc[..., None]
+            Image.fromarray(picture.astype(np.uint8)).save(folder / f"{frame}.jpg", quality=90)
+
+
 def cubes(out: Path, count: int = 24, bands: int = 32, seed: int = 0) -> sp.Dataset:
     """Scenes of 48 × 48 pixels and ``bands`` bands, float32 counts of a sensor, and a mask of three kinds of land."""
     rng = np.random.default_rng(seed)

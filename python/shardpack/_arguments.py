@@ -49,6 +49,10 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     return number
 
 
+def _frames(frames: int | str) -> str:
+    return frames if isinstance(frames, str) else str(_number("frames", frames, 1, 2**16))
+
+
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Rank and world size: as given, else those of ``torch.distributed``, else 0 of 1."""
     if rank is not None and world_size is not None:
@@ -304,12 +308,15 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
     return [_number("band", band, 0, 2**32 - 1) for band in bands]
 
 
-def _patches(each: int, kind: str, overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
+def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
     """Several patches of a sample as options: 0 of each stands for a grid. An overlap has three sides: patches of two
     axes share no planes.
     """
-    if _text("patches", kind, "grid") not in ("random", "grid"):
-        raise _shardpack.UsageError(f"patches: expected random or grid, found {kind!r}")
+    weights = None
+    if isinstance(kind, Mapping):
+        weights = {_number("class", label, -(2**63), 2**63 - 1): float(weight) for label, weight in kind.items()}
+    elif _text("patches", kind, "grid") not in ("random", "grid", "balanced"):
+        raise _shardpack.UsageError(f"patches: expected random, grid, balanced or weights of classes, found {kind!r}")
     each = _number("patches_per_sample", each, 1, 2**32 - 1)
     axes = 3 if cube.count("x") == 2 else 2
     sides = list(overlap) if isinstance(overlap, Sequence) and not isinstance(overlap, str) else [overlap] * axes
@@ -320,6 +327,9 @@ def _patches(each: int, kind: str, overlap: int | Sequence[int], scenes: int | N
     numbers = [_number("overlap", side, 0, 2**32 - 1) for side in sides]
     planes, rows, columns = numbers if axes == 3 else [0, *numbers]
     is_grid = kind == "grid"
+    by_class = kind == "balanced" or weights is not None
+    if by_class and each == 1:
+        raise _shardpack.UsageError("patches: by class: expected several of each sample, found one\nhint: patches_per_sample=8")
     if is_grid and each != 1:
         raise _shardpack.UsageError(f'patches_per_sample: expected none beside patches="grid", which are all, found {each}')
     if not is_grid and any(numbers):
@@ -327,7 +337,13 @@ def _patches(each: int, kind: str, overlap: int | Sequence[int], scenes: int | N
     if scenes is not None and not is_grid and each == 1:
         raise _shardpack.UsageError(f"open_scenes: expected several patches of a sample, found one, and {scenes!r} scenes")
     open_scenes = 0 if scenes is None else _number("open_scenes", scenes, 1, 2**32 - 1)
-    return {"patches": 0 if is_grid else each, "overlap": (planes, rows, columns), "open_scenes": open_scenes}
+    return {
+        "patches": 0 if is_grid else each,
+        "overlap": (planes, rows, columns),
+        "open_scenes": open_scenes,
+        "patches_balanced": kind == "balanced",
+        "patch_weights": weights,
+    }
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:

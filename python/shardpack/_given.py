@@ -7,11 +7,14 @@ import os
 import re
 import stat
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from shardpack import _shardpack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Given: TypeAlias = "tuple[Any, ...] | bytes | None"
 
@@ -45,6 +48,8 @@ def given(field: str, value: Any, kind: str | None) -> Given:
         return _no_mask(field, bytes(value), kind)
     if isinstance(value, np.ndarray):
         return _array(field, _no_tensor(field, value, kind), False)
+    if isinstance(value, (list, tuple)) and (kind == "frames" or (kind is None and _are_files(value))):
+        return ([_frame(field, frame) for frame in value],)
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             _, _, dtype = kind.partition(":")
@@ -60,6 +65,18 @@ def given(field: str, value: Any, kind: str | None) -> Given:
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
+
+
+def _are_files(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, (bytes, bytearray, memoryview, os.PathLike)) for value in values)
+
+
+def _frame(field: str, value: Any) -> bytes:
+    if isinstance(value, os.PathLike):
+        return _file(field, value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"field {field!r}: expected frames as the bytes or Paths of JPEGs, found {type(value).__name__}")
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:

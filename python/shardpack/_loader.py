@@ -31,6 +31,7 @@ from shardpack._arguments import (
     _normalised,
     _number,
     _order,
+    _frames,
     _patches,
     _place,
     _text,
@@ -90,6 +91,11 @@ class Loader:
         pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"raw"`` (stored bytes, ragged).
         :mod:`shardpack.view` writes these texts, with other parameters: ``sp.view.random_resized_crop((224, 160),
         scale=(0.25, 1))``. Pixels are uint8, or floats (``dtype``, ``mean``); pictures are upright.
+    frames : int or str, default "all"
+        Frames of clips, which come as ``[rows, time, height, width, 3]`` (with ``layout="chw"`` as ``[rows, time, 3,
+        height, width]``). ``8``: eight, evenly spaced. ``"window8"``: eight in a row, from a random place on;
+        ``"window8,every=2"`` every other one. Clips that have too few show frames twice. ``"all"``: as many as each
+        clip has, ragged. All frames of a sample get one view and the same augmentation.
     cube : str, default "whole"
         Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
         (the next tile in each epoch), ``"raw"``. Of volumes ``[depth, height, width]`` and ``[depth, height, width,
@@ -99,10 +105,13 @@ class Loader:
         Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random place. The epoch is one
         of patches then: its length, its order, its states. A scene is read, and what is needed of it decoded, once for
         all of its patches. Fields are scalars, arrays that are cut, and arrays of one shape.
-    patches : "random" or "grid", default "random"
+    patches : "random", "grid", "balanced" or mapping from class to weight, default "random"
         ``"grid"``: all patches of each scene, side by side, each once in an epoch. The last ones of a row or column
         are moved back to the border. In random order, or, with ``shuffle=False``, scene after scene.
         :func:`shardpack.stitch` puts predictions of them together.
+        ``"balanced"``: each of ``patches_per_sample`` shows a class of the mask among the fields, all classes of its
+        scene equally often; by weights (``{0: 1, 3: 5}``) those classes alone. A pixel of the class is drawn, and the
+        place of the patch around it. A scene without any of them gives patches at random places.
     overlap : int or sequence of int, default 0
         Pixels that neighbours in a grid share: of rows and columns, or of planes, rows and columns.
     open_scenes : int, optional
@@ -233,9 +242,10 @@ class Loader:
         rank: int | None = None,
         world_size: int | None = None,
         image: str = "full",
+        frames: int | str = "all",
         cube: str = "whole",
         patches_per_sample: int = 1,
-        patches: Literal["random", "grid"] = "random",
+        patches: Literal["random", "grid", "balanced"] | Mapping[int, float] = "random",
         overlap: int | Sequence[int] = 0,
         open_scenes: int | None = None,
         bands: slice | Sequence[int] | str | None = None,
@@ -300,6 +310,7 @@ class Loader:
             order=_order(shuffle, weights),
             end=_text("end", end, "pad"),
             image=_text("image", image, "rrc224"),
+            frames=_frames(frames),
             cube=_text("cube", cube, "patch64x64"),
             **_patches(patches_per_sample, patches, overlap, open_scenes, str(cube)),
             layout=_text("layout", layout, "chw"),

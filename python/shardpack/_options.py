@@ -29,10 +29,13 @@ class Options:
     order: str
     end: str
     image: str
+    frames: str
     cube: str
     patches: int
     overlap: tuple[int, int, int]
     open_scenes: int
+    patches_balanced: bool
+    patch_weights: dict[int, float] | None
     layout: str
     bands: str | list[int] | None
     dtype: str | None

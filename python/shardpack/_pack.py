@@ -89,6 +89,8 @@ class PackOptions(StorageOptions, total=False):
     """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders."""
     splits: bool
     """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
+    clips: bool
+    """Make one sample, a clip, of each folder of JPEGs, which are its frames in the order of their names."""
     masks: StrPath
     """Folder of label masks, paired with pictures or cubes by stem."""
     follow_links: bool
@@ -118,7 +120,7 @@ _SIZE = (int, str)
 _SWITCH = (bool,)
 # One entry for each long option of the command; a test holds the two together.
 _TYPES: dict[str, tuple[type, ...]] = {
-    "kind": _WORDS, "labels": _PATH, "key_column": _WORDS, "class_folders": _WORDS, "splits": _SWITCH, "masks": _PATH, "follow_links": _SWITCH, "on_bad_input": _WORDS, "recipe": _WORDS,
+    "kind": _WORDS, "labels": _PATH, "key_column": _WORDS, "class_folders": _WORDS, "splits": _SWITCH, "clips": _SWITCH, "masks": _PATH, "follow_links": _SWITCH, "on_bad_input": _WORDS, "recipe": _WORDS,
     "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,

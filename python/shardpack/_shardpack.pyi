@@ -31,6 +31,7 @@ __all__ = [
     "add",
     "command",
     "compact",
+    "check_augmentation",
     "is_mask",
     "merge",
     "pack",
@@ -173,6 +174,7 @@ class Writer:
     def commit(self, progress: Callable[[dict[str, int]], object] | None) -> str: ...
     def abort(self) -> None: ...
 
+def check_augmentation(text: str) -> None: ...
 def is_mask(field: str) -> bool: ...
 def pack(
     args: list[str], progress: Callable[[dict[str, int]], object] | None, storage_options: list[tuple[str, str]]

@@ -34,7 +34,7 @@ class Writer:
         Folder of the dataset. It is created if it does not exist. Or a URL, as text: ``"s3://bucket/train"``, also
         ``gs://`` and ``az://``; the temporary file is then in ``spool``.
     schema : mapping of str to str, optional
-        What each field holds: ``"image"``, ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``,
+        What each field holds: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``,
         or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By default the first sample decides: see below.
     classes : sequence of str, optional
         Names of the classes that the field ``label`` counts into, from 0. Labels may then be given by name.
@@ -56,6 +56,7 @@ class Writer:
     ``bytes``                          picture, if they are a whole JPEG, PNG, WebP, BMP or TIFF; else bytes
     ``pathlib.Path``                   what is in the file, as if its bytes were given
     ``PIL.Image``                      picture: its pixels (see below)
+    ``list`` of ``bytes`` or ``Path``   list of JPEGs: a clip, or several views, with a column of their number
     array, uint8, in field ``image``   picture, if ``[height, width]`` (grey), ``[height, width, 1]`` or ``[height, width, 3]`` (RGB)
     other array, of any dtype          array; all arrays of a field have one dtype and one number of axes. In field
                                        ``image`` floats and uint8 ``[3, height, width]`` are refused, unless ``schema``

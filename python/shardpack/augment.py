@@ -2,8 +2,8 @@
 
 Each function gives the text that names its augmentation, such as ``"rand_augment(magnitude=7)"``: the loader and a file
 of settings take the same text. The definitions are those of torchvision's transforms of the same names for uint8
-tensors, and the results are theirs within one level. Those of bands, :func:`random_gain`, :func:`band_jitter` and
-:func:`band_dropout`, change arrays of three axes that come as float16, bfloat16 or float32, after ``mean`` and ``std``,
+tensors, and the results are theirs within one level. Those of bands, :func:`random_gain`, :func:`band_jitter`,
+:func:`band_dropout` and :func:`gaussian_noise`, change arrays of three axes that come as float16, bfloat16 or float32, after ``mean`` and ``std``,
 and leave masks alone. All are drawn from seed, epoch and sample, so they do not depend on
 threads, and a resumed loader goes on with the same draws.
 
@@ -20,12 +20,15 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsFloat, SupportsIndex
 
+from shardpack import _shardpack
+
 __all__ = [
     "band_dropout",
     "band_jitter",
     "color_jitter",
     "cutmix",
     "gaussian_blur",
+    "gaussian_noise",
     "mixup",
     "rand_augment",
     "random_adjust_sharpness",
@@ -218,6 +221,21 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
     return _text("band_dropout", p=_number("p", p), value=_number("value", value, 0.0))
 
 
+def gaussian_noise(sigma: Range) -> str:
+    """Noise for cubes: each value plus a normal deviate of its own, after all other changes of bands, whatever the order.
+
+    It is drawn from seed, epoch, sample and the place of the value in the row, so it depends on nothing else; arrays of
+    a sample get the same. Values of float16 and bfloat16 are rounded after it. A device does not decode cubes that get
+    noise: the host does, and ``stats()["refused"]`` counts them.
+
+    Parameters
+    ----------
+    sigma : float or pair of float
+        Its standard deviation, in units of what ``mean`` and ``std`` make; or a range, out of which each sample draws.
+    """
+    return _text("gaussian_noise", sigma=_range("sigma", sigma))
+
+
 def mixup(alpha: SupportsFloat = 1.0) -> str:
     """For ``Loader(augment_batch=…)``: each picture is a weighted sum with the one before it in the batch, and so is its
     label.
@@ -244,7 +262,10 @@ def cutmix(alpha: SupportsFloat = 1.0) -> str:
 
 def _text(name: str, **options: str | None) -> str:
     given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
-    return f"{name}({given})" if given else name
+    text = f"{name}({given})" if given else name
+    # What is out of range is said here, and not only by a loader.
+    _shardpack.check_augmentation(text)
+    return text
 
 
 def _integer(name: str, value: SupportsIndex, default: int | None = None) -> str | None:

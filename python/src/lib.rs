@@ -37,7 +37,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
     #[pymodule_export]
-    use crate::loader::Loader;
+    use crate::loader::{Loader, check_augmentation};
     #[pymodule_export]
     use crate::objects::{Object, Objects};
     #[pymodule_export]

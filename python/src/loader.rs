@@ -16,8 +16,8 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, OnCorrupt, Patches, Watch, parse_augment,
-    parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, Mix, OnCorrupt, PatchClasses, Patches, Watch,
+    parse_augment, parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -25,6 +25,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+
+/// Fails unless `text` names augmentations, of rows or of batches, with options in their ranges.
+#[pyfunction]
+pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
+    if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
+        return text.parse::<Mix>().map(|_| ()).map_err(|error| raise(error.into()));
+    }
+    parse_augment(text).map(|_| ()).map_err(raise)
+}
 
 /// How long to wait before checking for signals: Ctrl-C ends a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -55,12 +64,16 @@ pub(crate) struct Options<'py> {
     order: String,
     end: String,
     image: String,
+    frames: String,
     cube: String,
     /// Patches of each sample; 0 for all of a grid.
     patches: u32,
     overlap: [u32; 3],
     /// Scenes whose patches are mixed; 0 for as many as are usual.
     open_scenes: u32,
+    /// Whether patches show all classes of their mask equally often, or classes by weights.
+    patches_balanced: bool,
+    patch_weights: Option<BTreeMap<i64, f64>>,
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
@@ -170,6 +183,7 @@ impl Options<'_> {
                 }
             },
             image: self.image.parse().map_err(raise)?,
+            frames: self.frames.parse().map_err(raise)?,
             cube: self.cube.parse().map_err(raise)?,
             patches: match self.patches {
                 0 => Patches::Grid { overlap: self.overlap },
@@ -177,6 +191,13 @@ impl Options<'_> {
                 count => Patches::PerSample(count),
             },
             open_scenes: self.open_scenes,
+            patch_classes: match &self.patch_weights {
+                Some(weights) => {
+                    PatchClasses::Weighted(weights.iter().map(|(&class, &weight)| (class, weight)).collect())
+                }
+                None if self.patches_balanced => PatchClasses::Balanced,
+                None => PatchClasses::Any,
+            },
             bands: match &self.bands {
                 None => Bands::All,
                 Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,

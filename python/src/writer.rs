@@ -7,7 +7,7 @@ use crate::words::raise_any;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 use shardpack_pack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
@@ -33,6 +33,8 @@ enum Given<'py> {
     Number(Digits, Option<String>),
     /// Text, and whether it is a JSON document.
     Text(String, bool),
+    /// Whole files of JPEGs: the frames of a clip.
+    Frames((Vec<Bound<'py, PyBytes>>,)),
     Bytes(#[pyo3(from_py_with = crate::writer::bytes)] Vec<u8>),
 }
 
@@ -71,6 +73,7 @@ impl Given<'_> {
     fn value(self) -> PyResult<Value> {
         Ok(match self {
             Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::Frames((frames,)) => Value::Frames(frames.iter().map(|frame| frame.as_bytes().to_vec()).collect()),
             Self::Text(text, false) => Value::Text(text),
             Self::Text(text, true) => Value::Json(text),
             Self::Number(digits, name) => Value::Number {

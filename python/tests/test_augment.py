@@ -137,6 +137,47 @@ def test_bands_are_drawn_by_seed_epoch_and_sample(cubes: Path, options: dict[str
     assert rows(1, 4, 1) != rows(1, 4, 0)
 
 
+def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
+    options: dict[str, Any] = {"fields": ["cube", "mask"], "dtype": {"cube": "float32"}, "seed": 4, "shuffle": False}
+    whole = {"mean": {"cube": MEANS}, "std": {"cube": STDS}, "augment": [sp.augment.gaussian_noise(0.5), sp.augment.random_gain((2, 2))]}
+
+    def rows(threads: int, epoch: int = 0, **more: Any) -> np.ndarray:
+        with sp.Loader(sp.Dataset(cubes), 12, threads=threads, epoch=epoch, **{**options, **whole, **more}) as loader:
+            return np.concatenate([batch["cube"].copy() for batch in loader])
+
+    with sp.Loader(sp.Dataset(cubes), 12, **options, **whole) as loader:
+        masks = np.concatenate([batch["mask"].copy() for batch in loader])
+    noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
+    noise = (noisy - plain).astype(np.float64)
+    count = noise.size
+    # After the gain, whatever stands first in the list; five standard errors.
+    assert abs(noise.mean()) < 5 * 0.5 / count**0.5
+    assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
+    assert (rows(3) == noisy).all() and (masks >= 0).all()
+    assert (rows(1, epoch=1) != noisy).mean() > 0.99
+    assert (noise[0] != noise[1]).mean() > 0.99, "samples differ"
+    # The place in [height, width, bands] decides, whatever the order of the axes.
+    assert (rows(2, layout="chw").transpose(0, 2, 3, 1) == noisy).all()
+    assert sp.augment.gaussian_noise((0.1, 0.2)) == "gaussian_noise(sigma=0.1..0.2)"
+    short = rows(1, dtype={"cube": "float16"})
+    assert short.dtype == np.float16
+    np.testing.assert_allclose(short.astype(np.float32), noisy, rtol=2e-3, atol=2e-3)
+    with pytest.raises(sp.UsageError, match="expected float16, bfloat16 or float32"):
+        sp.Loader(sp.Dataset(cubes), 12, fields=["cube"], dtype="float64", augment=sp.augment.gaussian_noise(1))
+
+
+def test_ranges_are_checked_where_they_are_written() -> None:
+    for make, said in [
+        (lambda: sp.augment.random_erasing(p=1.5), "probability of an augmentation: expected 0 to 1, found 1.5"),
+        (lambda: sp.augment.band_dropout(p=-0.1), "p of band_dropout"),
+        (lambda: sp.augment.gaussian_noise(-1), "sigma of gaussian_noise"),
+        (lambda: sp.augment.random_posterize(9), "bits of posterize"),
+        (lambda: sp.augment.mixup(0), "mixup"),
+    ]:
+        with pytest.raises(sp.UsageError, match=said):
+            make()
+
+
 def test_pictures_take_their_own_mean_by_name(photos: Path) -> None:
     options: dict[str, Any] = {"image": "center32", "fields": ["image"], "shuffle": False, "dtype": "float32"}
     with (
@@ -189,8 +230,8 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip, rot90, random_gain, band_jitter or band_dropout, for pictures trivial_augment_wide.*found `flip`"),
-        ({"augment": sp.augment.band_dropout(2)}, "p of band_dropout: expected LOW..HIGH from 0 to 1"),
+        ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise, for pictures trivial_augment_wide.*found `flip`"),
+        ({"augment": "band_dropout(p=2)"}, "p of band_dropout: expected LOW..HIGH from 0 to 1"),
         ({"augment": "band_dropout"}, r"augmentation of bands: expected p=NUMBER, found `band_dropout`"),
         ({"augment": sp.augment.random_gain(0.5), "dtype": "float64"}, "`cube`, which has its bands augmented: expected float16, bfloat16 or float32"),
         ({"augment": sp.augment.random_gain(0.5), "fields": ["mask"]}, "augmentation of bands: expected an array of three axes"),

@@ -128,6 +128,18 @@ def folders(folder: Path) -> None:
         Image.fromarray(mask).save(folder / "streets" / "labels" / f"{number}.png")
 
 
+@page("clips.md")
+def clips(folder: Path) -> None:
+    """Folders of 9 to 12 frames in two classes."""
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        clip = folder / "clips" / ("left", "right")[number % 2] / f"{number:03}"
+        clip.mkdir(parents=True)
+        for frame in range(9 + number % 4):
+            pixels = rng.integers(0, 40, (64, 96, 3)) + 8 * frame
+            Image.fromarray(pixels.astype(np.uint8)).save(clip / f"{frame}.jpg", quality=90)
+
+
 @page("growing.md")
 def growing(folder: Path) -> None:
     photos(folder / "all")

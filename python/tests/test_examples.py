@@ -77,6 +77,15 @@ def test_imagenet_recipe(tmp_path: Path) -> None:
     assert right > 90
 
 
+def test_clips() -> None:
+    pytest.importorskip("torch")
+    output = run("clips")
+    assert losses(output)[-1] < losses(output)[0] / 2
+    right, all_of_them = re.findall(r"held out: (\d+) of (\d+)", output)[0]
+    assert int(all_of_them) == 18 and int(right) >= 14
+    assert re.search(r"loaded [1-9]\d* clips a second", output)
+
+
 def test_own_transforms() -> None:
     pytest.importorskip("torch")
     output = run("own_transforms")

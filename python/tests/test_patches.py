@@ -82,6 +82,29 @@ def test_patches_are_crops_of_their_scenes(scenes: sp.Dataset, values: list[NDAr
     assert len(places) > 0.9 * 9 * len(SIZES)
 
 
+@pytest.mark.parametrize("layout", ["band-major", "as-given"])
+def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArray[np.float32]], tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", values="keep", layout=layout, shuffle=False) as writer:
+        for number, cube in enumerate(values):
+            writer.write({"cube": cube}, key=f"s{number}")
+    dataset = sp.Dataset(tmp_path / "out")
+    seen = []
+    # One of each scene is a small part of it, and forty show all pixels more than once.
+    for each in (1, 2, 40):
+        options: dict[str, Any] = {"patches_per_sample": each, "end": "uneven", "seed": 3}
+        for batch in sp.Loader(dataset, 8, cube="patch16x12", **options):
+            for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
+                np.testing.assert_array_equal(batch["cube"][row], values[index][y : y + 16, x : x + 12])
+                seen.append(each)
+        # The same where something becomes of the values.
+        more = {"dtype": "float16", "mean": {"cube": 0.5}, "std": {"cube": 2.0}}
+        for batch in sp.Loader(dataset, 8, cube="patch16x12", **options, **more):
+            for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
+                expected = (values[index][y : y + 16, x : x + 12] - 0.5) / 2
+                np.testing.assert_allclose(batch["cube"][row].astype(np.float32), expected, rtol=2e-3, atol=1e-3)
+    assert len(seen) == 43 * len(values)
+
+
 @pytest.mark.parametrize("kind", [{"patches_per_sample": 5}, {"patches": "grid", "overlap": (3, 5)}], ids=["random", "grid"])
 def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dict[str, Any]) -> None:
     options = OPTIONS | kind
@@ -129,7 +152,11 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
 def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
-        ({"patches": "all"}, "patches: expected random or grid, found 'all'"),
+        ({"patches": "all"}, "patches: expected random, grid, balanced or weights of classes, found 'all'"),
+        ({"patches": "balanced"}, "patches: by class: expected several of each sample, found one"),
+        ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: expected finite weights from 0 on, found -1 for class 1"),
+        ({"patches": {}, "patches_per_sample": 3}, "patches by class: expected a class with a weight above 0, found none"),
+        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "expected a mask of integers among the fields"),
         ({"patches": "grid", "patches_per_sample": 3}, "expected none beside patches=\"grid\""),
         ({"overlap": 3}, "overlap: expected patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
@@ -142,6 +169,56 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         with pytest.raises(ValueError) as raised:
             sp.Loader(scenes, **({"cube": "patch16x12", "fields": ["cube", "mask"], "batch_size": 2} | options))  # type: ignore[arg-type]
         assert said in str(raised.value)
+
+
+def test_patches_show_the_classes_that_are_asked_for(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    with sp.Writer(tmp_path / "rare", values="keep") as writer:
+        for number in range(6):
+            mask = np.zeros((60, 70), np.int16)
+            if number < 5:
+                y, x = rng.integers(0, 57), rng.integers(0, 67)
+                mask[y : y + 3, x : x + 3] = 5
+            writer.write({"cube": rng.normal(0, 1, (60, 70, 3)).astype(np.float32), "mask": mask}, key=f"{number}")
+        writer.write({"cube": np.zeros((60, 70, 3), np.float32), "mask": None}, key="none")
+    rare = sp.Dataset(tmp_path / "rare")
+
+    def shares(**options: Any) -> dict[str, float]:
+        shown: dict[str, list[bool]] = {}
+        for batch in sp.Loader(rare, 8, patches_per_sample=40, **{**OPTIONS, **options}):
+            for key, mask in zip(batch.sample_keys, batch["mask"], strict=True):
+                shown.setdefault(key, []).append(bool((mask == 5).any()))
+        return {key: float(np.mean(values)) for key, values in shown.items()}
+
+    anywhere, balanced, only = shares(), shares(patches="balanced"), shares(patches={5: 2.0})
+    assert set(only) == {*"012345", "none"}
+    for number in range(5):
+        assert anywhere[str(number)] < 0.35 and 0.3 < balanced[str(number)] < 0.8 and only[str(number)] == 1
+    assert only["5"] == 0, "a scene without the class has patches anywhere"
+    # Threads, ranks and a stop in the middle change nothing.
+    options = {**OPTIONS, "patches_per_sample": 5, "patches": {5: 2.0, 0: 1.0}}
+    expected = rows(sp.Loader(rare, 4, threads=1, **options))
+    assert rows(sp.Loader(rare, 4, threads=5, **options)) == expected
+    ranks = [rows(sp.Loader(rare, 3, rank=rank, world_size=2, **options)) for rank in range(2)]
+    assert sorted(sum(ranks, [])) == sorted(expected)
+    loader = sp.Loader(rare, 4, **options)
+    for _ in zip(range(3), loader):
+        pass
+    again = sp.Loader(rare, 4, **options)
+    again.load_state_dict(loader.state_dict())
+    assert rows(again) == expected[12:]
+
+
+def test_what_cannot_be_is_said_when_the_loader_is_made(alike: sp.Dataset, tmp_path: Path) -> None:
+    saved = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4, open_scenes=3).state_dict()
+    with pytest.raises(sp.UsageError, match="saved with `open_scenes` 3, and here it is 16: give the same number"):
+        sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4).load_state_dict(saved)
+    with sp.Writer(tmp_path / "scene", values="keep") as writer:
+        for number in range(3):
+            cube = np.zeros((24 + number, 40, 8), np.float32)
+            writer.write({"cube": cube, "mask": np.zeros((24 + number, 40), np.uint8)}, key=f"{number}")
+    with pytest.raises(sp.UsageError, match=r"`mask`, which is none\nhint: `patch16x3` cuts \[height, width\]"):
+        sp.Loader(sp.Dataset(tmp_path / "scene"), 4, cube="patch8x16x3", patches_per_sample=4)
 
 
 def test_origins_of_one_patch_and_of_none(scenes: sp.Dataset, values: list[NDArray[np.float32]]) -> None:

@@ -440,7 +440,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         sp.Writer(tmp_path / "out", shuffle=False, seed=1)
     with pytest.raises(sp.UsageError, match=r"max_error=E"):
         sp.Writer(tmp_path / "out", values="fixed")
-    with pytest.raises(ValueError, match="schema: field `a`: expected image, array"):
+    with pytest.raises(ValueError, match="schema: field `a`: expected image, frames, array"):
         sp.Writer(tmp_path / "out", {"a": "picture"})
     assert not (tmp_path / "out").exists()
 

@@ -173,6 +173,7 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
         key_column: args.key_column.clone(),
         masks: args.masks.clone(),
         splits: args.splits,
+        clips: args.clips,
         class_folders: match args.class_folders {
             WhenArg::Auto => None,
             WhenArg::On => Some(true),

@@ -1,6 +1,7 @@
-//! Bands of cubes changed at random. All of it is one factor and one summand for each band, so
-//! that it costs nothing beside a normalisation, on a device too.
+//! Bands of cubes changed at random. All of it but noise is one factor and one summand for each band,
+//! so that it costs nothing beside a normalisation, on a device too.
 
+use super::noise::Noise;
 use super::parse::call;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
@@ -11,7 +12,8 @@ const FIRST: u32 = (1 << 31) + (1 << 18);
 const PAIRS: u32 = 1 << 16;
 
 /// What there is.
-const NAMES: &str = "random_gain, band_jitter or band_dropout, with options in brackets, such as band_dropout(p=0.1)";
+const NAMES: &str =
+    "random_gain, band_jitter, band_dropout or gaussian_noise, with options in brackets, such as band_dropout(p=0.1)";
 
 /// A change of the values of a cube by a factor and a summand, drawn for each sample. It comes
 /// after mean and standard deviation, so a summand is in the units of normalised values.
@@ -48,6 +50,11 @@ pub enum BandAugmentation {
         /// What it becomes.
         value: f32,
     },
+    /// Noise of its own for each value, added after all other changes, whatever the order.
+    GaussianNoise {
+        /// Range of the standard deviation.
+        sigma: (f64, f64),
+    },
 }
 
 impl BandAugmentation {
@@ -66,13 +73,14 @@ impl BandAugmentation {
         let gains: Vec<f64> = places()
             .map(|(first, change)| match change {
                 Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
-                Self::BandJitter { .. } | Self::BandDropout { .. } => 1.0,
+                Self::BandJitter { .. } | Self::BandDropout { .. } | Self::GaussianNoise { .. } => 1.0,
             })
             .collect();
         let band = |(number, (scale, bias)): (u32, (f32, f32))| {
             let start = (f64::from(scale), f64::from(bias));
             let (scale, bias) =
                 places().zip(&gains).fold(start, |(scale, bias), ((first, change), all)| match *change {
+                    Self::GaussianNoise { .. } => (scale, bias),
                     Self::RandomGain { .. } => (scale * all, bias * all),
                     Self::BandJitter { gain, offset } => {
                         let [one, other] = draws.pair(first + number % PAIRS);
@@ -87,6 +95,24 @@ impl BandAugmentation {
             (scale as f32, bias as f32)
         };
         (0..).zip(bands).map(band).collect()
+    }
+
+    /// The noise among `changes`; of several the sum, which is one of a larger standard deviation.
+    #[must_use]
+    pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
+        let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
+        let variances = places.filter_map(|(first, change)| match change {
+            Self::GaussianNoise { sigma } => Some(within(*sigma, draws.pair(first)[0]).powi(2)),
+            _ => None,
+        });
+        let variance = variances.fold(None, |sum, variance| Some(sum.unwrap_or(0.0) + variance));
+        variance.map(|variance| Noise::new(draws, variance.sqrt()))
+    }
+
+    /// Whether it adds noise, which no factor does.
+    #[must_use]
+    pub const fn is_noise(&self) -> bool {
+        matches!(self, Self::GaussianNoise { .. })
     }
 
     /// Whether its parameters are in their ranges.
@@ -110,6 +136,7 @@ impl BandAugmentation {
                 range("gain of band_jitter", *gain, 0.0, 1e3)?;
                 range("offset of band_jitter", *offset, -1e9, 1e9)
             }
+            Self::GaussianNoise { sigma } => range("sigma of gaussian_noise", *sigma, 0.0, 1e9),
             Self::BandDropout { p, value } => {
                 range("p of band_dropout", (*p, *p), 0.0, 1.0)?;
                 let value = f64::from(*value);
@@ -122,7 +149,7 @@ impl BandAugmentation {
     #[must_use]
     pub fn is_named(text: &str) -> bool {
         let name = text.split('(').next().unwrap_or_default().trim();
-        ["random_gain", "band_jitter", "band_dropout"].contains(&name)
+        ["random_gain", "band_jitter", "band_dropout", "gaussian_noise"].contains(&name)
     }
 }
 
@@ -135,6 +162,7 @@ fn within((low, high): (f64, f64), draw: f64) -> f64 {
 /// - `random_gain`: `gain`, a range, or how far from 1 on either side; not below 0
 /// - `band_jitter`: `gain` likewise, `offset`, a range, or how far from 0 on either side
 /// - `band_dropout`: `p`, `value=0`
+/// - `gaussian_noise`: `sigma`, a number or a range
 impl FromStr for BandAugmentation {
     type Err = Error;
 
@@ -155,6 +183,7 @@ impl FromStr for BandAugmentation {
                 Self::BandJitter { gain: gain.unwrap_or((1.0, 1.0)), offset: offset.unwrap_or((0.0, 0.0)) }
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
+            "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
             _ => return Err(Error::usage("augmentation of bands", NAMES, format!("`{text}`"))),
         };
         given.end()?;
@@ -193,7 +222,9 @@ mod tests {
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
             ("band_dropout(p=1.5)", "p of band_dropout: expected LOW..HIGH from 0 to 1"),
             ("band_dropout(p=0.5,q=1)", "no option `q`"),
-            ("band_noise", "expected random_gain, band_jitter or"),
+            ("band_noise", "expected random_gain, band_jitter, band_dropout or gaussian_noise"),
+            ("gaussian_noise", "NUMBER from 0 on, or LOW..HIGH"),
+            ("gaussian_noise(sigma=-1)", "sigma of gaussian_noise: expected LOW..HIGH from 0"),
         ] {
             let error = text.parse::<BandAugmentation>().unwrap_err().to_string();
             assert!(error.contains(told), "{text}: {error}");

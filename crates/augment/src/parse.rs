@@ -168,6 +168,14 @@ impl<'a> Given<'a> {
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
+    /// A range, or a number, which is both its ends.
+    pub(crate) fn number_or_range(&mut self, name: &str) -> Result<(f64, f64)> {
+        let given = self
+            .take(name)
+            .and_then(|value| range(value).or_else(|| value.parse().ok().map(|number: f64| (number, number))));
+        given.ok_or_else(|| self.bad(name, "NUMBER from 0 on, or LOW..HIGH"))
+    }
+
     fn colour(&mut self, name: &str) -> Result<[u8; 3]> {
         let Some(value) = self.take(name) else { return Ok([0; 3]) };
         let levels: Option<Vec<u8>> = value.split(':').map(|level| level.parse().ok()).collect();

@@ -3,7 +3,7 @@
 //! Numbers of pairs in use, so that no two choices share a draw: 0 the flip and 2 to 21 the crop of
 //! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform;
 //! from 2³¹ + 2¹⁶ on augmentations of pictures; from 2³¹ + 2¹⁷ on those of batches; from 2³¹ + 2¹⁸
-//! to 2³¹ + 2²¹ those of bands.
+//! to 2³¹ + 2²¹ those of bands. Noise has blocks of its own ([`Draws::noise`]).
 
 use super::{halves, philox4x32_10};
 
@@ -54,6 +54,15 @@ impl Draws {
         let [low, high] = self.sample;
         let [a, b, c, d] = philox4x32_10([low, high, n, 1], self.key);
         [unit(a, b), unit(c, d)]
+    }
+
+    /// Block `n` of those for noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2),
+    /// key = epoch's key)`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn noise(&self, n: u32) -> [u32; 4] {
+        let [low, high] = self.sample;
+        philox4x32_10([low, high, n, 2], self.key)
     }
 }
 

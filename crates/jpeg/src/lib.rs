@@ -7,6 +7,7 @@
 //! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`]
 //!   says what; random ones are drawn by a [`DrawKey`].
 //! - [`PictureDecoder`] does the same for PNG, WebP, BMP and TIFF.
+//! - [`Frames`] is a list of JPEGs: of a clip, or of several views.
 //!
 //! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
 //! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its
@@ -30,6 +31,7 @@ mod color;
 mod cut;
 mod decode;
 mod elsewhere;
+mod frames;
 mod grid;
 mod header;
 mod interval;
@@ -64,6 +66,7 @@ pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodeOptions, Decoded, JpegDecoder};
 pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
+pub use frames::{FRAMES, Frames};
 pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image, exif_orientation};
 pub use interval::{Interval, restart_interval};
 pub use keep::KeepReason;

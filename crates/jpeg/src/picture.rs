@@ -1,7 +1,7 @@
 //! Whether an encoded picture decodes: the check behind `verify --deep`.
 
 use crate::picture_open::{damaged, open};
-use crate::{Bounds, Decompressor, Scale, Warnings, grown, trim};
+use crate::{Bounds, Decompressor, FRAMES, Frames, Scale, Warnings, grown, trim};
 use image::{ImageDecoder, ImageFormat};
 use shardpack_format::{Error, Limits, Result};
 
@@ -37,13 +37,19 @@ impl PictureCheck {
         Ok(Self { jpeg: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse), pixels: Vec::new() })
     }
 
-    /// Decodes the picture and returns its width and height in pixels.
+    /// Decodes the picture, of a list all, and returns the width and height of the first, in pixels.
     ///
     /// # Errors
     /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its
     /// pixels take more than `limits.max_decoded_bytes` or it has more than 500 scans.
     pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         match media_type {
+            FRAMES => {
+                let frames = Frames::of(media_type, bytes)?;
+                let size = self.check_jpeg(frames.first(), limits)?;
+                frames.iter().skip(1).try_for_each(|frame| self.check_jpeg(frame, limits).map(|_| ()))?;
+                Ok(size)
+            }
             "image/jpeg" => self.check_jpeg(bytes, limits),
             "image/png" => self.check_other(ImageFormat::Png, bytes, limits),
             "image/webp" => self.check_other(ImageFormat::WebP, bytes, limits),

@@ -2,7 +2,9 @@
 //! `image` crate.
 
 use crate::picture_open::{damaged, open};
-use crate::{CutKind, DecodeOptions, Decoded, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim};
+use crate::{
+    CutKind, DecodeOptions, Decoded, Frames, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim,
+};
 use image::{ColorType, ImageDecoder, ImageFormat};
 use shardpack_format::{Error, Limits, Result};
 
@@ -11,7 +13,7 @@ use shardpack_format::{Error, Limits, Result};
 /// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same
 /// rules: 16 bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1, palettes and
 /// gray become RGB, and alpha is simply dropped (like Pillow's `convert("RGB")`). Of several pages
-/// or frames, the first is used. Buffers of up to 64 MiB are kept; the `image` crate allocates more
+/// or frames, also of a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are kept; the `image` crate allocates more
 /// of its own for each picture.
 ///
 /// ```
@@ -66,7 +68,9 @@ impl PictureDecoder {
     /// `Format` if the media type is unknown or there is no header of that type; `Limit` if the
     /// picture is too large; `Usage` if the orientation is none of 1..=8.
     pub fn size_of(&mut self, media_type: &str, bytes: &[u8], orientation: u8) -> Result<(u32, u32)> {
-        let Some(format) = format_of(media_type)? else { return self.jpeg.size_of(bytes, orientation) };
+        let frames = Frames::of(media_type, bytes)?;
+        let bytes = frames.first();
+        let Some(format) = format_of(frames.media_type())? else { return self.jpeg.size_of(bytes, orientation) };
         let (width, height) = Turn::of(orientation)?.size(open(format, bytes, &self.limits)?.dimensions());
         Ok((height, width))
     }
@@ -80,7 +84,9 @@ impl PictureDecoder {
     /// than `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has
     /// another size.
     pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
-        let Some(format) = format_of(media_type)? else { return self.jpeg.decode_into(bytes, how, slot) };
+        let frames = Frames::of(media_type, bytes)?;
+        let bytes = frames.first();
+        let Some(format) = format_of(frames.media_type())? else { return self.jpeg.decode_into(bytes, how, slot) };
         let decoded = self.decode_other(format, bytes, how, slot);
         if let Ok((_, color)) = &decoded
             && color.bytes_per_pixel() > color.channel_count()

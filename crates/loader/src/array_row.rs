@@ -417,7 +417,7 @@ fn place(
         Some(patches) if patches.grid.is_some() => {
             patches.in_grid((of.at.sample, of.at.patch), [1, height, width])?.map(|[_, y, x]| [y, x])
         }
-        _ => place.origin(&recipe.key(of.at), array, patch),
+        _ => of.at.origin.or_else(|| place.origin(&recipe.key(of.at), array, patch)),
     };
     let origin = origin.ok_or_else(|| too_large(patch, array))?;
     [region.y, region.x] = origin;

@@ -148,7 +148,14 @@ impl Batch {
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
             draw_key(
                 *seed,
-                SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition, patch: row.patch },
+                SampleAt {
+                    sample,
+                    record: row.record,
+                    epoch: *epoch,
+                    repetition: row.repetition,
+                    patch: row.patch,
+                    origin: None,
+                },
             )
         })
     }

@@ -92,7 +92,11 @@ impl Examples {
         let Example { sample, descriptor, .. } =
             self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
         let (number, record) = dataset.locate(*sample)?;
-        Ok((SampleAt { sample: *sample, record, epoch, repetition: 0, patch: 0 }, dataset.shard(number)?, descriptor))
+        Ok((
+            SampleAt { sample: *sample, record, epoch, repetition: 0, patch: 0, origin: None },
+            dataset.shard(number)?,
+            descriptor,
+        ))
     }
 
     /// How the arrays are stored, and decoded: as `element`, or as what is made `to` that.
@@ -192,7 +196,7 @@ impl Having {
 /// An error of a sample.
 fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Result<Error> {
     let (number, record) = dataset.locate(sample)?;
-    let at = SampleAt { sample, record, epoch, repetition: 0, patch: 0 };
+    let at = SampleAt { sample, record, epoch, repetition: 0, patch: 0, origin: None };
     Ok(name(&*dataset.shard(number)?, at, error))
 }
 

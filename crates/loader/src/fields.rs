@@ -4,16 +4,18 @@
 use super::align::{self, Followed};
 use super::array_row::part_bytes;
 use super::arrays::{self, Cut};
+use super::clips::FrameMode;
 use super::mixing;
 use super::objects::{self, ObjectPlan};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use super::patches::PatchPlan;
+use super::picture_row;
 use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
 use super::volumes::{self, Volume};
 use shardpack_array::Finish;
-use shardpack_augment::Augmentation;
+use shardpack_augment::{Augmentation, BandAugmentation};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema,
 };
@@ -77,8 +79,15 @@ pub(super) enum From {
     Scalar(Col),
     /// The same, of numbers of classes: as a weight for each class.
     OneHot { column: Col, classes: u32 },
-    /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
-    Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
+    /// A picture, decoded. Position among the stored fields. `floats` if it comes as such, `clip` if
+    /// values are lists of pictures.
+    Picture {
+        position: usize,
+        view: View,
+        orientation: Option<Col>,
+        floats: Option<Box<FloatTable>>,
+        clip: Option<FrameMode>,
+    },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
     /// it is stored. `finish` is what becomes of decoded elements, if anything; the turn of a sample
     /// is put in later, and what becomes of its bands if `is_banded`. `is_shared` if a stage that
@@ -164,6 +173,8 @@ pub(super) struct FieldPlan {
     pub(super) dims_at: usize,
     /// Whether a stage takes it.
     pub(super) staged: bool,
+    /// Whether noise is added to its values.
+    pub(super) is_noisy: bool,
 }
 
 /// All fields of a batch.
@@ -194,11 +205,15 @@ impl FieldPlan {
         changes: &'a [Augmentation],
     ) -> FieldSpec<'a> {
         let source = match &self.from {
-            From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
-            From::Array { stored, .. } => FieldSource::Array(stored),
-            From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
-                FieldSource::Other
-            }
+            From::Picture { view, clip: None, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
+            From::Array { stored, .. } if !self.is_noisy => FieldSource::Array(stored),
+            From::Picture { .. }
+            | From::Array { .. }
+            | From::Scalar(_)
+            | From::OneHot { .. }
+            | From::Volume(_)
+            | From::Mask { .. }
+            | From::Raw { .. } => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -326,6 +341,7 @@ impl Fields {
             pictures::check(&fields.plans, options)?;
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;
+            fields.check_frames(options)?;
             fields.patches = PatchPlan::new(dataset, &fields.plans, options)?.map(Arc::new);
         }
         if fields.patches.is_some() {
@@ -366,7 +382,7 @@ impl Fields {
             }
             FieldKind::Image => match options.image {
                 ImageMode::Raw => raw(),
-                ImageMode::View(view) => picture(schema, (position, &field.name), view, options)?,
+                ImageMode::View(view) => picture_row::plan(schema, (position, &field.name), view, options)?,
             },
             FieldKind::Array if options.aligned(&field.name).is_some() => {
                 align::plan_mask(dataset, (position, &field.name), options)?
@@ -399,8 +415,17 @@ impl Fields {
                 return Err(Error::usage("field", "a scalar, an image or an array", found));
             }
         };
-        let mut plan =
-            FieldPlan { name: field.name.clone(), dtype, from, shape, size, dims_at: self.dims, staged: false };
+        let is_banded = matches!(from, From::Array { is_banded: true, .. });
+        let mut plan = FieldPlan {
+            name: field.name.clone(),
+            dtype,
+            from,
+            shape,
+            size,
+            dims_at: self.dims,
+            staged: false,
+            is_noisy: is_banded && options.augment_bands.iter().any(BandAugmentation::is_noise),
+        };
         if plan.is_ragged() {
             self.dims += plan.shape.len();
         } else {
@@ -435,6 +460,16 @@ impl Fields {
         let hint = "hint: choose float16, bfloat16 or float32 as the element type of the pictures";
         Err(Error::usage("mean and std", "pictures that come as floats", format!("none that does\n{hint}")))
     }
+
+    /// Refuses a choice of frames where there are none.
+    fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
+        let is_clip = |plan: &FieldPlan| matches!(plan.from, From::Picture { clip: Some(_), .. });
+        if options.frames == FrameMode::All || self.plans.iter().any(is_clip) {
+            return Ok(());
+        }
+        let found = "none that is decoded\nhint: `pack` with `--clips` makes a clip of each folder of pictures";
+        Err(Error::usage("frames of clips", "a field of clips among the fields", found))
+    }
 }
 
 /// Arrays of a field have several shapes, and the index does not say which.
@@ -446,30 +481,6 @@ pub(super) fn several_shapes(field: &str) -> Error {
 
 /// Where a field comes from, its type, the shape of a row, and how long that is.
 pub(super) type Parts = (From, ElementType, Vec<u64>, Size);
-
-fn picture(schema: &Schema, (position, name): (usize, &str), view: View, options: &LoaderOptions) -> Result<Parts> {
-    view.check()?;
-    let dtype = options.dtype.of_pictures(name, options.scaling.is_some());
-    let floats = match dtype {
-        ElementType::Dtype(Dtype::U8) => None,
-        _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
-    };
-    let layout = options.layout;
-    let from = From::Picture { position, view, orientation: Col::find(schema, "orientation"), floats };
-    if let Some((height, width)) = view.size() {
-        let shape = axes(layout, u64::from(height), u64::from(width), 3).to_vec();
-        let bytes = dtype.array_bytes(&shape)?;
-        let bytes =
-            usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
-        return Ok((from, dtype, shape, Size::Dense { bytes }));
-    }
-    let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
-        let found = "a dataset without them\nhint: choose a view of fixed size, or raw pictures";
-        return Err(Error::usage("whole pictures", "scalar fields `height` and `width`, to make room for them", found));
-    };
-    let axes = axes(layout, Axis::Column(height), Axis::Column(width), Axis::Fixed(3));
-    Ok((from, dtype, vec![0; 3], Size::Columns(axes.to_vec())))
-}
 
 /// Height, width and channels in the order of `layout`.
 pub(super) fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {

@@ -29,7 +29,7 @@ pub(super) struct RowOf {
 impl RowOf {
     pub(super) const fn at(&self, epoch: u32) -> SampleAt {
         let Self { sample, record, repetition, patch, .. } = *self;
-        SampleAt { sample, record, epoch, repetition, patch }
+        SampleAt { sample, record, epoch, repetition, patch, origin: None }
     }
 
     pub(super) const fn done(self, made: Result<Made>) -> Outcome {

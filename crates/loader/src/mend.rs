@@ -97,7 +97,14 @@ impl Open {
 impl Bench {
     /// Decodes the odd values of a row, to where the device would have.
     pub(super) fn mend(&mut self, common: Common<'_>, epoch: u32, odd: &mut OddRow) -> Result<()> {
-        let at = SampleAt { sample: odd.sample, record: odd.record, epoch, repetition: odd.repetition, patch: 0 };
+        let at = SampleAt {
+            sample: odd.sample,
+            record: odd.record,
+            epoch,
+            repetition: odd.repetition,
+            patch: 0,
+            origin: None,
+        };
         let shard = Arc::clone(&odd.shard);
         for (_, reason) in &odd.fields {
             common.refusals.add(reason.clone(), || shard.index().key(at.record).unwrap_or_default().to_owned());

@@ -56,13 +56,14 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
             format!("`{}`, which would follow one of two\nhint: leave it out of the fields", name.escape_debug());
         return refuse("pictures that no other field follows", found);
     }
-    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. }) && is_dense(plan)) {
+    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { clip: None, .. }) && is_dense(plan)) {
         let found = "none\nhint: choose a view such as `rrc224`";
         return refuse("decoded pictures of one size", found.into());
     }
     let is_other = |plan: &&FieldPlan| {
-        matches!(plan.from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. })
-            || !is_dense(plan)
+        let is_picture = matches!(plan.from, From::Picture { clip: None, .. });
+        let is_number = matches!(plan.from, From::Scalar(_) | From::OneHot { .. });
+        !(is_picture || is_number) || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
         let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());
@@ -97,7 +98,14 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
     let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
     let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
-    let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition, patch: row.patch };
+    let at = SampleAt {
+        sample,
+        record: row.record,
+        epoch: *epoch,
+        repetition: row.repetition,
+        patch: row.patch,
+        origin: None,
+    };
     let draws = draw_key(*seed, at).draws();
     for (number, field) in fields.plans.iter().enumerate() {
         let mixed = |height: u64, width: u64| {

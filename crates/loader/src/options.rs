@@ -2,6 +2,8 @@
 
 use super::align::Align;
 use super::augment::Augment;
+use super::classes::PatchClasses;
+use super::clips::FrameMode;
 use super::memory::{Allocate, Heap};
 use super::mixing::BatchMix;
 use super::patch::Place;
@@ -238,12 +240,18 @@ pub struct LoaderOptions {
     pub end: End,
     /// Pictures. Default: whole, as pixels.
     pub image: ImageMode,
+    /// Frames of clips: of fields whose values are lists of pictures, which come as `[time, height,
+    /// width, 3]`, or `[time, 3, height, width]`. Default: all.
+    pub frames: FrameMode,
     /// Arrays. Default: whole.
     pub cube: CubeMode,
     /// How many patches of each sample an epoch has; with several, positions of the epoch are patches:
     /// in its length, its order, its states. A scene is read, and what is needed of it decoded, once
     /// for all of them. Default: one.
     pub patches: Patches,
+    /// Which classes of the mask several patches of a sample show. Default: whatever is at a random
+    /// place.
+    pub patch_classes: PatchClasses,
     /// Scenes whose patches are mixed, over all ranks together: so many are open at once, and the
     /// loader holds what is left of their patches. Part of the order. Default 0: 16, and 4 for
     /// grids.
@@ -367,8 +375,10 @@ impl Default for LoaderOptions {
             world_size: 1,
             end: End::default(),
             image: ImageMode::View(View::whole()),
+            frames: FrameMode::All,
             cube: CubeMode::default(),
             patches: Patches::One,
+            patch_classes: PatchClasses::Any,
             open_scenes: 0,
             bands: Bands::All,
             layout: PixelLayout::default(),

@@ -2,6 +2,7 @@
 //! of a patch are in the memory that it waits in.
 
 use super::arrays::Cut;
+use super::classes::ClassPlan;
 use super::fields::{Col, FieldPlan, From, Size};
 use super::grid::Grid;
 use super::options::{CubeMode, LoaderOptions};
@@ -55,13 +56,16 @@ pub(super) struct PatchPlan {
     pub(super) row_bytes: usize,
     /// Bytes of the fields that all patches of a scene share.
     pub(super) shared_bytes: usize,
+    /// Which classes of a mask they show.
+    pub(super) classes: Option<ClassPlan>,
     /// Memory of patches that were handed on.
     pub(super) free: Mutex<Vec<Vec<u8>>>,
 }
 
 impl PartialEq for PatchPlan {
     fn eq(&self, other: &Self) -> bool {
-        (self.unit, self.most, &self.counts, &self.parts) == (other.unit, other.most, &other.counts, &other.parts)
+        (self.unit, self.most, &self.counts, &self.parts, &self.classes)
+            == (other.unit, other.most, &other.counts, &other.parts, &other.classes)
     }
 }
 
@@ -71,6 +75,7 @@ impl PatchPlan {
     /// # Errors
     /// `Usage` if the fields are no patches, or if the numbers of patches cannot be known.
     pub(super) fn new(dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
+        let classes = ClassPlan::new(plans, options)?;
         if options.patches == Patches::One {
             return Ok(None);
         }
@@ -119,15 +124,15 @@ impl PatchPlan {
                     shared_bytes = shared_bytes.saturating_add(*bytes);
                     0
                 }
-                _ => return Err(no_patch(&plan.name)),
+                _ => return Err(no_patch(plan, options)),
             };
             // Each begins where any element may.
             let start = row_bytes.next_multiple_of(64);
             row_bytes = start.saturating_add(bytes);
             parts.push(start..row_bytes);
         }
-        let plan =
-            Self { grid, unit, most: 1, counts: None, parts, row_bytes, shared_bytes, free: Mutex::new(Vec::new()) };
+        let (most, counts, free) = (1, None, Mutex::new(Vec::new()));
+        let plan = Self { grid, unit, most, counts, parts, row_bytes, shared_bytes, classes, free };
         plan.counted(dataset, plans, options).map(Some)
     }
 
@@ -261,11 +266,24 @@ fn sides_of(options: &LoaderOptions) -> [u32; 3] {
     }
 }
 
-fn no_patch(field: &str) -> Error {
+fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
+    let (field, mode) = (plan.name.escape_debug(), options.cube);
+    if let (CubeMode::Volume { size: [depth, height, width], .. }, From::Array { .. }) = (mode, &plan.from) {
+        return Error::usage(
+            "fields of several patches of a sample",
+            format!(
+                "volumes, which `patch{depth}x{height}x{width}` cuts: [depth, height, width], with or without channels"
+            ),
+            format!(
+                "`{field}`, which is none\nhint: `patch{height}x{width}` cuts [height, width] and [height, width, \
+                 channels]; or leave it out of the fields"
+            ),
+        );
+    }
     let expected = "scalars, arrays that are cut, and arrays of one shape";
     let found = format!(
-        "`{}`, which is no such field\nhint: choose the fields (`fields`), without pictures; and `bands`, if cubes differ in theirs",
-        field.escape_debug()
+        "`{field}`, which is no such field\nhint: choose the fields (`fields`), without pictures; and `bands`, if cubes \
+         differ in theirs"
     );
     Error::usage("fields of several patches of a sample", expected, found)
 }

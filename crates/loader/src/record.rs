@@ -7,7 +7,7 @@ use super::large::{Large, There};
 use super::objects::Values;
 use super::work::{Recipe, SampleAt};
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
-use shardpack_jpeg::{PictureDecoder, Rendering, View};
+use shardpack_jpeg::{Frames, PictureDecoder, Rendering, View};
 use shardpack_reader::Shard;
 
 /// What values are taken out of.
@@ -140,5 +140,9 @@ pub(super) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, va
     let column = column.filter(|column| column.is_in(shard));
     let stored = column.and_then(|column| column.length(shard, record));
     let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
-    shardpack_reader::raw::orientation(stored, value.codec == Codec::Jpeg, value.bytes)
+    // A clip has the orientation of its first frame.
+    let media_type = std::str::from_utf8(value.descriptor).unwrap_or_default();
+    let list = Frames::of(media_type, value.bytes).ok().filter(Frames::is_list);
+    let (is_jpeg, bytes) = list.map_or((value.codec == Codec::Jpeg, value.bytes), |list| (true, list.first()));
+    shardpack_reader::raw::orientation(stored, is_jpeg, bytes)
 }

@@ -14,6 +14,7 @@ use super::rows::RowMut;
 use super::stats::{add, add_since};
 use super::work::{Bench, Common, SampleAt, name};
 use shardpack_format::Error as FormatError;
+use shardpack_jpeg::DrawKey;
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Error, Result};
@@ -134,7 +135,7 @@ impl Bench {
             return Err(Error::internal("patches of a sample", "a plan of them", "none"));
         };
         let SceneRead { sample, repetition, .. } = *read;
-        let at = SampleAt { sample, record, epoch, repetition, patch: 0 };
+        let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
         let place = |error| name(shard, at, error);
         let start = Instant::now();
         let frame = check(shard, record, bytes).map_err(place)?;
@@ -142,7 +143,8 @@ impl Bench {
         let start = Instant::now();
         let source = Source::Whole { frame: &frame, bytes };
         let draw = |&patch: &u32| SampleAt { repetition: plan.repetition(repetition, patch), patch, ..at };
-        let draws: Vec<SampleAt> = read.patches.iter().map(draw).collect();
+        let mut draws: Vec<SampleAt> = read.patches.iter().map(draw).collect();
+        self.place_by_class(common, (shard, source), plan, &mut draws).map_err(place)?;
         let mut patches: Vec<Patch> = Vec::with_capacity(draws.len());
         let patch = |&number: &u32| Patch { number, at: None, bytes: Mutex::new(Some(plan.room())) };
         patches.extend(read.patches.iter().map(patch));
@@ -198,6 +200,24 @@ impl Bench {
         Ok(scene)
     }
 
+    /// Puts patches where their mask has a class, if that is asked for. A sample without a mask has
+    /// patches anywhere.
+    fn place_by_class(
+        &mut self,
+        common: Common<'_>,
+        (shard, source): (&Shard, Source<'_>),
+        plan: &PatchPlan,
+        draws: &mut [SampleAt],
+    ) -> Result<(), FormatError> {
+        let (Some(classes), Some(&at)) = (&plan.classes, draws.first()) else { return Ok(()) };
+        let Some(value) = (RecordOf { shard, source, at }).value(classes.position)? else { return Ok(()) };
+        let keys: Vec<DrawKey> = draws.iter().map(|&at| common.recipe.key(at)).collect();
+        let how = (&mut self.objects, &shard.options().limits);
+        let origins = classes.origins(&value, how, &keys).map_err(|error| name_field(&classes.field, error))?;
+        draws.iter_mut().zip(origins).for_each(|(at, origin)| at.origin = origin);
+        Ok(())
+    }
+
     /// Copies a patch of a scene to its row.
     pub(super) fn patch(
         &mut self,
@@ -248,6 +268,7 @@ impl Bench {
         self.made.missing.clone_from(&scene.missing);
         self.made.objects.clone_from(&scene.objects);
         self.made.patch = patch.at;
+        self.add_noise(recipe, at, row, dims).map_err(|error| name(shard, at, error))?;
         self.transform(recipe, (shard, at), row, dims)?;
         add_since(&counters.decode, start);
         Ok(())

@@ -5,13 +5,16 @@ use super::align::MaskRows;
 use super::array_row::ArrayRows;
 use super::augment::Augment;
 use super::cached;
+use super::clips;
 use super::fields::{Fields, From};
 use super::job::{Made, RowOf};
 use super::large::{Large, PartBench, There};
 use super::mend::OddRow;
+use super::noise;
 use super::objects::{self, Values};
 use super::opening::Opening;
 use super::options::LoaderOptions;
+use super::picture_row::{Shown, set_size};
 use super::pictures::Changes;
 use super::read::Loaded;
 use super::record::{FieldOf, RecordOf, Source, Viewed, check};
@@ -21,10 +24,10 @@ use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
 use super::transform::{self, Transform};
 use shardpack_array::ArrayDecoder;
-use shardpack_augment::{Augmentation, BandAugmentation};
+use shardpack_augment::BandAugmentation;
 use shardpack_format::{Error as FormatError, FieldValue};
 use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering};
+use shardpack_jpeg::{DecodeOptions, DrawKey, FRAMES, Frames, PixelLayout, Rendering};
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Error, Result};
@@ -48,6 +51,8 @@ pub(super) struct Recipe {
     pub(super) augment: Augment,
     pub(super) augment_bands: Arc<[BandAugmentation]>,
     pub(super) transform: Option<Arc<dyn Transform>>,
+    /// Whether batches are on a device.
+    on_device: bool,
 }
 
 impl Recipe {
@@ -58,9 +63,10 @@ impl Recipe {
         resident: Option<Arc<Resident>>,
     ) -> Self {
         let options = options.clone();
+        let on_device = options.stage.is_some();
         let LoaderOptions { layout, decode, part_bytes, augment, transform, .. } = options;
         let augment_bands = options.augment_bands.into();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform }
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform, on_device }
     }
 
     /// What random views, patches and turns of a sample draw from.
@@ -81,11 +87,11 @@ pub(super) struct Common<'a> {
 pub(super) struct Bench {
     pub(super) arrays: ArrayRows,
     pub(super) pictures: PictureDecoder,
-    changes: Changes,
+    pub(super) changes: Changes,
     /// The stage's own.
     stage: Box<dyn Any + Send>,
     /// Levels that floats are made of.
-    levels: Vec<u8>,
+    pub(super) levels: Vec<u8>,
     /// A row that the stage refused.
     refused: Vec<u8>,
     /// The record, where the page cache holds its run.
@@ -107,6 +113,8 @@ pub(super) struct SampleAt {
     pub(super) repetition: u32,
     /// Number of the patch, of several of the sample.
     pub(super) patch: u32,
+    /// First row and column of the patch, if its mask decides.
+    pub(super) origin: Option<[u64; 2]>,
 }
 
 /// Repetitions count in the upper half of the epoch.
@@ -263,7 +271,17 @@ impl Bench {
             let spot = if field.staged { row.spot(number) } else { None };
             let there = match spot {
                 Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
-                None => self.field(recipe, &record, row.part(number), dims),
+                None => {
+                    let why = match field.from {
+                        From::Picture { clip: Some(_), .. } => Some(clips::ON_HOST),
+                        _ => field.is_noisy.then_some(noise::ON_HOST),
+                    };
+                    if let Some(why) = why.filter(|_| recipe.on_device) {
+                        let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
+                        common.refusals.add(why.into(), key);
+                    }
+                    self.field(recipe, &record, row.part(number), dims)
+                }
             };
             if !there.map_err(|e| place(name_field(&field.name, e)))? {
                 // Of a number that is not there the column holds what stands for it.
@@ -285,6 +303,7 @@ impl Bench {
             self.made.objects = objects::of_sample(&recipe.fields.objects, &mut record, how).map_err(place)?;
         }
         self.made.patch = self.arrays.placed(at.patch);
+        self.add_noise(recipe, at, row, dims).map_err(place)?;
         self.transform(recipe, (shard, at), row, dims)?;
         add_since(&counters.decode, start);
         Ok(())
@@ -492,13 +511,17 @@ impl Bench {
                 out.copy_from_slice(value.bytes);
                 dims.fill(length as u64);
             }
-            From::Picture { position, view, orientation, floats } => {
+            From::Picture { position, view, orientation, floats, clip } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = of.record().rendering(recipe, &value, *view, *orientation)?;
-                let changed = &*recipe.fields.changes;
-                match floats {
-                    None => self.picture((media_type, &how), &value, changed, out, dims)?,
-                    Some(table) => self.floats((media_type, &how), &value, (changed, table), out, dims)?,
+                let how = Shown { rendering: &how, changed: &recipe.fields.changes, floats: floats.as_deref() };
+                match clip {
+                    None if media_type == FRAMES => {
+                        let column = format!("one, or a column `{}.frames`", of.field.name);
+                        return Err(FormatError::format("pictures of the value", column, "a list of them"));
+                    }
+                    None => self.pixels(&how, (media_type, value.bytes), out, dims)?,
+                    Some(mode) => self.clip(*mode, &how, &Frames::of(media_type, value.bytes)?, out, dims)?,
                 }
             }
             From::Array { position, channels_first, cut, .. } => {
@@ -517,70 +540,6 @@ impl Bench {
             }
         }
         Ok(true)
-    }
-
-    /// Decodes a picture, and makes floats of it.
-    fn floats(
-        &mut self,
-        how: (&str, &Rendering),
-        value: &FieldValue<'_>,
-        (changed, table): (&[Augmentation], &FloatTable),
-        out: &mut [u8],
-        dims: &mut [u64],
-    ) -> Result<(), FormatError> {
-        let mut levels = std::mem::take(&mut self.levels);
-        let wanted = out.len() / table.element_bytes();
-        if levels.len() < wanted {
-            levels.resize(wanted, 0);
-        }
-        let decoded = levels.get_mut(..wanted).unwrap_or_default();
-        let result =
-            self.picture(how, value, changed, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
-        self.levels = levels;
-        result
-    }
-
-    fn picture(
-        &mut self,
-        (media_type, how): (&str, &Rendering),
-        value: &FieldValue<'_>,
-        changed: &[Augmentation],
-        out: &mut [u8],
-        dims: &mut [u64],
-    ) -> Result<(), FormatError> {
-        let room = out.len();
-        let pictures = &mut self.pictures;
-        let mut decode = |how: &Rendering, out: &mut [u8]| {
-            let decoded = pictures.decode_into(media_type, value.bytes, how, out)?;
-            Ok([decoded.height, decoded.width])
-        };
-        let decoded = match changed {
-            [] => decode(how, out),
-            _ => self.changes.decode(changed, how, out, decode),
-        };
-        let size = decoded.map_err(|error| match error {
-            // The slot was made by what the index says: it is not the caller who is wrong.
-            FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
-                what,
-                format!("{room} bytes, by height and width in the index"),
-                format!("{expected}, by the picture itself"),
-            ),
-            FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
-            other => other,
-        })?;
-        set_size(dims, size.map(u64::from), how.layout);
-        Ok(())
-    }
-}
-
-/// Only when a picture is decoded it is known whether the upright one is the stored one turned by
-/// 90°; the bytes are as many.
-fn set_size(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
-    if let [a, b, c] = dims {
-        (*a, *b, *c) = match layout {
-            PixelLayout::HeightWidthChannels => (height, width, 3),
-            PixelLayout::ChannelsHeightWidth => (3, height, width),
-        };
     }
 }
 

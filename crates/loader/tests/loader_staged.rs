@@ -100,6 +100,33 @@ fn batches_are_the_hosts() {
     }
 }
 
+/// A device decodes no cubes that get noise: the host does, and says so.
+#[test]
+fn noise_is_the_hosts() {
+    let disk = Disk::varied(&[9, 5]);
+    let (staged, _) = options(Trouble::None);
+    for (part_bytes, layout) in [(1 << 20, PixelLayout::HeightWidthChannels), (64, PixelLayout::ChannelsHeightWidth)] {
+        let staged = LoaderOptions {
+            layout,
+            part_bytes,
+            dtype: ArrayDtype::Cubes(Dtype::F32.into()),
+            augment_bands: vec!["gaussian_noise(sigma=0.5)".parse().unwrap()],
+            ..staged.clone()
+        };
+        let plain = LoaderOptions { augment_bands: Vec::new(), ..on_host(&staged) };
+        let load = |options: LoaderOptions| {
+            let mut loader = Loader::open(&disk.open(), options).unwrap();
+            (epoch(&mut loader), loader.refusals())
+        };
+        let (host, refused) = load(on_host(&staged));
+        assert!(refused.is_empty());
+        let (device, refused) = load(staged);
+        assert!(device == host && host != load(plain).0);
+        let cubes = refused.iter().find(|refusal| refusal.reason == "the host adds noise to cubes").unwrap();
+        assert_eq!(cubes.rows, 14);
+    }
+}
+
 #[test]
 fn a_field_says_where_it_is() {
     let disk = Disk::alike(&[8]);

@@ -7,7 +7,7 @@ use crate::scalar::Scalar;
 use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{DecodeOptions, JpegHeader, Rendering};
+use shardpack_jpeg::{DecodeOptions, Frames, JpegHeader, Rendering};
 
 /// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say,
 /// what a JPEG itself says.
@@ -34,6 +34,35 @@ pub fn name_field(name: &str, error: FormatError) -> FormatError {
         }
         other => other,
     }
+}
+
+/// All pictures of a value, one behind the other.
+fn all(
+    frames: &Frames<'_>,
+    orientation: u8,
+    decoder: &mut PictureDecoder,
+    limit: u64,
+) -> std::result::Result<Array, FormatError> {
+    let (height, width) = decoder.size_of(frames.media_type(), frames.first(), orientation)?;
+    let time = frames.is_list().then_some(frames.len() as u64);
+    let shape: Vec<u64> = time.into_iter().chain([height.into(), width.into(), 3]).collect();
+    let bytes = Dtype::U8.array_bytes(&shape)?;
+    let too_large = |limit| FormatError::limit("decoded picture", "max_decoded_bytes", limit, bytes);
+    if bytes > limit {
+        return Err(too_large(limit));
+    }
+    let mut pixels = vec![0; usize::try_from(bytes).map_err(|_| too_large(usize::MAX as u64))?];
+    let rendering = Rendering { orientation, ..Rendering::default() };
+    let each = (pixels.len() / frames.len()).max(1);
+    for (number, (frame, out)) in frames.iter().zip(pixels.chunks_exact_mut(each)).enumerate() {
+        let size = decoder.size_of(frames.media_type(), frame, orientation)?;
+        if size != (height, width) {
+            let found = format!("{} × {}, of frame {number}\nhint: load them by a view of fixed size", size.0, size.1);
+            return Err(FormatError::usage("size of the frames", format!("{height} × {width}, as the first"), found));
+        }
+        decoder.decode_into(frames.media_type(), frame, &rendering, out)?;
+    }
+    Array::new(Dtype::U8, shape, pixels)
 }
 
 impl RecordView<'_> {
@@ -71,31 +100,20 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8. `decoder` keeps
-    /// its scratch memory for the next one.
+    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8; of a list of
+    /// pictures all, `[time, height, width, 3]`. `decoder` keeps its scratch memory for the next one.
     ///
     /// # Errors
     /// As [`RecordView::image`]; `Format` too if the picture is damaged, `Limit` if it is too
-    /// large.
+    /// large; `Usage` if pictures of a list have several sizes.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
         let stored =
             self.schema().scalar_position("orientation").map(|_| self.scalar_if_any("orientation")).transpose()?;
-        let is_jpeg = image.media_type == "image/jpeg";
-        let orientation = orientation(stored.flatten().and_then(Scalar::as_i64), is_jpeg, image.bytes);
-        let decoded = decoder.size_of(image.media_type, image.bytes, orientation).and_then(|(height, width)| {
-            let shape = vec![u64::from(height), u64::from(width), 3];
-            let bytes = Dtype::U8.array_bytes(&shape)?;
-            let limit = self.limits().max_decoded_bytes;
-            if bytes > limit {
-                return Err(FormatError::limit("decoded picture", "max_decoded_bytes", limit, bytes));
-            }
-            let length = usize::try_from(bytes)
-                .map_err(|_| FormatError::limit("decoded picture", "max_decoded_bytes", usize::MAX as u64, bytes))?;
-            let mut pixels = vec![0; length];
-            let rendering = Rendering { orientation, ..Rendering::default() };
-            decoder.decode_into(image.media_type, image.bytes, &rendering, &mut pixels)?;
-            Array::new(Dtype::U8, shape, pixels)
+        let stored = stored.flatten().and_then(Scalar::as_i64);
+        let decoded = Frames::of(image.media_type, image.bytes).and_then(|frames| {
+            let orientation = orientation(stored, frames.media_type() == "image/jpeg", frames.first());
+            all(&frames, orientation, decoder, self.limits().max_decoded_bytes)
         });
         decoded.map_err(|e| self.field_error(name, e))
     }

@@ -155,6 +155,8 @@ def kind_of(field: str, value: Any) -> str:
         return "float64"
     if isinstance(value, np.ndarray):
         return "image" if field == "image" and is_pixels(value) else "array"
+    if isinstance(value, (list, tuple)) and value and all(isinstance(one, bytes) for one in value):
+        return "frames"
     if isinstance(value, (dict, list, tuple)):
         return "json"
     if is_picture_object(value):

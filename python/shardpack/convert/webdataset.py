@@ -45,6 +45,7 @@ def open(
     drop: Collection[str] = (),
     prefix_keys: bool = False,
     max_sample_bytes: int = 1 << 30,
+    frames: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """Open WebDataset tars.
@@ -67,6 +68,9 @@ def open(
         Largest size of all members of one sample together, after decompression. Default 1 GiB. A larger sample cannot
         be converted. Nor can the rest of its tar if the tar is compressed: getting past the sample would mean
         decompressing it.
+    frames
+        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip, in the order of their numbers:
+        ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name.
     storage_options
         With URLs: how their store is reached, as for :class:`shardpack.Dataset`.
     """
@@ -79,7 +83,7 @@ def open(
     elif isinstance(src, (str, os.PathLike)) and not is_url(src):
         classes = _classes(Path(os.fspath(src)))
     return Source(
-        _samples(files, frozenset(drop), prefix_keys, max_sample_bytes),
+        _samples(files, frozenset(drop), prefix_keys, max_sample_bytes, frames),
         classes=classes,
         field_name=field_name,
         repeated_keys="prefix_keys=True puts the tar's name before each",
@@ -118,14 +122,24 @@ def _names(file: Path | ObjectFile, text: bytes) -> list[str]:
 
 
 def _samples(
-    files: list[Path | ObjectFile], drop: frozenset[str], prefix_keys: bool, max_bytes: int
+    files: list[Path | ObjectFile], drop: frozenset[str], prefix_keys: bool, max_bytes: int, frames: str | None
 ) -> Iterator[Item]:
     for file, after in zip(files, [*files[1:], None]):
         if isinstance(after, ObjectFile):
             after.announce()
         prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
         for item in _one_tar(file, drop, max_bytes):
+            if frames is not None and isinstance(item, Sample):
+                item = item._replace(values=_with_clip(item.values, frames))
             yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
+
+
+def _with_clip(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The values with the members ``name0.jpg``, ``name1.jpg`` … as one list."""
+    pattern = re.compile(re.escape(name) + r"([0-9]{1,9})\.jpe?g")
+    numbers = {extension: int(found[1]) for extension in values if (found := pattern.fullmatch(extension))}
+    others = {extension: value for extension, value in values.items() if extension not in numbers}
+    return {**others, name: [values[extension] for extension in sorted(numbers, key=numbers.__getitem__)] or None}
 
 
 class _Bounded(tarfile.TarInfo):

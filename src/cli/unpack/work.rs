@@ -3,7 +3,7 @@
 use crate::cli::show;
 use anyhow::{Context, bail};
 use shardpack_format::{Error as FormatError, check_key};
-use shardpack_pack::export::{self, FileField, FileNames, Placed};
+use shardpack_pack::export::{self, Content, FileField, FileNames, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::collections::BTreeMap;
 use std::fs;
@@ -172,17 +172,36 @@ impl<'a> Unpacker<'a> {
 
     /// Whether the file is there now, or the sample has no value for it.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> anyhow::Result<bool> {
-        let Some(content) = export::content(view, &field.field, decoder)? else { return Ok(true) };
+        let files = match export::frames(view, &field.field)? {
+            Some(frames) => frames,
+            None => export::content(view, &field.field, decoder)?
+                .map(|content| (String::new(), content))
+                .into_iter()
+                .collect(),
+        };
+        if files.is_empty() {
+            return Ok(true);
+        }
         let Some(name) = self.names.name(view.key(), field) else {
             let (key, field) = (view.key().escape_debug(), &field.field.name);
             let why = format!("sample `{key}`: field `{field}`: other files are in the place of its name");
             self.tally().impossible.push(why);
             return Ok(false);
         };
-        let path = self.path(&name)?;
+        let mut whole = true;
+        for (frame, content) in files {
+            // The frames of a clip lie in a folder of its name.
+            let path = self.path(&if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") })?;
+            whole &= self.place(view, &path, &content)?;
+        }
+        Ok(whole)
+    }
+
+    /// Whether the file is there now.
+    fn place(&self, view: &RecordView<'_>, path: &Path, content: &Content<'_>) -> anyhow::Result<bool> {
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            export::place(&path, &content)
+            export::place(path, content)
         };
         let placed = write()
             .with_context(|| format!("cannot write `{}` for sample `{}`", path.display(), view.key().escape_debug()))?;

@@ -2,11 +2,13 @@
 //! each band, and pixels turned. Kernels do the same, to the bit.
 
 mod factors;
+mod runs;
 mod singles;
 #[cfg(test)]
 mod tests;
 
 pub use factors::Factors;
+pub use runs::change_runs;
 
 use crate::turn::Turn;
 use shardpack_base::parts::{part, part_mut};

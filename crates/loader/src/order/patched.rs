@@ -111,6 +111,11 @@ impl Patched {
     }
 }
 
+impl Patched {
+    /// Numbers of open scenes that a state may have been saved with.
+    const OPEN_TRIED: u64 = 64;
+}
+
 impl Sampling for Patched {
     fn seed(&self) -> u64 {
         self.scenes.seed()
@@ -134,6 +139,12 @@ impl Sampling for Patched {
 
     fn unit(&self) -> Unit {
         self.unit
+    }
+
+    fn difference(&self, other: Fingerprint) -> Option<String> {
+        let open = (1..=Self::OPEN_TRIED).find(|&open| self.clone().open_scenes(open).fingerprint() == other)?;
+        let own = self.open;
+        Some(format!("it was saved with `open_scenes` {open}, and here it is {own}: give the same number"))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

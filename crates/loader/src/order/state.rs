@@ -22,6 +22,13 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// What the order depends on besides seed and epoch, in 128 bits.
     fn fingerprint(&self) -> Fingerprint;
 
+    /// What alone makes this order another than the one with this fingerprint, in words; `None` if that
+    /// is not known.
+    fn difference(&self, other: Fingerprint) -> Option<String> {
+        let _ = other;
+        None
+    }
+
     /// Epoch `epoch`.
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
@@ -44,10 +51,11 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
-            let found = format!(
-                "{found}\nhint: the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it"
-            );
-            return Err(Error::usage("fingerprint of the state", expected, found));
+            let hint = self.difference(found).unwrap_or_else(|| {
+                "the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it"
+                    .to_owned()
+            });
+            return Err(Error::usage("fingerprint of the state", expected, format!("{found}\nhint: {hint}")));
         }
         if state.seed != self.seed() {
             return Err(Error::usage("seed of the state", self.seed(), state.seed));

@@ -72,7 +72,7 @@ impl Bench {
             let of = Of { key, position, field, layout, options };
             match field.kind {
                 Kind::Scalar(dtype) => of.scalar(dtype, value, &mut scalars)?,
-                Kind::Image => stored.push(of.picture(&mut self.maker, value, &mut found)?),
+                Kind::Image | Kind::Frames => stored.push(of.picture(&mut self.maker, value, &mut found)?),
                 Kind::Array(_) => stored.push(of.array(&mut self.encoders, value, &mut found)?),
                 Kind::Text | Kind::Json | Kind::Bytes => stored.push(of.small(value)?),
             }
@@ -235,6 +235,11 @@ impl Of<'_> {
         found: &mut Found,
     ) -> Result<Option<StoredValue>> {
         let how = &self.layout.pictures;
+        if self.field.kind == Kind::Frames {
+            let count = if let Some(Value::Frames(frames)) = &value { frames.len() } else { 0 };
+            let too_many = |_| of_sample(self.key, "frames", "below 2^32", count);
+            found.figures.extend(u32::try_from(count).map_err(too_many)?.to_le_bytes());
+        }
         let Some(value) = value else {
             if self.field.figures {
                 let reencode = matches!(how.jpeg, Jpeg::Reencode(_));
@@ -248,10 +253,18 @@ impl Of<'_> {
             return Ok(None);
         };
         let is_described = self.layout.described_picture == Some(self.position);
-        let made = picture::make(maker, value, how, self.layout.icc && is_described, self.look());
+        let (icc, look) = (self.layout.icc && is_described, self.look());
+        let made = match (self.field.kind, value) {
+            (Kind::Frames, Value::Frames(frames)) => picture::make_clip(maker, &frames, how, icc, look),
+            (Kind::Frames, other) => Err(NoPicture::Misfit(other.found(), "a clip of one frame is a list of one")),
+            (_, value) => picture::make(maker, value, how, icc, look),
+        };
         let Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage } = made.map_err(|error| match error {
             NoPicture::Misfit(found, hint) => {
-                let expected = "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]";
+                let expected = match self.field.kind {
+                    Kind::Frames => "a list of whole JPEGs",
+                    _ => "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]",
+                };
                 self.misfit(expected, found, hint)
             }
             NoPicture::Refused(error) => self.refused(error),

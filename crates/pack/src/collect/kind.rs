@@ -24,6 +24,8 @@ const IMAGE: &str = "image";
 pub enum Kind {
     /// A picture: a whole file, or pixels.
     Image,
+    /// Several JPEGs, in order: a clip, or views of one thing.
+    Frames,
     /// An array of this element type; `None` means that of the first array. All arrays of a field
     /// have one type and one number of axes.
     Array(Option<Dtype>),
@@ -41,13 +43,18 @@ impl Kind {
     /// The kind in the schema of the dataset.
     pub(super) const fn stored(self) -> Option<FieldKind> {
         Some(match self {
-            Self::Image => FieldKind::Image,
+            Self::Image | Self::Frames => FieldKind::Image,
             Self::Array(_) => FieldKind::Array,
             Self::Text => FieldKind::Text,
             Self::Json => FieldKind::Json,
             Self::Bytes => FieldKind::Bytes,
             Self::Scalar(_) => return None,
         })
+    }
+
+    /// Whether it holds pictures.
+    pub(super) const fn is_picture(self) -> bool {
+        matches!(self, Self::Image | Self::Frames)
     }
 
     /// The kind of a field whose first value is this one.
@@ -70,6 +77,7 @@ impl Kind {
             Some(Value::Array(array)) if field == IMAGE && super::picture::Pixels::of(array).is_some() => Self::Image,
             Some(Value::Array(array)) => Self::Array(Some(array.dtype())),
             Some(Value::Pixels(_)) => Self::Image,
+            Some(Value::Frames(_)) => Self::Frames,
             Some(Value::Number { dtype: Some(dtype), .. }) => Self::Scalar(*dtype),
             Some(Value::Number { value: Number::Bool(_), .. }) => Self::Scalar(Dtype::Bool),
             Some(Value::Number { value: Number::Int(_), .. }) => Self::Scalar(Dtype::I64),
@@ -84,6 +92,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image => f.write_str("image"),
+            Self::Frames => f.write_str("frames"),
             Self::Array(None) => f.write_str("array"),
             Self::Array(Some(dtype)) => write!(f, "array:{dtype}"),
             Self::Text => f.write_str("text"),
@@ -97,12 +106,13 @@ impl fmt::Display for Kind {
 impl FromStr for Kind {
     type Err = String;
 
-    /// `image`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a scalar:
+    /// `image`, `frames`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a scalar:
     /// `bool`, `int64`, `float32`, ….
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
         Ok(match text {
             "image" => Self::Image,
+            "frames" => Self::Frames,
             "array" => Self::Array(None),
             "text" => Self::Text,
             "json" => Self::Json,
@@ -114,7 +124,7 @@ impl FromStr for Kind {
                     (None, _) => {
                         let dtypes: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
                         return Err(format!(
-                            "expected image, array, text, json, bytes or a type of numbers ({}), found `{}`",
+                            "expected image, frames, array, text, json, bytes or a type of numbers ({}), found `{}`",
                             dtypes.join(", "),
                             other.escape_debug()
                         ));

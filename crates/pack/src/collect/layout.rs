@@ -66,7 +66,7 @@ impl Layout {
         if kinds.is_empty() {
             return Err(CollectError::usage("schema", "at least one field", "none", ""));
         }
-        let pictures: Vec<usize> = positions(&kinds, |kind| *kind == Kind::Image);
+        let pictures: Vec<usize> = positions(&kinds, |kind| kind.is_picture());
         let described_picture = if let [only] = pictures.as_slice() { Some(*only) } else { None };
         let mut how = options.pictures.clone();
         // The columns can hold orientation and profile of one picture per sample. If there are
@@ -104,14 +104,17 @@ impl Layout {
         for (name, kind) in kinds {
             let array = matches!(kind, Kind::Array(_)).then(ArrayField::default);
             let figures = match kind {
-                Kind::Image => how.jpeg != Jpeg::Keep,
+                Kind::Image | Kind::Frames => how.jpeg != Jpeg::Keep,
                 // Integers never lose anything.
                 Kind::Array(Some(dtype)) => dtype.is_float(),
                 Kind::Array(None) => !matches!(value(&name), Some(Value::Array(array)) if !array.dtype().is_float()),
                 _ => false,
             };
+            if kind == Kind::Frames {
+                all.push(Field::scalar(format!("{name}.frames"), Dtype::U32));
+            }
             match kind {
-                Kind::Image if figures => {
+                Kind::Image | Kind::Frames if figures => {
                     all.extend(picture_totals::fields(&name, matches!(how.jpeg, Jpeg::Reencode(_))));
                 }
                 _ if figures => all.extend(fidelity::fields(&name)),

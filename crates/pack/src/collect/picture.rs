@@ -1,6 +1,7 @@
 //! Pictures from a program: files in memory, or pixels.
 
 use super::value::Value;
+use crate::pack::clip_maker::ClipMaker;
 use crate::pack::images::damage;
 use crate::pack::picture_maker::{self, Body, Look, PictureMaker, PictureNote, Stored, kept};
 use crate::pack::picture_totals::PictureFigures;
@@ -116,6 +117,41 @@ fn of_file(
     let made = owned(stored, picture.media_type, picture.deep, Vec::new());
     let damage = if is_kept { damage(&picture, &made.bytes) } else { None };
     Ok(Picture { damage, ..made })
+}
+
+/// Makes the stored form of a clip of these files.
+pub(super) fn make_clip(
+    maker: &mut PictureMaker,
+    frames: &[Vec<u8>],
+    options: &PictureOptions,
+    icc: bool,
+    look: Look,
+) -> Result<Picture, NoPicture> {
+    if frames.is_empty() {
+        return Err(NoPicture::Misfit("an empty list".into(), "None is a clip that the sample does not have"));
+    }
+    let mut clip = ClipMaker::default();
+    let mut first_damage = None;
+    for (number, source) in frames.iter().enumerate() {
+        let misfit = |found: String| NoPicture::Misfit(format!("{found}, as frame {number}"), "");
+        let picture = match probe_picture(source) {
+            Ok(Some(picture)) if picture.jpeg.is_some() => picture,
+            Ok(Some(picture)) => return Err(misfit(picture.media_type.into())),
+            Ok(None) => return Err(misfit(format!("{} bytes that are no picture", source.len()))),
+            Err(flaw) => return Err(misfit(flaw.detail)),
+        };
+        let stored = match options.jpeg {
+            Jpeg::Keep => kept(Body::File, source.len() as u64, &picture, options, None),
+            _ => maker.make(source, &picture, options, icc, look).map_err(NoPicture::Refused)?,
+        };
+        if first_damage.is_none() && (options.jpeg == Jpeg::Keep || stored.kept_because.is_some()) {
+            first_damage = damage(&picture, source).map(|what| format!("frame {number}: {what}"));
+        }
+        clip.add(stored, source).map_err(NoPicture::Refused)?;
+    }
+    let mut list = Vec::new();
+    let stored = clip.finish(&mut list).map_err(NoPicture::Refused)?;
+    Ok(Picture { codec: Codec::Raw, damage: first_damage, ..owned(stored, ClipMaker::MEDIA_TYPE, false, Vec::new()) })
 }
 
 fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool, source: Vec<u8>) -> Picture {

@@ -21,6 +21,8 @@ pub enum Value {
     /// Pixels of a picture, as an array for a field of pictures. Marks them as pixels if there is
     /// no schema.
     Pixels(Array),
+    /// Whole files of JPEGs, in order: the frames of a clip, or several views.
+    Frames(Vec<Vec<u8>>),
     /// A number or a truth value.
     Number {
         /// The value.
@@ -65,6 +67,7 @@ impl Value {
             Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
             Self::Array(array) => format!("an array {:?} of {}", array.shape(), array.dtype()),
             Self::Pixels(array) => format!("pixels {:?} of {}", array.shape(), array.dtype()),
+            Self::Frames(frames) => format!("a list of {} files", frames.len()),
             Self::Number { value, .. } => value.found(),
             Self::Text(_) => "text".into(),
             Self::Json(_) => "a JSON document".into(),
@@ -76,6 +79,7 @@ impl Value {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Array(array) | Self::Pixels(array) => array.bytes().len() as u64,
+            Self::Frames(frames) => frames.iter().map(|frame| frame.len() as u64).sum(),
             Self::Number { dtype, .. } => dtype.map_or(8, Dtype::bytes),
             Self::Text(text) | Self::Json(text) => text.len() as u64,
         }

@@ -10,7 +10,7 @@ pub use names::{FileField, FileNames, file_name};
 
 use crate::npy;
 use shardpack_format::{Field, FieldKind};
-use shardpack_jpeg::with_metadata;
+use shardpack_jpeg::{Frames, with_metadata};
 use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -57,7 +57,7 @@ impl From<String> for Content<'_> {
 }
 
 /// Decodes one stored field of a sample into the content of its file; `None` if this sample has no
-/// value.
+/// value. Of a clip all frames, one JPEG after the other, as players take them.
 ///
 /// # Errors
 /// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
@@ -69,8 +69,13 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
     let (head, body) = match field.kind {
         FieldKind::Image => {
             let image = view.image(name)?;
-            let dressed = if image.media_type == "image/jpeg" { dressed(view, image.bytes)? } else { None };
-            (Vec::new(), dressed.map_or(Cow::Borrowed(image.bytes), Cow::Owned))
+            let frames = frames_of(view, name)?;
+            let mut dressed = frames.iter().map(|frame| dressed(view, frames.media_type(), frame));
+            let body = match frames.is_list() {
+                true => Cow::Owned(dressed.collect::<Result<Vec<_>>>()?.concat()),
+                false => dressed.next().unwrap_or(Ok(Cow::Borrowed(image.bytes)))?,
+            };
+            (Vec::new(), body)
         }
         FieldKind::Array => {
             let array = view.array(name, decoder)?;
@@ -81,12 +86,39 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
     Ok(Some(Content { head, body }))
 }
 
+/// The files of a clip, by their names in its folder; `None` of what is no clip.
+///
+/// # Errors
+/// As [`content`].
+pub fn frames<'a>(view: &RecordView<'a>, field: &Field) -> Result<Option<Vec<(String, Content<'a>)>>> {
+    if field.kind != FieldKind::Image || view.field(&field.name)?.is_none() {
+        return Ok(None);
+    }
+    let frames = frames_of(view, &field.name)?;
+    if !frames.is_list() {
+        return Ok(None);
+    }
+    let file = |(number, frame)| {
+        let body = dressed(view, frames.media_type(), frame)?;
+        Ok((format!("{number:06}.jpg"), Content { head: Vec::new(), body }))
+    };
+    frames.iter().enumerate().map(file).collect::<Result<_>>().map(Some)
+}
+
+fn frames_of<'a>(view: &RecordView<'a>, field: &str) -> Result<Frames<'a>> {
+    let image = view.image(field)?;
+    Ok(Frames::of(image.media_type, image.bytes)?)
+}
+
 /// Name of the field with the ICC profiles of pictures that are stored without them.
 pub const ICC_FIELD: &str = "icc";
 
-/// A JPEG with the profile and the orientation from its record put back, so that other programs
-/// show it correctly; `None` if there are none.
-fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Result<Option<Vec<u8>>> {
+/// A picture; a JPEG with the profile and the orientation from its record put back, so that other
+/// programs show it correctly.
+fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    if media_type != "image/jpeg" {
+        return Ok(Cow::Borrowed(jpeg));
+    }
     let stored = view.schema().scalar_position("orientation").map(|_| view.scalar_if_any("orientation")).transpose()?;
     let orientation = stored.flatten().and_then(Scalar::as_i64);
     let orientation = orientation.and_then(|o| u8::try_from(o).ok()).filter(|o| (1..=8).contains(o)).unwrap_or(1);
@@ -95,14 +127,14 @@ fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Result<Option<Vec<u8>>> {
         _ => None,
     };
     if icc.is_none() && orientation == 1 {
-        return Ok(None);
+        return Ok(Cow::Borrowed(jpeg));
     }
     let mut out = Vec::with_capacity(jpeg.len() + icc.as_ref().map_or(0, Vec::len) + 256);
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
-        Ok(()) => Ok(Some(out)),
+        Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
         // A user's own field with that name need not be a profile: then the picture stays as
         // stored.
-        Err(_) => Ok(None),
+        Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

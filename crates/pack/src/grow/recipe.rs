@@ -64,6 +64,7 @@ pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOp
         kind: Some(kind),
         labels: given.labels.clone(),
         masks: given.masks.clone(),
+        clips: recipe.get("clips").and_then(Value::as_bool) == Some(true),
         class_folders: Some(classes && given.labels.is_none()),
         on_bad_input: given.on_bad_input.unwrap_or(policy),
         cubes: CubeOptions {

@@ -1,6 +1,7 @@
 //! Packing: from a listing of sources to a dataset. The steps are enumerate, try codecs, plan,
 //! write.
 
+pub(crate) mod clip_maker;
 mod copy;
 pub(crate) mod cubes;
 pub mod fidelity;

@@ -83,12 +83,17 @@ fn try_ratio(listing: &Listing, jpeg: &Jpeg) -> anyhow::Result<(u64, u64)> {
     let candidates: Vec<&Entry> = listing.samples.iter().filter(small).collect();
     let tried: Vec<&Entry> = candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
     let sizes = tried.par_iter().map(|entry| -> Result<(u64, u64), SampleError> {
-        let mut source = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
-        listing.read_into(entry, &mut source)?;
+        let first = entry.frames.first();
+        let bytes = first.map_or(entry.bytes, |frame| frame.bytes);
+        let mut source = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        match first {
+            Some(frame) => listing.read_frame(frame, &mut source)?,
+            None => listing.read_into(entry, &mut source)?,
+        }
         let mut made = Vec::new();
         // Damaged pictures are handled when their turn comes.
         Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
-            Ok(_) => (made.len() as u64, entry.bytes),
+            Ok(_) => (made.len() as u64, bytes),
             Err(_) => (0, 0),
         })
     });

@@ -52,6 +52,8 @@ pub enum BadKind {
     WrongKind,
     /// A sample beside the folders of splits.
     NoSplit,
+    /// A picture in no folder of frames, or a clip without some of its frames.
+    NoClip,
     /// No mask for this sample, more than one, or one that does not fit it.
     Mask,
 }
@@ -71,6 +73,7 @@ impl BadKind {
             Self::Damaged => "damaged",
             Self::WrongKind => "other kind of sample",
             Self::NoSplit => "in no split",
+            Self::NoClip => "no whole clip",
             Self::Mask => "no usable mask",
         }
     }

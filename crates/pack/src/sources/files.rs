@@ -332,7 +332,7 @@ impl Eq for Files {}
 /// All files of a sample.
 fn paths<'a>(listing: &'a Listing, entry: &'a Entry) -> impl Iterator<Item = PathBuf> + 'a {
     let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten();
-    std::iter::once(listing.path(entry)).chain(beside.map(|file| file.path.clone()))
+    entry.paths(&listing.root).into_iter().chain(beside.map(|file| file.path.clone()))
 }
 
 /// A file of a store. Stores give seconds: what is below a second is made from the ETag, so that

@@ -14,7 +14,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
-/// or metadata.
+/// or metadata; or a frame of a clip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFile {
     /// Where it is.
@@ -28,15 +28,15 @@ pub struct SideFile {
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Path below the source with `/`, extension included.
+    /// Path below the source with `/`, extension included. Of a clip that of its folder.
     pub key: String,
-    /// Size of the file when it was listed.
+    /// Size of the file when it was listed; of all frames of a clip.
     pub bytes: u64,
     /// Its time of modification when it was listed, in ns since 1970.
     pub mtime_ns: i64,
     /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
-    /// What the file holds.
+    /// What the file holds; the first frame of a clip.
     pub content: Content,
     /// The data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
@@ -44,12 +44,16 @@ pub struct Entry {
     pub mask: Option<Box<SideFile>>,
     /// Metadata that stand beside the file, as `unpack` writes them.
     pub meta: Option<Box<SideFile>>,
+    /// The frames of a clip, in order; none of what is no clip.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<SideFile>,
 }
 
 impl Entry {
     pub(crate) fn new(file: FoundFile, content: Content, data: Option<SideFile>) -> Self {
         let FoundFile { key, bytes, mtime_ns } = file;
-        Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None, meta: None }
+        let data = data.map(Box::new);
+        Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
     }
 
     /// Bytes on disk of everything that belongs to the sample.
@@ -69,10 +73,23 @@ impl Entry {
         // The factor is odd, so that nothing is lost, and large, so that small shifts of two files
         // do not cancel out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
-        [&self.data, &self.mask, &self.meta]
-            .into_iter()
-            .flatten()
-            .fold(self.mtime_ns, |folded, file| folded.wrapping_mul(FACTOR).wrapping_add(file.mtime_ns))
+        let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
+        let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
+        let folded = beside.fold(self.mtime_ns, |folded, file| fold(folded, file.mtime_ns));
+        self.frames.iter().fold(folded, |folded, file| {
+            // Frames that change places are another clip.
+            let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
+            let folded = name.iter().fold(folded, |folded, byte| fold(folded, i64::from(*byte)));
+            fold(fold(folded, file.mtime_ns), file.bytes.cast_signed())
+        })
+    }
+
+    /// The files that hold its values, without what stands beside them.
+    pub(crate) fn paths(&self, root: &Path) -> Vec<PathBuf> {
+        match self.frames.is_empty() {
+            true => vec![root.join(&self.key)],
+            false => self.frames.iter().map(|frame| frame.path.clone()).collect(),
+        }
     }
 }
 
@@ -144,24 +161,40 @@ impl Listing {
         })
     }
 
+    /// Whether the samples are clips.
+    pub(crate) fn is_of_clips(&self) -> bool {
+        self.samples.first().is_some_and(|entry| !entry.frames.is_empty())
+    }
+
     /// Reads a sample's whole file into `out`, which is as long as the file was when it was listed.
     ///
     /// # Errors
     /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
     pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
-        let path = self.path(entry);
-        if self.files.has(&path) {
-            let file = self.files.open(&path).map_err(SourceError::io("open", &path))?;
+        self.read_file(&self.path(entry), (entry.bytes, entry.mtime_ns), out)
+    }
+
+    /// The same of a frame of a clip.
+    ///
+    /// # Errors
+    /// As [`Listing::read_into`].
+    pub(crate) fn read_frame(&self, frame: &SideFile, out: &mut [u8]) -> Result<()> {
+        self.read_file(&frame.path, (frame.bytes, frame.mtime_ns), out)
+    }
+
+    fn read_file(&self, path: &Path, (bytes, mtime_ns): (u64, i64), out: &mut [u8]) -> Result<()> {
+        if self.files.has(path) {
+            let file = self.files.open(path).map_err(SourceError::io("open", path))?;
             let read = file.read_exact_at(out, 0);
-            return read.map_err(|error| self.files.failure().err().unwrap_or(SourceError::io("read", &path)(error)));
+            return read.map_err(|error| self.files.failure().err().unwrap_or(SourceError::io("read", path)(error)));
         }
-        let (mut file, _) = regular::open(&path).map_err(SourceError::io("open", &path))?;
+        let (mut file, _) = regular::open(path).map_err(SourceError::io("open", path))?;
         let check = |file: &File| {
-            let metadata = file.metadata().map_err(SourceError::io("look at", &path))?;
-            unchanged(&path, entry.bytes, entry.mtime_ns, &metadata)
+            let metadata = file.metadata().map_err(SourceError::io("look at", path))?;
+            unchanged(path, bytes, mtime_ns, &metadata)
         };
         check(&file)?;
-        file.read_exact(out).map_err(SourceError::io("read", &path))?;
+        file.read_exact(out).map_err(SourceError::io("read", path))?;
         check(&file)
     }
 
@@ -180,10 +213,14 @@ impl Listing {
             let metadata = fs::metadata(path).map_err(SourceError::io("look at", path))?;
             unchanged(path, bytes, mtime_ns, &metadata)
         };
-        check(&self.path(entry), entry.bytes, entry.mtime_ns)?;
+        if entry.frames.is_empty() {
+            check(&self.path(entry), entry.bytes, entry.mtime_ns)?;
+        }
         [&entry.data, &entry.mask, &entry.meta]
             .into_iter()
             .flatten()
+            .map(|file| &**file)
+            .chain(&entry.frames)
             .try_for_each(|file| check(&file.path, file.bytes, file.mtime_ns))
     }
 }

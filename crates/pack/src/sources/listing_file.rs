@@ -218,6 +218,7 @@ fn of_options(options: &SourceOptions) -> Value {
         "key_column": options.key_column,
         "masks": path(&options.masks),
         "class_folders": options.class_folders,
+        "clips": options.clips,
         "follow_links": options.follow_links,
         "on_bad_input": if options.on_bad_input == OnBadInput::Skip { "skip" } else { "stop" },
         "variable": options.cubes.variable,

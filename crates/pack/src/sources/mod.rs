@@ -7,6 +7,7 @@
 pub mod bad;
 mod cancel;
 mod classes;
+mod clips;
 pub mod columns;
 pub mod cubes;
 pub mod error;
@@ -83,6 +84,10 @@ pub struct SourceOptions {
     /// Whether the first-level folders are splits, each a dataset of its own: for
     /// [`splits::enumerate`], which sets it. Default: false.
     pub splits: bool,
+    /// Whether each folder that holds pictures is one sample, a clip, of which they are the frames:
+    /// JPEGs, in the order of their names, with numbers in them as numbers. The key is the path of
+    /// the folder. Default: false, each picture is a sample.
+    pub clips: bool,
     /// Whether symbolic links are followed out of the source. Those that lead in a circle are bad
     /// input. Default: false, and such links are bad input too.
     pub follow_links: bool,
@@ -148,8 +153,9 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
 
-    let mut found = look_at_all(&tree, options.kind, &cubes, cancel)?;
-    let deep = options.kind.is_none() && kind::all_deep(&found);
+    let wanted = if options.clips { Some(Kind::Images) } else { options.kind };
+    let mut found = look_at_all(&tree, wanted, &cubes, cancel)?;
+    let deep = wanted.is_none() && kind::all_deep(&found);
     if deep {
         found = look_at_all(&tree, Some(Kind::Cubes), &cubes, cancel)?;
     }
@@ -157,7 +163,10 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     cancel.check()?;
     files.failure()?;
     let mut bad = std::mem::take(&mut tree.bad);
-    let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
+    let (kind, mut samples) = sort_out(src, &mut tree, found, wanted, &mut bad)?;
+    if options.clips {
+        samples = clips::group(&tree.root, samples, &mut bad);
+    }
     let mut notes = Vec::new();
     if deep {
         notes.extend(notes::as_arrays(&samples));
@@ -170,6 +179,8 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     }
     bad.extend(unpacked.add_metas(&mut samples, files));
     if let Some(found) = unpacked.masks(&samples) {
+        notes.extend(unpacked::Unpacked::without_masks(&found, &samples));
+        let found = found.into_iter().map(|mask| mask.map(Ok)).collect();
         masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
         cancel.check()?;
     }
@@ -179,8 +190,6 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     }
     notes.extend(notes::on(&samples));
 
-        notes.extend(unpacked::Unpacked::without_masks(&found, &samples));
-        let found = found.into_iter().map(|mask| mask.map(Ok)).collect();
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     // Where there is nothing else, they are what the user points at.
     if !samples.is_empty() {

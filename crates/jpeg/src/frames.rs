@@ -1,0 +1,169 @@
+//! Several JPEGs in one value: the frames of a clip, the views of a scene (spec §5.4).
+//!
+//! A count, as many lengths, each a little-endian u32, and then the JPEGs, one after the other.
+
+use shardpack_format::{Error, Result};
+
+/// Media type of a list of JPEGs.
+pub const FRAMES: &str = "image/x-jpeg-frames";
+const JPEG: &str = "image/jpeg";
+const WORD: usize = 4;
+
+/// The pictures of a value, in order: several of a list of JPEGs, or the only one of any other type.
+///
+/// ```
+/// use shardpack_jpeg::{FRAMES, Frames};
+/// let list = Frames::join(&[b"first", b"other"])?;
+/// let frames = Frames::of(FRAMES, &list)?;
+/// assert_eq!((frames.len(), frames.get(1)), (2, Some(&b"other"[..])));
+/// assert_eq!(frames.media_type(), "image/jpeg");
+/// assert_eq!(Frames::of("image/png", b"a picture")?.get(0), Some(&b"a picture"[..]));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Frames<'a> {
+    media_type: &'a str,
+    /// Of a list.
+    lengths: Option<&'a [[u8; WORD]]>,
+    pictures: &'a [u8],
+}
+
+impl<'a> Frames<'a> {
+    /// The pictures in `bytes`, which are not looked at.
+    ///
+    /// # Errors
+    /// `Format` if a list has no frames, an empty one, or lengths that do not add up to its own.
+    pub fn of(media_type: &'a str, bytes: &'a [u8]) -> Result<Self> {
+        if media_type != FRAMES {
+            return Ok(Self { media_type, lengths: None, pictures: bytes });
+        }
+        let wrong = |what: &str, expected: String, found: String| {
+            Error::format(format!("list of JPEGs: {what}"), expected, found)
+        };
+        let (count, rest) = bytes
+            .split_first_chunk::<WORD>()
+            .ok_or_else(|| wrong("bytes", "at least 4".into(), bytes.len().to_string()))?;
+        let count = u32::from_le_bytes(*count);
+        let table = usize::try_from(u64::from(count) * WORD as u64).ok().and_then(|table| rest.split_at_checked(table));
+        let (lengths, pictures) = table
+            .filter(|_| count > 0)
+            .ok_or_else(|| wrong("number of frames", format!("1 to {}", rest.len() / WORD), count.to_string()))?;
+        let lengths = lengths.as_chunks::<WORD>().0;
+        if let Some(empty) = lengths.iter().position(|length| *length == [0; WORD]) {
+            return Err(wrong("length of a frame", "at least 1".into(), format!("0, of frame {empty}")));
+        }
+        // Below 2^32 lengths, each below 2^32: no overflow.
+        let total: u64 = lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
+        if total != pictures.len() as u64 {
+            return Err(wrong("bytes of its frames", pictures.len().to_string(), total.to_string()));
+        }
+        Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
+    }
+
+    /// A list of JPEGs, in the form that is stored.
+    ///
+    /// # Errors
+    /// `Usage` without frames, with an empty one, or with one of 4 GiB and more.
+    pub fn join(frames: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+        let count = u32::try_from(frames.len()).ok().filter(|count| *count > 0);
+        let count = count.ok_or_else(|| Error::usage("list of JPEGs", "at least one frame", frames.len()))?;
+        let bytes: usize = frames.iter().map(|frame| frame.as_ref().len() + WORD).sum();
+        let mut out = Vec::with_capacity(bytes + WORD);
+        out.extend(count.to_le_bytes());
+        for frame in frames {
+            let length = frame.as_ref().len();
+            let stored = u32::try_from(length).ok().filter(|length| *length > 0);
+            let stored = stored.ok_or_else(|| Error::usage("bytes of a frame", "1 to 4,294,967,295", length))?;
+            out.extend(stored.to_le_bytes());
+        }
+        frames.iter().for_each(|frame| out.extend(frame.as_ref()));
+        Ok(out)
+    }
+
+    /// The media type of each.
+    #[must_use]
+    pub const fn media_type(&self) -> &'a str {
+        self.media_type
+    }
+
+    /// Whether it is a list, which may have one frame only.
+    #[must_use]
+    pub const fn is_list(&self) -> bool {
+        self.lengths.is_some()
+    }
+
+    /// How many there are: at least one.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it never is")]
+    pub fn len(&self) -> usize {
+        self.lengths.map_or(1, <[_]>::len)
+    }
+
+    /// All frames, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (mut rest, pictures) = (self.pictures, self.pictures);
+        let listed = self.lengths.unwrap_or_default().iter().map_while(move |length| {
+            let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+            let (frame, after) = rest.split_at_checked(length)?;
+            rest = after;
+            Some(frame)
+        });
+        listed.chain(self.lengths.is_none().then_some(pictures))
+    }
+
+    /// Frame `number`, from 0.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<&'a [u8]> {
+        self.iter().nth(number)
+    }
+
+    /// The first frame: it stands for all where one picture is shown.
+    #[must_use]
+    pub fn first(&self) -> &'a [u8] {
+        self.iter().next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Result<Vec<&[u8]>> {
+        Frames::of(FRAMES, bytes).map(|frames| frames.iter().collect())
+    }
+
+    #[test]
+    fn a_list_gives_back_its_frames() {
+        let frames: [&[u8]; 3] = [b"a", b"longer than that", b"b"];
+        let list = Frames::join(&frames).unwrap();
+        assert_eq!(list.len(), 16 + 18);
+        assert_eq!(of(&list).unwrap(), frames);
+        let parsed = Frames::of(FRAMES, &list).unwrap();
+        assert!(parsed.is_list() && parsed.first() == b"a" && parsed.get(3).is_none());
+        let other = Frames::of("image/png", &list).unwrap();
+        assert_eq!((other.len(), other.first(), other.media_type()), (1, &list[..], "image/png"));
+        assert!(!other.is_list());
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        let list = Frames::join(&[b"abc", b"def"]).unwrap();
+        let mut empty = list.clone();
+        empty[4..8].copy_from_slice(&0_u32.to_le_bytes());
+        for (bytes, said) in [
+            (&list[..3], "bytes: expected at least 4, found 3"),
+            (&list[..9], "number of frames: expected 1 to 1, found 2"),
+            (&[0; 4][..], "number of frames: expected 1 to 0, found 0"),
+            (&[0xff; 64], "number of frames: expected 1 to 15, found 4294967295"),
+            (&list[..17], "bytes of its frames: expected 5, found 6"),
+            (&[&list[..], b"x"].concat(), "bytes of its frames: expected 7, found 6"),
+            (&empty, "length of a frame: expected at least 1, found 0, of frame 0"),
+        ] {
+            let error = of(bytes).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let none: [&[u8]; 0] = [];
+        assert!(Frames::join(&none).is_err());
+        assert!(Frames::join(&[&b""[..]]).is_err());
+    }
+}
