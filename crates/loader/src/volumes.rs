@@ -172,7 +172,7 @@ impl ArrayRows {
 }
 
 /// Copies a box of `size` pixels at `origin` out of a volume, row after row.
-fn copy_box(
+pub(super) fn copy_box(
     whole: &[u8],
     (sides, pixel): ([u64; 3], u64),
     (origin, size): ([u64; 3], [u64; 3]),
