@@ -33,12 +33,11 @@ __all__ = [
     "compact",
     "is_mask",
     "merge",
+    "option_names",
     "pack",
-    "pack_flags",
     "plan",
     "remove",
     "report",
-    "report_flags",
     "size",
     "verify",
 ]
@@ -165,7 +164,7 @@ class Writer:
         path: str,
         schema: list[tuple[str, str]] | None,
         classes: list[str] | None,
-        args: list[str],
+        options: dict[str, object],
         storage_options: list[tuple[str, str]],
     ) -> Writer: ...
     def __len__(self) -> int: ...
@@ -175,9 +174,13 @@ class Writer:
 
 def is_mask(field: str) -> bool: ...
 def pack(
-    args: list[str], progress: Callable[[dict[str, int]], object] | None, storage_options: list[tuple[str, str]]
+    src: str,
+    out: str,
+    options: dict[str, object],
+    progress: Callable[[dict[str, int]], object] | None,
+    storage_options: list[tuple[str, str]],
 ) -> tuple[str, list[str]]: ...
-def pack_flags() -> list[tuple[str, bool]]: ...
+def option_names(of: str) -> list[str]: ...
 @final
 class Objects:
     def __new__(cls, url: str, storage_options: builtins.list[tuple[str, str]]) -> Objects: ...
@@ -190,9 +193,12 @@ class Object:
     def announce(self, offset: int, count: int) -> None: ...
     def read(self, offset: int, count: int) -> bytes: ...
 
-def report(args: list[str], progress: Callable[[dict[str, Any]], object] | None) -> tuple[str, str, list[str]]: ...
-def report_flags() -> list[tuple[str, bool]]: ...
-def plan(args: list[str], storage_options: list[tuple[str, str]]) -> str: ...
+def report(
+    src: str, output: str | None, options: dict[str, object], progress: Callable[[dict[str, Any]], object] | None
+) -> tuple[str, str, list[str]]: ...
+def plan(
+    src: str, out: str, parts: int, options: dict[str, object], storage_options: list[tuple[str, str]]
+) -> str: ...
 def merge(out: str, spool: str | None, take_over: bool, storage_options: list[tuple[str, str]]) -> str: ...
 def size(text: str) -> int: ...
 def verify(
@@ -205,7 +211,9 @@ def verify(
     generation: int | None,
     progress: Callable[[dict[str, int]], object] | None,
 ) -> str: ...
-def add(args: list[str], progress: Callable[[dict[str, int]], object] | None) -> tuple[str, list[str]]: ...
+def add(
+    dataset: str, src: str, options: dict[str, object], progress: Callable[[dict[str, int]], object] | None
+) -> tuple[str, list[str]]: ...
 def remove(
     dataset: str,
     keys: list[str],

@@ -565,7 +565,7 @@ impl Bench {
                 format!("{room} bytes, by height and width in the index"),
                 format!("{expected}, by the picture itself"),
             ),
-            FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
+            FormatError::Usage { what, expected, found, .. } => FormatError::format(what, expected, found),
             other => other,
         })?;
         set_size(dims, size.map(u64::from), how.layout);
@@ -587,10 +587,9 @@ fn set_size(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
 /// Says which sample an error is about.
 pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
-        FormatError::Usage { what, expected, found } => {
+        FormatError::Usage { what, expected, found, hint } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
-            let (found, hint) = found.split_at(found.find("\nhint:").unwrap_or(found.len()));
-            Error::usage(what, expected, format!("{found}: sample {}, `{key}`{hint}", at.sample))
+            Error::Usage { what, expected, found: format!("{found}: sample {}, `{key}`", at.sample), hint }
         }
         other => shard.in_record(at.record, other).into(),
     }
