@@ -13,4 +13,5 @@
 )]
 
 pub mod cli;
+pub mod explain;
 pub mod place;

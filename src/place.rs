@@ -63,10 +63,10 @@ impl Destination {
     /// [`open`] says. The store itself is not asked yet.
     pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
         let Some(url) = url(&self.path, settings)? else {
-            for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take-over")] {
+            for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
                 if given {
                     let found = format!("`{}`", self.path.display());
-                    return Err(Error::usage(format!("output with the option `--{option}`"), "a URL", found));
+                    return Err(Error::usage(format!("output with the option `{option}`"), "a URL", found));
                 }
             }
             return Ok(Output::from(&self.path));
@@ -183,7 +183,7 @@ mod remote {
 
     /// As [`StoreOptions::set`], with sizes as the command takes them, `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> Result<()> {
-        match (key, crate::cli::size(value)) {
+        match (key, shardpack_pack::arguments::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),
             ("cache_bytes", Err(_)) => Err(Error::usage("cache_bytes", "a size such as 500GB", format!("`{value}`"))),
             _ => options.set(key, value),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardpack import _pack
+from shardpack._keywords import types_of
 from shardpack._size import size
 from shardpack.convert import FORMATS, convert
 from shardpack.export import FORMATS as OUTWARD
@@ -153,7 +154,7 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
 
 def _add_stored(group: Any, name: str) -> None:
     """Adds an option of the writer."""
-    flag, types = "--" + name.replace("_", "-"), _pack._TYPES[name]
+    flag, types = "--" + name.replace("_", "-"), types_of(_pack.StorageOptions)[name]
     if types == (bool,):
         group.add_argument(flag, action="store_const", const=True)
         return

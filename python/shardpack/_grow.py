@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from shardpack import _shardpack, _warn
-from shardpack._pack import Progress, StrPath, arguments
+from shardpack._keywords import keywords
+from shardpack._pack import Progress, StrPath
 from shardpack._size import Size, size
 from shardpack._url import refuse
 
@@ -35,12 +36,6 @@ class AddOptions(TypedDict, total=False):
     """Worker threads. Default: all cores."""
     memory: int | str
     """Limit on the memory of samples that are being packed."""
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "labels": (str, os.PathLike), "masks": (str, os.PathLike), "on_bad_input": (str,), "on_known_key": (str,),
-    "max_cube": (int, str), "force": (bool,), "threads": (int,), "memory": (int, str),
-}  # fmt: skip
 
 
 def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **options: Unpack[AddOptions]) -> dict[str, Any]:
@@ -83,8 +78,8 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     120
     """
     refuse("add", dataset=dataset, src=src)
-    args = [*arguments("add", options, _TYPES), "--", os.fspath(dataset), os.fspath(src)]
-    report, notes = _shardpack.add(args, progress)
+    given = keywords("add", options, AddOptions)
+    report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress)
     for note in notes:
         _warn.warn(note)
     found: dict[str, Any] = json.loads(report)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from shardpack import _shardpack, _warn
+from shardpack._keywords import keywords
 from shardpack._size import Size, size
 from shardpack._url import settings
 
@@ -113,55 +113,6 @@ class PackOptions(StorageOptions, total=False):
     """Pack slice i of n of the same plan, ``(1, 4)`` … ``(4, 4)``; then call :func:`merge`."""
 
 
-_WORDS = (str,)
-_PATH = (str, os.PathLike)
-_COUNT = (int,)
-_SIZE = (int, str)
-_SWITCH = (bool,)
-# One entry for each long option of the command; a test holds the two together.
-_TYPES: dict[str, tuple[type, ...]] = {
-    "kind": _WORDS, "labels": _PATH, "key_column": _WORDS, "class_folders": _WORDS, "splits": _SWITCH, "clips": _SWITCH, "masks": _PATH, "follow_links": _SWITCH, "on_bad_input": _WORDS, "recipe": _WORDS,
-    "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
-    "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
-    "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,
-    "prefer": _WORDS, "variable": _WORDS, "spatial": (tuple, str), "max_cube": _SIZE,
-    "shard_size": _SIZE, "no_shuffle": _SWITCH, "seed": _COUNT, "part": (tuple, str), "listing": _PATH, "force": _SWITCH, "spool": _PATH, "take_over": _SWITCH, "threads": _COUNT, "memory": _SIZE,
-}  # fmt: skip
-_BETWEEN = {"spatial": "x", "part": "/"}
-
-
-def arguments(function: str, options: Mapping[str, object], known: Mapping[str, tuple[type, ...]] = _TYPES) -> list[str]:
-    """Options as the command line spells them. ``None`` is the default.
-
-    Raises
-    ------
-    TypeError
-        An unknown option, or a value of the wrong type.
-    """
-    out = []
-    for name, value in options.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"\nhint: did you mean {near[0]!r}?" if near else f"\nhint: there are {', '.join(sorted(known))}"
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
-        if value is None:
-            continue
-        types = known[name]
-        # A bool is an int to Python, and never meant as one.
-        if not isinstance(value, types) or (isinstance(value, bool) and types is not _SWITCH):
-            expected = " or ".join("path" if t is os.PathLike else t.__name__ for t in types)
-            raise TypeError(f"{function}(): {name}: expected {expected}, found {type(value).__name__} {value!r}")
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            out += [flag] if value else []
-            continue
-        if isinstance(value, tuple):
-            value = _BETWEEN[name].join(map(str, value))
-        # Joined by `=`, so that nothing that begins with a dash is taken for another option.
-        out.append(f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
-    return out
-
-
 def pack(
     src: StrPath,
     out: StrPath,
@@ -227,9 +178,8 @@ def pack(
     if not isinstance(src, (str, os.PathLike)):
         hint = "a dataset that is an object is converted: shardpack.convert(\"torchvision\", dataset, out); or written: Writer"
         raise TypeError(f"src: expected the path of a folder or a file, found {type(src).__name__}\nhint: {hint}")
-    # Options first: paths may begin with a dash.
-    args = [*arguments("pack", options), "--", os.fspath(src), os.fspath(out)]
-    report, notes = _shardpack.pack(args, progress, settings(storage_options))
+    given = keywords("pack", options, PackOptions)
+    report, notes = _shardpack.pack(os.fspath(src), os.fspath(out), given, progress, settings(storage_options))
     for note in notes:
         _warn.warn(note)
     packed = _object(report)
@@ -268,8 +218,8 @@ def plan(
     TypeError, UsageError, FormatError, OSError
         As of :func:`pack`, before it writes.
     """
-    args = [f"--parts={parts}", *arguments("plan", options), "--", os.fspath(src), os.fspath(out)]
-    return _object(_shardpack.plan(args, settings(storage_options)))
+    given = keywords("plan", options, PackOptions)
+    return _object(_shardpack.plan(os.fspath(src), os.fspath(out), parts, given, settings(storage_options)))
 
 
 def merge(

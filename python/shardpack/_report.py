@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from shardpack import _shardpack, _warn
-from shardpack._pack import StrPath, arguments
+from shardpack._keywords import keywords
+from shardpack._pack import StrPath
 from shardpack._url import refuse
 
 if TYPE_CHECKING:
@@ -78,15 +79,6 @@ class ReportOptions(TypedDict, total=False):
     """Limit on the memory of samples that are being measured."""
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "force": (bool,), "source": (str, os.PathLike), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "metric": (str,), "metric_baseline_runs": (int,), "candidates": (str, os.PathLike),
-    "quality": (int,), "target": (str,), "subsampling": (str,), "short_side": (int,), "long_side": (int,), "max_error": (float, int), "codec": (str,), "filter": (str,),
-    "kind": (str,), "labels": (str, os.PathLike), "key_column": (str,), "class_folders": (str,), "masks": (str, os.PathLike), "follow_links": (bool,), "variable": (str,), "spatial": (tuple, str), "max_cube": (int, str),
-    "device": (str,), "threads": (int,), "memory": (int, str),
-}  # fmt: skip
-_LISTS = {"want", "metric", "quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"}
-
-
 class Report(dict[str, Any]):
     """What :func:`report` found, as ``shardpack report --json`` prints it. In a notebook it shows its verdict and its curve."""
 
@@ -141,20 +133,10 @@ def report(
     >>> found["verdict"]["sentence"]                              # doctest: +SKIP
     'Pack with q85: 110 GB → 59 GB, …'
     """
-    single: dict[str, object] = {}
-    args: list[str] = []
-    for name, value in options.items():
-        if name in _LISTS and isinstance(value, (list, tuple)):
-            for one in value:
-                args += arguments("report", {name: one}, _TYPES)
-        else:
-            single[name] = value
     refuse("report", src=src)
-    args += arguments("report", single, _TYPES)
-    if output is not None:
-        args.append(f"--output={os.fspath(output)}")
-    # Options first: paths may begin with a dash.
-    text, html, notes = _shardpack.report([*args, "--", os.fspath(src)], progress)
+    given = keywords("report", options, ReportOptions)
+    page = None if output is None else os.fspath(output)
+    text, html, notes = _shardpack.report(os.fspath(src), page, given, progress)
     for note in notes:
         _warn.warn(note)
     return Report(json.loads(text), html)

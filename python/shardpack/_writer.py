@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from shardpack import _shardpack, _warn
 from shardpack._given import given
-from shardpack._pack import _TYPES, Progress, StorageOptions, StrPath, arguments
+from shardpack._keywords import keywords
+from shardpack._pack import Progress, StorageOptions, StrPath
 from shardpack._url import absolute, settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
-
-_OPTIONS = {name: types for name, types in _TYPES.items() if name in StorageOptions.__annotations__}
 
 
 class Writer:
@@ -112,11 +111,11 @@ class Writer:
         storage_options: Mapping[str, Any] | None = None,
         **options: Unpack[StorageOptions],
     ) -> None:
-        args = arguments("Writer", options, _OPTIONS)
+        stored = keywords("Writer", options, StorageOptions)
         if not shuffle:
             if options.get("seed") is not None:
                 raise TypeError("Writer(): seed: has a meaning with shuffle=True only")
-            args.append("--no-shuffle")
+            stored["no_shuffle"] = True
         fields = None if schema is None else list(schema.items())
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
@@ -125,7 +124,7 @@ class Writer:
         self._aborted = False
         # Where it is, also if the program goes to another folder before the end.
         self._inner = _shardpack.Writer(
-            absolute(self._path), fields, None if classes is None else list(classes), args, settings(storage_options)
+            absolute(self._path), fields, None if classes is None else list(classes), stored, settings(storage_options)
         )
 
     def write(self, sample: Mapping[str, object], key: str | None = None, *, order: int | None = None) -> None:

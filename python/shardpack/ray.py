@@ -18,6 +18,7 @@ import ray
 from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 
 from shardpack import _pack, _shardpack, _warn
+from shardpack._keywords import keywords
 from shardpack._shardpack import UsageError
 from shardpack._url import absolute, is_url, settings
 
@@ -68,9 +69,9 @@ def _part(
             told = time.monotonic()
             board.tell.remote(part[0], figures)
 
-    args = [*_pack.arguments("pack", {**options, "part": part}), "--", src, out]
+    given = keywords("pack", {**options, "part": part}, _pack.PackOptions)
     try:
-        report, notes = _shardpack.pack(args, tell, store)
+        report, notes = _shardpack.pack(src, out, given, tell, store)
     except BlockingIOError:
         # A machine that Ray has given up may still be packing this part. Give it time before the next try.
         time.sleep(5)
@@ -158,7 +159,7 @@ def pack(
             raise UsageError(f"{name}: expected no such option, found {options[name]!r}\nhint: {hint}")  # type: ignore[literal-required]
     given: dict[str, Any] = {"threads": cpus, **options}
     given |= {name: absolute(given[name]) for name in _PATHS if given.get(name) is not None}
-    _pack.arguments("pack", given)
+    keywords("pack", given, _pack.PackOptions)
     source, target, store = absolute(src), absolute(out), settings(storage_options)
     if not ray.is_initialized():
         ray.init()

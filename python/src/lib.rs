@@ -6,6 +6,7 @@
 // Unsafe code is in one file only, the fence around DLPack's C structs.
 #![deny(unsafe_code)]
 
+mod arguments;
 mod batch;
 mod command;
 mod dataset;
@@ -27,6 +28,8 @@ mod writer;
 #[pyo3::pymodule(gil_used = true)]
 mod _shardpack {
     #[pymodule_export]
+    use crate::arguments::option_names;
+    #[pymodule_export]
     use crate::batch::{Batch, Tensor};
     #[pymodule_export]
     use crate::command::command;
@@ -41,9 +44,9 @@ mod _shardpack {
     #[pymodule_export]
     use crate::objects::{Object, Objects};
     #[pymodule_export]
-    use crate::pack::{add, compact, merge, pack, pack_flags, plan, remove, size, verify};
+    use crate::pack::{add, compact, merge, pack, plan, remove, size, verify};
     #[pymodule_export]
-    use crate::report::{report, report_flags};
+    use crate::report::report;
     #[pymodule_export]
     use crate::writer::{Writer, is_mask};
 

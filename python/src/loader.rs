@@ -152,8 +152,9 @@ impl Options<'_> {
     fn factors(&self) -> PyResult<Vec<(String, Factors)>> {
         let of = |(field, mean, std): &(String, Vec<f64>, Vec<f64>)| match Factors::new(mean, std) {
             Ok(factors) => Ok((field.clone(), factors)),
-            Err(Error::Usage { what, expected, found }) => {
-                Err(raise(Error::usage(format!("{what} of field `{field}`"), expected, found).into()))
+            Err(Error::Usage { what, expected, found, hint }) => {
+                let what = format!("{what} of field `{field}`");
+                Err(raise(Error::Usage { what, expected, found, hint }.into()))
             }
             Err(error) => Err(raise(error.into())),
         };

@@ -1,25 +1,33 @@
 //! Packing, merging and verifying from Python.
 
-use crate::errors::raise;
+use crate::arguments::{adding, destination, packing};
+use crate::errors::{UsageError, raise};
 use crate::watch::watch;
 use crate::words::raise_any;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_packing};
+use shardpack_format::{Note, Voice};
+use shardpack_pack::arguments::parse_size;
 use shardpack_pack::grow::RemoveOptions;
 use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Packs like `shardpack pack ARGS…`. Returns the object that `--json` prints, as text, and what
-/// the user should know.
+/// Packs. Returns the object that `shardpack pack --json` prints, as text, and what the user should
+/// know.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
-    args: Vec<String>,
+    mut src: PathBuf,
+    out: PathBuf,
+    options: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
-    let (mut src, out, mut options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
+    let arguments = packing(options)?;
+    let mut options = arguments.options(&out).map_err(|e| raise_any(&e.into()))?;
+    let out = destination(out, &arguments);
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.source.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
@@ -30,21 +38,32 @@ pub(crate) fn pack(
             return Ok((packed.to_json(), packed.notes));
         }
         let packed = shardpack_pack::pack::pack_splits(&src, out, &options, &hooks)?;
-        let of_splits = packed.splits.iter().flat_map(|(name, packed)| {
-            packed.notes.iter().map(move |note| format!("`{}`: {note}", name.escape_debug()))
-        });
+        let of_splits = packed
+            .splits
+            .iter()
+            .flat_map(|(name, packed)| packed.notes.iter().map(move |note| note.clone().about(name)));
         Ok((packed.to_json(), packed.notes.iter().cloned().chain(of_splits).collect()))
     })?;
     let (json, notes) = packed.map_err(|e: anyhow::Error| raise_any(&e))?;
-    let notes: Vec<String> = notes.iter().map(|note| crate::words::in_keywords(note)).collect();
-    Ok((json.to_string(), notes))
+    Ok((json.to_string(), in_python(&notes)))
 }
 
-/// Plans like `shardpack plan ARGS…`. Returns the object that `--json` prints, as text.
+/// Plans. Returns the object that `shardpack plan --json` prints, as text.
 #[pyfunction]
-pub(crate) fn plan(py: Python<'_>, args: Vec<String>, storage_options: Vec<(String, String)>) -> PyResult<String> {
-    let (mut src, out, mut options, parts) = shardpack::cli::plan_options(args).map_err(|e| raise_any(&e))?;
-    let describe = |_: &(), _: &Bound<'_, pyo3::types::PyDict>| Ok(());
+pub(crate) fn plan(
+    py: Python<'_>,
+    mut src: PathBuf,
+    out: PathBuf,
+    parts: i64,
+    options: &Bound<'_, PyDict>,
+    storage_options: Vec<(String, String)>,
+) -> PyResult<String> {
+    let parts = u32::try_from(parts).ok().filter(|parts| (1..=1_000_000).contains(parts));
+    let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected a number from 1 to 1000000"))?;
+    let arguments = packing(options)?;
+    let mut options = arguments.plan_options(&out).map_err(|e| raise_any(&e.into()))?;
+    let out = destination(out, &arguments);
+    let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
     let found = watch(py, None, describe, |cancel, _| {
         options.source.cancel = Some(Arc::clone(cancel));
         let out = for_packing(&mut src, &mut options.source, &out, &storage_options, None)?;
@@ -53,16 +72,15 @@ pub(crate) fn plan(py: Python<'_>, args: Vec<String>, storage_options: Vec<(Stri
     Ok(found.map_err(|e| raise_any(&e))?.to_json().to_string())
 }
 
-/// The long options of `shardpack pack`, and whether each takes a value.
-#[pyfunction]
-pub(crate) fn pack_flags() -> Vec<(String, bool)> {
-    shardpack::cli::pack_flags().into_iter().map(|flag| (flag.name, flag.takes_value)).collect()
+/// What the user should know, as Python says it.
+pub(crate) fn in_python(notes: &[Note]) -> Vec<String> {
+    notes.iter().map(|note| note.told(Voice::Python)).collect()
 }
 
 /// Bytes of a size as written on the command line, such as `4GiB`.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
-    shardpack::cli::size(text).map_err(pyo3::exceptions::PyValueError::new_err)
+    parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
 }
 
 /// Joins the parts of a dataset. Returns the object that `shardpack merge --json` prints, as text.
@@ -107,7 +125,7 @@ pub(crate) fn verify(
 ) -> PyResult<String> {
     let limits = shardpack::cli::read_limits(max_record);
     let checks = shardpack::cli::Checks { deep, digest, generation, limits, threads };
-    let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, pyo3::types::PyDict>| {
+    let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, PyDict>| {
         dict.set_item("samples", now.samples_done)?;
         dict.set_item("bytes", now.bytes_done)?;
         dict.set_item("bytes_total", now.bytes_total)
@@ -118,23 +136,24 @@ pub(crate) fn verify(
     Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())
 }
 
-/// Adds like `shardpack add ARGS…`. Returns the object that `--json` prints, as text, and what the
-/// user should know.
+/// Adds samples. Returns the object that `shardpack add --json` prints, as text, and what the user
+/// should know.
 #[pyfunction]
 pub(crate) fn add(
     py: Python<'_>,
-    args: Vec<String>,
+    dataset: PathBuf,
+    src: PathBuf,
+    options: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let (dataset, src, mut options) = shardpack::cli::add_options(args).map_err(|e| raise_any(&e))?;
+    let mut options = adding(options)?;
     let added = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
         shardpack_pack::grow::add(&dataset, &src, &options, &hooks)
     })?;
     let added = added.map_err(|e| raise_any(&e))?;
-    let notes = added.packed.notes.iter().map(|note| crate::words::in_keywords(note)).collect();
-    Ok((added.to_json().to_string(), notes))
+    Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 
 /// Makes a generation without the samples with these keys. Returns the object that `shardpack remove

@@ -1,6 +1,7 @@
 //! The writer: converts Python values to those of a sample, and encodes them without the
 //! interpreter.
 
+use crate::arguments::{destination, packing};
 use crate::errors::raise;
 use crate::watch::watch;
 use crate::words::raise_any;
@@ -11,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 use shardpack_pack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A collector, until it is closed.
@@ -107,18 +109,19 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl Writer {
-    /// `args` are options of `shardpack pack`, as on the command line.
+    /// `options` are those of packing.
     #[new]
     fn new(
         py: Python<'_>,
-        path: String,
+        path: PathBuf,
         schema: Option<Vec<(String, String)>>,
         classes: Option<Vec<String>>,
-        args: Vec<String>,
+        options: &Bound<'_, PyDict>,
         storage_options: Vec<(String, String)>,
     ) -> PyResult<Self> {
-        let args = args.into_iter().chain([String::from("--"), String::from("-"), path]);
-        let (_, out, options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
+        let arguments = packing(options)?;
+        let options = arguments.options(&path).map_err(|e| raise_any(&e.into()))?;
+        let out = destination(path, &arguments);
         let options = CollectOptions { classes, ..options.into() };
         let kind = |(name, kind): (String, String)| match kind.parse::<Kind>() {
             Ok(kind) => Ok((name, kind)),

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 import shardpack as sp
-from shardpack import _grow
+from shardpack import _shardpack
+from shardpack._keywords import types_of
 
 
 def photos(folder: Path, names: list[str]) -> Path:
@@ -33,7 +34,7 @@ def grown(tmp_path: Path) -> Path:
 
 
 def test_the_table_of_options_is_the_typed_dict() -> None:
-    assert set(_grow._TYPES) == set(sp.AddOptions.__annotations__)
+    assert set(types_of(sp.AddOptions)) == set(_shardpack.option_names("add"))
     with pytest.raises(TypeError, match="did you mean 'on_known_key'"):
         sp.add("a", "b", on_known_keys="skip")  # type: ignore[call-arg]
 
@@ -166,7 +167,7 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 
     first, week = photos(tmp_path / "first", ["0.jpg", "1.jpg"]), photos(tmp_path / "week", ["2.jpg", "3.jpg"])
     sp.pack(first, tmp_path / "out", masks=masks(tmp_path / "masks", ["0", "1"]))
-    with pytest.raises(sp.UsageError, match="2 of 2 new samples have no mask.*\nhint: masks"):
+    with pytest.raises(sp.UsageError, match="2 of 2 new samples have no mask.*\nhint: `masks=DIR`"):
         sp.add(tmp_path / "out", week)
     sp.add(tmp_path / "out", week, masks=masks(tmp_path / "week-masks", ["2", "3"]))
     assert all((sample["mask"] == 7).all() for sample in sp.Dataset(tmp_path / "out"))

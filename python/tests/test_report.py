@@ -7,13 +7,13 @@ import pytest
 import shardpack as sp
 from test_pack import photos
 from shardpack import _report, _shardpack
+from shardpack._keywords import types_of
 
 
 def test_the_table_of_options_is_the_commands() -> None:
-    flags = {name.replace("-", "_"): takes_value for name, takes_value in _shardpack.report_flags()}
-    assert set(_report._TYPES) | {"output"} == set(flags)
-    assert {name for name, types in _report._TYPES.items() if types == (bool,)} == {n for n, value in flags.items() if not value}
-    assert set(_report.ReportOptions.__annotations__) == set(_report._TYPES)
+    types = types_of(_report.ReportOptions)
+    assert set(types) == set(_shardpack.option_names("report"))
+    assert [types[name] for name in ("quality", "subsampling", "force", "gallery")] == [(int, list), (str, list), (bool,), (int,)]
 
 
 def test_a_report_is_its_data_and_shows_itself(tmp_path: Path) -> None:

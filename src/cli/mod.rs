@@ -23,9 +23,7 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{
-    Flag, MAX_RECORD_BYTES, add_options, pack_flags, pack_options, plan_options, read_limits, report_flags, size,
-};
+pub use options::{MAX_RECORD_BYTES, read_limits, recipe_options};
 pub use report::{Reported, report};
 pub use verify::{Checked, Checks, check};
 

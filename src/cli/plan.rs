@@ -1,10 +1,9 @@
 //! `shardpack plan`.
 
-use super::args::PlanArgs;
+use super::pack::args::PlanArgs;
 use super::{Outcome, interrupt, show, units};
 use crate::place::for_packing;
-use anyhow::bail;
-use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
+use shardpack_pack::pack::{Forecast, PartForecast, forecast};
 use shardpack_pack::sources::SourceError;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 const SHOWN_PARTS: usize = 12;
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
-    let (mut src, mut options) = (args.pack.src.clone(), options(args)?);
+    let (mut src, mut options) = (args.pack.src.clone(), args.pack.arguments().plan_options(&args.pack.out)?);
     let to = args.pack.to.destination(&args.pack.out);
     let out = for_packing(&mut src, &mut options.source, &to, &[], None)?;
     let interrupt = interrupt::install(false)?;
@@ -28,21 +27,6 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
         show::print(&text(&found, args.pack.listing.as_deref()))?;
     }
     Ok(Outcome::Fine)
-}
-
-/// The options of `pack`, without those that say how one run goes.
-pub(super) fn options(args: &PlanArgs) -> anyhow::Result<PackOptions> {
-    for (given, flag) in
-        [(args.pack.part.is_some(), "--part"), (args.pack.force, "--force"), (args.pack.to.take_over, "--take-over")]
-    {
-        if given {
-            bail!("`{flag}` has no effect on a plan: it is for `pack`");
-        }
-    }
-    if args.pack.splits {
-        bail!("`--splits` has no plan: it makes a dataset of each split\nhint: plan one of them: `SRC/train`");
-    }
-    super::pack::options(&args.pack)
 }
 
 fn text(found: &Forecast, listing: Option<&Path>) -> String {

@@ -18,13 +18,13 @@ const MAX_BYTES: u64 = 256 << 20;
 pub(super) fn arguments(recipe: &str) -> anyhow::Result<Vec<OsString>> {
     let expected = || {
         format!(
-            "--recipe: expected a report and the number of a candidate such as report.html#2, found `{}`",
+            "recipe: expected a report and the number of a candidate such as report.html#2, found `{}`",
             recipe.escape_debug()
         )
     };
     let (path, number) = recipe.rsplit_once('#').with_context(expected)?;
     let number: u64 = number.parse().ok().filter(|&number| number > 0).with_context(expected)?;
-    let report = read(Path::new(path)).with_context(|| format!("--recipe: cannot read the report `{path}`"))?;
+    let report = read(Path::new(path)).with_context(|| format!("recipe: cannot read the report `{path}`"))?;
     let candidates = report.get("candidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_wanted = |candidate: &&Value| candidate.get("number").and_then(Value::as_u64) == Some(number);
     let Some(candidate) = candidates.iter().find(is_wanted) else {
@@ -33,22 +33,21 @@ pub(super) fn arguments(recipe: &str) -> anyhow::Result<Vec<OsString>> {
         });
         let names: Vec<_> = names.collect();
         bail!(
-            "--recipe: expected the number of a candidate in `{path}`, found {number}\nhint: there are {}",
+            "recipe: expected the number of a candidate in `{path}`, found {number}\nhint: there are {}",
             names.join(", ")
         );
     };
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
-    let own = own.with_context(|| {
-        format!("--recipe: expected arguments in candidate {number} of `{path}`, found other values")
-    })?;
+    let own = own
+        .with_context(|| format!("recipe: expected arguments in candidate {number} of `{path}`, found other values"))?;
     // They come from a file: nothing but options, so that none is taken for a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
-        bail!("--recipe: expected options of `pack` in candidate {number} of `{path}`, found `{}`", other.display());
+        bail!("recipe: expected options of `pack` in candidate {number} of `{path}`, found `{}`", other.display());
     }
     if own.is_empty() {
-        bail!("--recipe: candidate {number} of `{path}` has no options: it is what a dataset holds already");
+        bail!("recipe: candidate {number} of `{path}` has no options: it is what a dataset holds already");
     }
     Ok(own)
 }

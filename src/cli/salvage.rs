@@ -34,8 +34,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error),
     };
-    let in_flags = |texts: &[String]| texts.iter().map(|text| show::in_flags(text)).collect::<Vec<_>>();
-    let (lost, damage) = (in_flags(&survey.lost), in_flags(&survey.damage));
+    let (lost, damage) = (&survey.lost, &survey.damage);
     if args.json {
         show::json(&json!({
             "samples": report.samples,
@@ -77,7 +76,7 @@ fn same_folder(args: &SalvageArgs) -> bool {
 
 fn restore(args: &SalvageArgs, limits: &shardpack_format::Limits) -> anyhow::Result<Outcome> {
     let rebuilt = restore_manifest(&args.dataset, limits)?;
-    let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| show::in_flags(&error.to_string())).collect();
+    let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
     let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);
     if args.json {
         show::json(&json!({ "samples": samples, "shards": shards, "left_out": left_out }))?;

@@ -1,8 +1,9 @@
 //! What the command prints: results on stdout, everything else on stderr.
 
+use crate::explain::explain;
 use serde::Serialize;
 use serde_json::Value;
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, Voice, told};
 use shardpack_reader::{Error as ReaderError, Scalar};
 use std::io::{self, Write};
 
@@ -28,22 +29,12 @@ pub(super) fn note(text: &str) {
 
 /// Writes an error and its causes to stderr, hints last.
 pub(super) fn error(error: &anyhow::Error) {
-    let mut hints = Vec::new();
-    let mut lines = Vec::new();
-    let mut said = String::new();
-    for cause in error.chain() {
-        let text = in_flags(&cause.to_string());
-        // Many errors repeat their cause in their own text.
-        if said.contains(&text) {
-            continue;
-        }
-        let (hint, body): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("hint:"));
-        hints.extend(hint.into_iter().map(str::to_owned));
-        lines.push(body.join("\n"));
-        said = text;
-    }
-    note(&format!("error: {}", lines.join(": ")));
-    hints.iter().for_each(|hint| note(hint));
+    note(&format!("error: {}", explain(error, Voice::Command)));
+}
+
+/// An error of the reader, with what to do next.
+pub(super) fn said(error: &ReaderError) -> String {
+    told(error, &error.hint(), Voice::Command)
 }
 
 /// Whether the reader of our stdout is gone: `shardpack … | head` is not a failure.
@@ -70,20 +61,6 @@ pub(super) fn plain(text: &str) -> String {
         }
         out
     })
-}
-
-/// A library's message in the words of the command: limits are named by the flag that raises them.
-/// No dataset of ours comes near a limit without a flag, so there is no next step to hint at.
-pub(super) fn in_flags(text: &str) -> String {
-    let text = text
-        .replace("`Limits::max_record_bytes`", "`--max-record`")
-        .replace("`Limits::max_decoded_bytes`", "`--max-record`");
-    let lines: Vec<&str> = text.split('\n').filter(|line| !line.starts_with("hint: raise `Limits::")).collect();
-    let text = lines.join("\n");
-    match text.split_once(" (`Limits::") {
-        Some((before, rest)) => before.to_owned() + rest.split_once("`)").map_or("", |(_, after)| after),
-        None => text,
-    }
 }
 
 /// A scalar as JSON. NaN and infinities, which JSON does not have, become null.
@@ -154,18 +131,6 @@ mod tests {
     #[test]
     fn quotes_stay_and_what_is_invisible_shows() {
         assert_eq!(plain("the dog's \"bone\", d'été\n\u{202e}"), "the dog's \"bone\", d'été\\n\\u{202e}");
-    }
-
-    #[test]
-    fn limits_are_called_by_their_flags() {
-        let text = |name| FormatError::limit("record", name, 1, 2).to_string();
-        assert_eq!(
-            in_flags(&text("max_decoded_bytes")),
-            "record is over the limit: 2 > 1\nhint: raise `--max-record` if you trust this file"
-        );
-        assert_eq!(in_flags(&text("max_axis")), "record is over the limit: 2 > 1");
-        assert_eq!(in_flags("at most 1 (`Limits::max_record_bytes`)"), "at most 1 (`--max-record`)");
-        assert_eq!(in_flags("at most 1 (`Limits::max_axis`), no more"), "at most 1, no more");
     }
 
     #[test]

@@ -183,8 +183,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let raised = &interrupt.raised;
     let settings = args.from.settings()?;
     let checks = Checks { deep: args.deep, digest: args.digest, generation: args.generation, limits, threads };
-    let mut checked = check(&args.dataset, &settings, &checks, &on_progress, raised)?;
-    checked.report.problems.iter_mut().for_each(|problem| problem.expected = show::in_flags(&problem.expected));
+    let checked = check(&args.dataset, &settings, &checks, &on_progress, raised)?;
     if let Some(bar) = bar.get() {
         bar.finish();
     }

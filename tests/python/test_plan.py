@@ -37,7 +37,7 @@ class Plan(CommandTest):
         self.assertRegex(told, r"listing .*again in each part: --listing FILE shares it")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
-            self.assertIn(f"`{option[0]}` has no effect on a plan", refused.err)
+            self.assertIn(f"{option[0]}: has no effect on a plan", refused.err)
         self.expect(2, "plan", source, self.tmp / "out", "--parts", "0")
 
     def test_parts_with_a_listing_are_the_bytes_of_one_run_without(self):

@@ -30,7 +30,7 @@ class SecondTry(CommandTest):
         self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
         refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
         self.assertIn("holds an unfinished dataset with another option `jpeg`: it was begun with \"tile\", now it is \"keep\"", refused.err)
-        self.assertIn("hint: give the old options, on unchanged sources, to go on; or add --force", refused.err)
+        self.assertIn("hint: give the old options, on unchanged sources, to go on; or add `--force`", refused.err)
 
     def test_what_is_complete_is_said_to_be(self):
         source = pictures(self.tmp / "src", 3)
@@ -46,7 +46,7 @@ class SecondTry(CommandTest):
         self.assertIn(text, other.err)
         (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
         more = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("` already holds a dataset of 3 samples, packed from other files: now there are 4\nhint: use --force", more.err)
+        self.assertIn("` already holds a dataset of 3 samples, packed from other files: now there are 4\nhint: use `--force`", more.err)
 
     def test_whoever_reads_an_unfinished_dataset_is_told_to_go_on(self):
         source = pictures(self.tmp / "src", 6, classes=1)

@@ -107,7 +107,7 @@ class SlurmTest(CommandTest):
         self.assertIn("holds an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
         self.assertIn("option `shuffle`: expected the same in all, found 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
-        self.assertIn("the fewer are --array=1,3-4, and start over with --force", refused.err)
+        self.assertIn("the fewer are --array=1,3-4, and start over with `--force`", refused.err)
 
     def test_a_job_that_is_no_array_and_parts_that_are_not_there(self):
         for number, arguments, text in [

@@ -109,7 +109,7 @@ class Stores(CommandTest):
             self.assertIn("expected s3://, gs:// or az:// to write to, found http", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):
             refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
-            self.assertIn(f"output with the option `{option[0]}`: expected a URL", refused.err)
+            self.assertIn(f"output with the option `{option[0][2:].replace('-', '_')}`: expected a URL", refused.err)
         self.ok("pack", self.tmp / "cubes", (self.tmp / "by-url").as_uri())
         self.ok("inspect", self.tmp / "by-url")
         self.assertIn("expected none for a path of this machine, found `cache`", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)

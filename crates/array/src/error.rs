@@ -1,6 +1,6 @@
 //! What can go wrong while an array is encoded.
 
-use shardpack_format::Error;
+use shardpack_format::{Error, Hint, Setting};
 
 /// Result of encoding.
 pub type EncodeResult<T> = Result<T, EncodeError>;
@@ -10,10 +10,7 @@ pub type EncodeResult<T> = Result<T, EncodeError>;
 #[non_exhaustive]
 pub enum EncodeError {
     /// A finite value would become infinite as float16.
-    #[error(
-        "value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})\n\
-         hint: `--values fixed --max-error E` stores any range within ±E, `--values keep` stores the values as they are"
-    )]
+    #[error("value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})")]
     OutOfRange {
         /// Where, one index for each axis: `[y, x, band]` in a cube.
         position: Vec<u64>,
@@ -26,8 +23,8 @@ pub enum EncodeError {
     },
     /// Fixed point cannot keep the error bound for this array.
     #[error(
-        "largest error of fixed point of 16 bits decoded to float32: expected {}, found {max_error}\nhint: {}`--values keep` stores the values as they are",
-        at_least(*smallest), bound_hint(*smallest)
+        "largest error of fixed point of 16 bits decoded to float32: expected {}, found {max_error}",
+        at_least(*smallest)
     )]
     ErrorBound {
         /// The requested bound.
@@ -37,10 +34,7 @@ pub enum EncodeError {
     },
     /// A measured value would decode to the no-data value, and the two could no longer be told
     /// apart.
-    #[error(
-        "value at {position:?} would become the no-data value {no_data}: {value}\n\
-         hint: `--values keep` stores the values as they are"
-    )]
+    #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
     BecomesNoData {
         /// Where, one index for each axis: `[y, x, band]` in a cube.
         position: Vec<u64>,
@@ -57,6 +51,27 @@ pub enum EncodeError {
     Format(#[from] Error),
 }
 
+impl EncodeError {
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        let as_they_are =
+            |hint: Hint| Some(hint.and([Setting::word("values", "keep")]).then(" stores the values as they are"));
+        match self {
+            Self::OutOfRange { .. } => {
+                let fixed = [Setting::word("values", "fixed"), Setting::any("max_error", "E")];
+                as_they_are(Hint::set(fixed).then(" stores any range within ±E, "))
+            }
+            Self::ErrorBound { smallest, .. } if smallest.is_finite() => {
+                as_they_are(Hint::set([Setting::number("max_error", smallest)]).then("; or "))
+            }
+            Self::ErrorBound { .. } | Self::BecomesNoData { .. } => as_they_are(Hint::new("")),
+            Self::Format(error) => error.hint(),
+            Self::Source(_) => None,
+        }
+    }
+}
+
 fn at_least(smallest: f64) -> String {
     match smallest.is_finite() {
         true => format!("at least {smallest} for this array"),
@@ -64,18 +79,18 @@ fn at_least(smallest: f64) -> String {
     }
 }
 
-fn bound_hint(smallest: f64) -> String {
-    if smallest.is_finite() { format!("`--max-error {smallest}`; or ") } else { String::new() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_format::Voice;
 
     #[test]
     fn a_bound_that_nobody_can_give_is_no_hint() {
-        let text = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest }.to_string();
-        assert!(text(0.75).contains("at least 0.75") && text(0.75).contains("`--max-error 0.75`; or `--values keep`"));
-        assert!(!text(f64::INFINITY).contains("inf") && text(f64::INFINITY).contains("hint: `--values keep`"));
+        let error = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest };
+        let hint = |smallest| error(smallest).hint().unwrap().told(Voice::Command);
+        assert!(error(0.75).to_string().contains("at least 0.75"));
+        assert_eq!(hint(0.75), "`--max-error 0.75`; or `--values keep` stores the values as they are");
+        assert!(!error(f64::INFINITY).to_string().contains("inf"));
+        assert_eq!(hint(f64::INFINITY), "`--values keep` stores the values as they are");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::settings::{ArrayLayout, Coder, Filter, ValueRule, check_max_error};
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Hint, Result, Setting};
 
 /// What to do with the values of float arrays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -89,8 +89,9 @@ impl ArrayOptions {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
             (None, Some(level)) => {
-                let found = format!("{level} without one\nhint: name one with `--codec`");
-                return Err(Error::usage("level", "a codec that it belongs to", found));
+                let found = format!("{level} without one");
+                let hint = Hint::new("name one with ").and([Setting::named("codec")]);
+                return Err(Error::usage("level", "a codec that it belongs to", found).with_hint(hint));
             }
             (_, None) => {}
         }
@@ -101,11 +102,10 @@ impl ArrayOptions {
             return Err(Error::usage(format!("filter of {coder}"), "none: filters belong to blosc2", filter));
         }
         match (self.values, self.max_error) {
-            (Values::Fixed, None) => Err(Error::usage(
-                "fixed-point values",
-                "a largest error",
-                "none\nhint: `--max-error E` sets it, in the data's units",
-            )),
+            (Values::Fixed, None) => {
+                let hint = Hint::set([Setting::any("max_error", "E")]).then(" sets it, in the data's units");
+                Err(Error::usage("fixed-point values", "a largest error", "none").with_hint(hint))
+            }
             (Values::Keep | Values::F16, Some(max_error)) => {
                 Err(Error::usage("largest error", "values auto or fixed", format!("{max_error} with keep or f16")))
             }

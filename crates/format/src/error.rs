@@ -1,5 +1,6 @@
 //! What can be wrong with bytes: one error type, with the place where it was found.
 
+use crate::{Hint, Setting};
 use std::fmt;
 
 /// Result of this crate.
@@ -64,7 +65,7 @@ pub enum Error {
     },
     /// The bytes may be valid, but they need more than the caller's [`Limits`](crate::Limits)
     /// allow.
-    #[error("{place}{what} is over the limit: {found} > {limit}\nhint: raise `Limits::{name}` if you trust this file")]
+    #[error("{place}{what} is over the limit: {found} > {limit}")]
     Limit {
         /// Where.
         place: Box<Place>,
@@ -86,6 +87,8 @@ pub enum Error {
         expected: String,
         /// What it was.
         found: String,
+        /// A next step.
+        hint: Option<Hint>,
     },
     /// Something happened that the code rules out, whatever the bytes are: a defect of this
     /// project.
@@ -100,6 +103,16 @@ pub enum Error {
         /// What it found.
         found: String,
     },
+}
+
+/// The option that raises a limit. No dataset of ours comes near a limit without one.
+fn raise(limit: &'static str) -> Option<Hint> {
+    let option = match limit {
+        "max_record_bytes" | "max_decoded_bytes" => "max_record",
+        "max_batch_bytes" => "max_batch",
+        _ => return None,
+    };
+    Some(Hint::new("raise ").and([Setting::named(option).in_rust(limit)]).then(" if you trust this file"))
 }
 
 /// The end of every `Internal` error.
@@ -122,9 +135,36 @@ impl Error {
         Self::Limit { place: Box::default(), what: what.into(), name, limit, found }
     }
 
-    /// A [`Error::Usage`].
+    /// A [`Error::Usage`] without a hint.
     pub fn usage(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
-        Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
+        Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string(), hint: None }
+    }
+
+    /// With a next step, if it is a [`Error::Usage`].
+    ///
+    /// ```
+    /// use shardpack_format::{Error, Hint, Setting, Voice};
+    /// let error = Error::usage("level", "a codec that it belongs to", 3).with_hint(Hint::set([Setting::named("codec")]));
+    /// assert_eq!(error.to_string(), "level: expected a codec that it belongs to, found 3");
+    /// assert_eq!(error.hint().unwrap().told(Voice::Command), "`--codec`");
+    /// ```
+    #[must_use]
+    pub fn with_hint(mut self, next: impl Into<Hint>) -> Self {
+        if let Self::Usage { hint, .. } = &mut self {
+            *hint = Some(next.into());
+        }
+        self
+    }
+
+    /// What to do next. It is no part of the text of the error: who shows it says how options are
+    /// spelled ([`Hint::told`]).
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Limit { name, .. } => raise(name),
+            Self::Format { .. } | Self::Internal { .. } => None,
+        }
     }
 
     /// A [`Error::Internal`] without a place.

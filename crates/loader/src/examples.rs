@@ -203,8 +203,8 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
 /// What a caller asked in vain of a field.
 pub(super) fn of_field(field: &str, error: FormatError) -> FormatError {
     match error {
-        FormatError::Usage { what, expected, found } => {
-            FormatError::usage(format!("{what} of field `{field}`"), expected, found)
+        FormatError::Usage { what, expected, found, hint } => {
+            FormatError::Usage { what: format!("{what} of field `{field}`"), expected, found, hint }
         }
         other => other,
     }
@@ -224,8 +224,8 @@ pub(super) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
         _ => String::new(),
     };
     let expected = format!("values that {dtype}, the type of the batch, holds exactly");
-    let found = format!("{}{special}\nhint: {hint}", descriptor.decoded);
-    FormatError::usage(format!("element type of field `{field}`"), expected, found)
+    let found = format!("{}{special}", descriptor.decoded);
+    FormatError::usage(format!("element type of field `{field}`"), expected, found).with_hint(hint)
 }
 
 /// Tells a storage behind a network that the heads of these samples will be read: one wait for their

@@ -62,8 +62,8 @@ pub(super) fn copy(error: &Error) -> Error {
         Error::Format(error) => Error::Format(error.clone()),
         Error::Limit(error) => Error::Limit(error.clone()),
         Error::Internal(error) => Error::Internal(error.clone()),
-        Error::Usage { what, expected, found } => {
-            Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone() }
+        Error::Usage { what, expected, found, hint } => {
+            Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone(), hint: hint.clone() }
         }
         other => Error::internal("an error for another row", "of a family of errors", other),
     }

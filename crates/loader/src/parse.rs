@@ -125,7 +125,7 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     };
     let pictures = pictures.into_iter().map(|part| {
         part.parse().map_err(|error| match error {
-            FormatError::Usage { what, expected, found } if what == "augmentation" => {
+            FormatError::Usage { what, expected, found, .. } if what == "augmentation" => {
                 let arrays = "for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
                 Error::usage(what, format!("{arrays}, for pictures {expected}"), found)
             }

@@ -388,7 +388,7 @@ impl Planner {
         if end as u64 > self.max_batch_bytes {
             let found = end as u64;
             let what = format!("batch {}", plan.number);
-            let error = FormatError::limit(what, "max_batch_bytes (of LoaderOptions)", self.max_batch_bytes, found);
+            let error = FormatError::limit(what, "max_batch_bytes", self.max_batch_bytes, found);
             plan.spoil(error.into());
         }
     }

@@ -12,7 +12,7 @@ use super::read::size_class;
 use super::sources::Sources;
 use super::stage::Room;
 use crate::order::{Dealing, End, OpenReads, Positions};
-use shardpack_format::{ArrayDescriptor, Codec};
+use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting};
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
@@ -99,11 +99,11 @@ pub(super) fn predict(
     });
     let dense = dense.fold(0, u64::saturating_add);
     if dense > options.max_batch_bytes {
-        let expected = format!("at most {}, `max_batch_bytes` of the options", options.max_batch_bytes);
-        let found = format!(
-            "{dense}, for {rows} rows\nhint: choose a smaller `batch_size`, or views, patches or bands that take less"
-        );
-        return Err(Error::usage("bytes of a batch", expected, found));
+        let expected = format!("at most {}", options.max_batch_bytes);
+        let hint = Hint::new("choose a smaller `batch_size`, or views, patches or bands that take less, or raise ")
+            .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
+        let found = format!("{dense}, for {rows} rows");
+        return Err(Error::usage("bytes of a batch", expected, found).with_hint(hint));
     }
     let alignment = alignment(options.stage.is_some()) as u64;
     // Of the fields that the host decodes, and of those that a stage takes.

@@ -91,7 +91,13 @@ pub(super) fn change(
         lengths.push((number, length));
     }
     let mut changing = TransformRow { index, key, draws, fields };
-    transform.change(&mut changing).map_err(|found| FormatError::usage("transform", "no error", found))?;
+    transform.change(&mut changing).map_err(|said| {
+        // What the caller's code says may end with a next step of its own.
+        match said.split_once("\nhint: ") {
+            Some((found, hint)) => FormatError::usage("transform", "no error", found).with_hint(hint.to_owned()),
+            None => FormatError::usage("transform", "no error", said),
+        }
+    })?;
     for (field, (number, length)) in changing.fields.iter().zip(lengths) {
         if field.bytes.len() != length {
             let found = format!("{} of field `{}`", field.bytes.len(), field.name);

@@ -546,10 +546,9 @@ impl Bench {
 /// Says which sample an error is about.
 pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
-        FormatError::Usage { what, expected, found } => {
+        FormatError::Usage { what, expected, found, hint } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
-            let (found, hint) = found.split_at(found.find("\nhint:").unwrap_or(found.len()));
-            Error::usage(what, expected, format!("{found}: sample {}, `{key}`{hint}", at.sample))
+            Error::Usage { what, expected, found: format!("{found}: sample {}, `{key}`", at.sample), hint }
         }
         other => shard.in_record(at.record, other).into(),
     }

@@ -7,7 +7,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{RowOf, base, write};
+use loader_support::{RowOf, base, said, write};
 use shardpack_format::*;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, CubeMode, ElementType, Loader, LoaderOptions, OnCorrupt, Place, varying_arrays};
@@ -93,7 +93,7 @@ impl Arrays {
     }
 
     fn refused(&self, dtype: ArrayDtype) -> String {
-        self.loader(LoaderOptions { dtype, ..base() }).unwrap_err().to_string()
+        said(&self.loader(LoaderOptions { dtype, ..base() }).unwrap_err())
     }
 
     /// Loads all samples and compares every value; returns the type of the batches.
@@ -195,7 +195,7 @@ fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
                 Err(error) => {
                     assert_eq!(number, 101);
                     assert!(matches!(error, Error::Usage { .. }), "{error:?}");
-                    assert_eq!(error.to_string(), message);
+                    assert_eq!(said(&error), message);
                 }
             }
         }

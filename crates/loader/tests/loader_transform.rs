@@ -7,7 +7,7 @@ mod loader_support;
 mod support;
 
 use loader_support::fake_stage::FakeStage;
-use loader_support::{Disk, RowOf, base};
+use loader_support::{Disk, RowOf, base, said};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt, Transform, TransformRow, View};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn errors_name_the_sample_and_are_no_damage() {
     };
     let mut loader = Loader::open(&disk.open(), options(Change::FailOn(5))).unwrap();
     let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
-    let errors: Vec<_> = results.iter().map(|result| result.as_ref().err().map(ToString::to_string)).collect();
+    let errors: Vec<_> = results.iter().map(|result| result.as_ref().err().map(said)).collect();
     assert_eq!((errors.len(), &errors[0], &errors[2]), (3, &None, &None));
     let expected = "transform: expected no error, found it is tired: sample 5, `sample-00005`\nhint: let it sleep";
     assert_eq!(errors[1].as_deref(), Some(expected));

@@ -7,7 +7,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{Disk, Made, RowOf, base, seen};
+use loader_support::{Disk, Made, RowOf, base, said, seen};
 use shardpack_jpeg::View;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
@@ -107,12 +107,12 @@ fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
         ..options(batch_size)
     };
     // What is known beforehand, when the loader is opened: 8 cubes of 16 × 24 × 3 uint16.
-    let text = Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err().to_string();
+    let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
     assert!(text.contains("max_batch_bytes") && text.contains("found 18432, for 8 rows"), "{text}");
     // What depends on the samples, when the batch comes: whole pictures of 1,152 bytes.
     let mut loader = Loader::open(&disk.open(), with(&["image"], 8)).unwrap();
     for _ in 0..2 {
-        let text = loader.next_batch().unwrap().unwrap_err().to_string();
+        let text = said(&loader.next_batch().unwrap().unwrap_err());
         assert!(text.contains("max_batch_bytes"), "{text}");
     }
     assert!(loader.next_batch().is_none());
@@ -125,7 +125,7 @@ fn absurd_batch_sizes_are_refused_or_cost_what_is_there() {
     let view = ImageMode::View(View::center_crop(1 << 20, 1 << 15, 1 << 15));
     for end in [End::Drop, End::Uneven, End::Pad] {
         let options = LoaderOptions { image: view, end, ..options(u32::MAX) };
-        let text = Loader::open(&disk.open(), options).unwrap_err().to_string();
+        let text = said(&Loader::open(&disk.open(), options).unwrap_err());
         assert!(text.contains("max_batch_bytes"), "{text}");
     }
     let mut loader = Loader::open(&disk.open(), options(u32::MAX)).unwrap();

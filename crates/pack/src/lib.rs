@@ -1,5 +1,6 @@
 //! Datasets made and taken apart: what the `shardpack` command and the Python package do.
 //!
+//! - [`arguments`] are the options of all of it, by their names.
 //! - [`sources`] lists the files of a folder: pictures, cubes, labels, masks.
 //! - [`pack`] makes a dataset of them, [`collect`] of samples that a program hands over one at a
 //!   time.
@@ -19,6 +20,7 @@
     )
 )]
 
+pub mod arguments;
 pub mod collect;
 pub mod compare;
 mod elements;

@@ -39,7 +39,7 @@ fn pictures(folder: &Path, count: u8) {
 fn plan(name: &str, jpeg: Jpeg) -> Plan {
     let pictures = PictureOptions { jpeg, ..Default::default() };
     let options = PackOptions { pictures, ..Default::default() };
-    Plan { name: name.to_owned(), group: name.to_owned(), flags: Vec::new(), options }
+    Plan { name: name.to_owned(), group: name.to_owned(), own: Vec::new(), options }
 }
 
 #[test]

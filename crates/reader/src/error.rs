@@ -1,6 +1,7 @@
 //! What can go wrong while reading, in the families of the project.
 
 use shardpack_format as format;
+use shardpack_format::Hint;
 use std::io;
 use std::path::PathBuf;
 
@@ -39,6 +40,8 @@ pub enum Error {
         expected: String,
         /// What it was.
         found: String,
+        /// A next step.
+        hint: Option<Hint>,
     },
     /// Something happened that the code rules out, a panic for instance: always
     /// [`shardpack_format::Error::Internal`].
@@ -58,7 +61,7 @@ impl From<format::Error> for Error {
     fn from(error: format::Error) -> Self {
         match error {
             format::Error::Limit { .. } => Self::Limit(error),
-            format::Error::Usage { what, expected, found } => Self::Usage { what, expected, found },
+            format::Error::Usage { what, expected, found, hint } => Self::Usage { what, expected, found, hint },
             format::Error::Internal { .. } => Self::Internal(error),
             other => Self::Format(other),
         }
@@ -73,7 +76,27 @@ impl Error {
 
     /// The caller asked for what cannot be.
     pub fn usage(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
-        Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
+        format::Error::usage(what, expected, found).into()
+    }
+
+    /// With a next step, if it is a [`Error::Usage`].
+    #[must_use]
+    pub fn with_hint(mut self, next: impl Into<Hint>) -> Self {
+        if let Self::Usage { hint, .. } = &mut self {
+            *hint = Some(next.into());
+        }
+        self
+    }
+
+    /// What to do next. It is no part of the text of the error: who shows it says how options are
+    /// spelled ([`Hint::told`]).
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Format(error) | Self::Limit(error) | Self::Internal(error) => error.hint(),
+            Self::Io { .. } => None,
+        }
     }
 
     /// Something that the code itself rules out.

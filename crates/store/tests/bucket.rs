@@ -180,8 +180,8 @@ fn another_machine_takes_over_only_when_it_is_told_to_and_sends_nothing_again() 
     assert!(sent > 1);
     let error = write(&healthy(&memory, there.path()), &source).unwrap_err();
     assert!(matches!(&error, Error::Locked { .. }), "{error}");
-    let text = error.to_string();
-    assert!(text.contains("process ") && text.contains("--take-over"), "{text}");
+    let (text, hint) = (error.to_string(), error.hint().unwrap());
+    assert!(text.contains("process ") && hint.options().eq(["take_over"]), "{text}\n{hint}");
     assert_empty(there.path());
     let store = Faulty::new(&memory, Fault::None);
     let report = write(&place(store.clone(), there.path()).take_over(true), &source).unwrap();
@@ -246,7 +246,7 @@ fn what_is_there_is_refused_as_in_a_folder_and_replaced_by_force() {
     write(&place, &old).unwrap();
     assert!(place.holds_dataset().unwrap());
     let error = write(&place, &new).unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }) && error.to_string().contains("--force"), "{error}");
+    assert!(matches!(error, Error::Refused { .. }) && error.hint().unwrap().options().eq(["force"]), "{error}");
     assert_eq!(new.encoded.load(Ordering::Relaxed), 0, "refused before anything is packed");
     assert!(objects(&memory) == expected(&old));
     let force = WriteOptions { force: true, ..options() };

@@ -20,7 +20,7 @@ use crate::journal::is_part_journal;
 use crate::lock::LOCK_NAME;
 use crate::objects::Objects;
 use sha2::{Digest, Sha256};
-use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Limits, MANIFEST_NAME};
+use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Hinted, Limits, MANIFEST_NAME, Setting};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -193,9 +193,9 @@ impl Inner {
             let found = self.read_claim(&name)?;
             if found.as_ref() != Some(&text) {
                 let holder = found.unwrap_or_else(|| "nobody: its claim was removed".into());
-                let words =
-                    format!("another run has taken over: {holder}\nhint: this one has stopped, and harmed nothing");
-                return Err(io::Error::new(ErrorKind::ResourceBusy, words));
+                let text = format!("another run has taken over: {holder}");
+                let hinted = Hinted::new(text, "this one has stopped, and harmed nothing");
+                return Err(io::Error::new(ErrorKind::ResourceBusy, hinted));
             }
         }
         Ok(())
@@ -326,8 +326,10 @@ impl Fs for Bucket {
         if name == MANIFEST_NAME {
             let bytes = StdFs.read(&from_here, Limits::default().max_manifest_bytes)?;
             if !self.0.objects.create(name, &bytes)? {
-                let words = "another manifest has appeared meanwhile\nhint: choose another place, or add --force to replace that dataset";
-                return Err(io::Error::new(ErrorKind::AlreadyExists, words));
+                let hint = Hint::new("choose another place, or add ").and([Setting::on("force")]);
+                let hinted =
+                    Hinted::new("another manifest has appeared meanwhile", hint.then(" to replace that dataset"));
+                return Err(io::Error::new(ErrorKind::AlreadyExists, hinted));
             }
         } else {
             self.0.send(&from_here, name).map_err(to_go_on)?;
@@ -417,8 +419,9 @@ fn check_own(spool: &Path) -> io::Result<()> {
     if found.is_dir() && is_ours {
         return Ok(());
     }
-    let words = "expected a folder of this user, found another's, or no folder\nhint: choose another with --spool";
-    Err(io::Error::new(ErrorKind::PermissionDenied, words))
+    let text = "expected a folder of this user, found another's, or no folder";
+    let hinted = Hinted::new(text, Hint::new("choose another with ").and([Setting::named("spool")]));
+    Err(io::Error::new(ErrorKind::PermissionDenied, hinted))
 }
 
 /// An error of a file whose path the caller does not know.
@@ -430,7 +433,8 @@ fn in_spool(error: io::Error, path: &Path) -> io::Error {
 fn no_bucket(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::NotFound => {
-            io::Error::new(ErrorKind::NotFound, "there is no such bucket or container\nhint: make it first")
+            let hinted = Hinted::new("there is no such bucket or container", "make it first");
+            io::Error::new(ErrorKind::NotFound, hinted)
         }
         _ => error,
     }
@@ -441,24 +445,20 @@ fn meanwhile(error: io::Error, name: &str) -> io::Error {
     if error.kind() != ErrorKind::ResourceBusy {
         return error;
     }
-    let text = error.to_string();
-    let what = text.lines().next().unwrap_or_default();
-    let words = format!(
-        "{what}\nhint: `{name}` was on its way then, and may stand in the place of that run's: \
-         `shardpack verify` says whether it does, and --force packs anew"
-    );
-    io::Error::new(error.kind(), words)
+    let hint = Hint::new(format!(
+        "`{name}` was on its way then, and may stand in the place of that run's: `shardpack verify` says whether it does, and "
+    ));
+    let hint = hint.and([Setting::on("force")]).then(" packs anew");
+    io::Error::new(error.kind(), Hinted::new(error.to_string(), hint))
 }
 
 /// Says what to do about an object that could not be sent.
 fn to_go_on(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    let line = if text.contains("\nhint:") {
-        ""
-    } else {
-        "\nhint: run the same command again to go on: what was sent is kept"
-    };
-    io::Error::new(error.kind(), text + line)
+    if error.get_ref().is_some_and(|inner| inner.is::<Hinted>()) || error.to_string().contains("\nhint:") {
+        return error;
+    }
+    let hint = "run the same command again to go on: what was sent is kept";
+    io::Error::new(error.kind(), Hinted::new(error.to_string(), hint))
 }
 
 /// A file in the spool.

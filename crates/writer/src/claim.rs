@@ -66,8 +66,8 @@ impl Claim {
             (Some(manifest), _) => format!("a dataset of {}", crate::prepare::samples(manifest.samples)),
             (None, false) => "an unfinished dataset".to_owned(),
         };
-        let hint = "use --force to replace it, or choose another folder";
-        Err(Error::usage(format!("output folder `{}`", out.display()), "a new or empty one", found, hint))
+        let what = format!("output folder `{}`", out.display());
+        Err(Error::usage(what, "a new or empty one", found, crate::prepare::replace()))
     }
 
     /// Like [`write_dataset`](crate::write_dataset), into the claimed folder.

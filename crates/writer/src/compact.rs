@@ -6,7 +6,9 @@
 use crate::error::{Error, Result};
 use crate::folder::{NEXT, Survey, check_shard, oldest_generation};
 use crate::growth::{Growth, damaged, read_manifest};
-use shardpack_format::{DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Limits, Manifest, generation_of_name};
+use shardpack_format::{
+    DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Hint, Identity, Limits, Manifest, Setting, generation_of_name,
+};
 use std::collections::{BTreeMap, HashSet};
 
 /// What [`Growth::compact`] removed.
@@ -33,7 +35,9 @@ impl Growth<'_> {
         let (disk, out) = (self.disk, self.out.as_path());
         if !disk.list_if_there(&out.join(NEXT))?.is_empty() && Survey::take(disk, &out.join(NEXT))?.is_begun() {
             let what = format!("`{}` holds what an interrupted addition or removal has made so far", out.display());
-            let hint = "give that command again to go on, or with --force to start it over; then compact";
+            let hint = Hint::new("give that command again to go on, or with ")
+                .and([Setting::on("force")])
+                .then(" to start it over; then compact");
             return Err(Error::refused(what, hint));
         }
         for (number, shard) in (0..).zip(&self.manifest.shards) {

@@ -1,6 +1,7 @@
 //! What can go wrong while packing.
 
 use crate::unfinished::Unfinished;
+use shardpack_format::{Hint, Hinted, Setting};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,7 @@ pub enum Error {
     },
     /// The disk, or the user's quota, is full.
     #[error(
-        "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}\n\
-         hint: make room, then run the same command again: finished shards are kept",
+        "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}",
         path.display(), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
     )]
     NoSpace {
@@ -46,15 +46,13 @@ pub enum Error {
     #[error(transparent)]
     Format(shardpack_format::Error),
     /// There is a complete dataset, but its manifest or one of its shards is damaged.
-    #[error(
-        "{source}\nhint: `shardpack salvage` rebuilds a manifest and saves what is whole; --force, without --part, starts over"
-    )]
+    #[error("{source}")]
     Damaged {
         /// What is wrong, and in which file.
         source: shardpack_format::Error,
     },
     /// The caller asked for something that cannot be done.
-    #[error("{what}: expected {expected}, found {found}{}", hint_line(hint))]
+    #[error("{what}: expected {expected}, found {found}")]
     Usage {
         /// The argument, or the folder.
         what: String,
@@ -63,18 +61,18 @@ pub enum Error {
         /// What it was.
         found: String,
         /// A next step, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The folder holds something that this run must not touch or cannot go on with.
-    #[error("{what}{}", hint_line(hint))]
+    #[error("{what}")]
     Refused {
         /// The folder, and what is in it.
         what: String,
         /// A next step, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// More than the limits of this crate or the format allow.
-    #[error("{what} is over the limit: {found} > {limit}{}", hint_line(hint))]
+    #[error("{what} is over the limit: {found} > {limit}")]
     Limit {
         /// The quantity.
         what: String,
@@ -83,7 +81,7 @@ pub enum Error {
         /// What was requested.
         found: u64,
         /// A next step, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The source could not give a sample.
     #[error("sample `{}`: {source}", key.escape_debug())]
@@ -100,22 +98,18 @@ pub enum Error {
     #[error("{0}")]
     Internal(shardpack_format::Error),
     /// The caller set `cancel`. Finished shards are kept.
-    #[error("cancelled\nhint: run the same command again to go on: finished shards are kept")]
+    #[error("cancelled")]
     Cancelled,
     /// Another packer is running in the same folder.
-    #[error("`{}` is being written by another packer: {holder}\nhint: {hint}", path.display())]
+    #[error("`{}` is being written by another packer: {holder}", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
         /// Process, host and start time of the holder, as it wrote them.
         holder: String,
         /// A next step.
-        hint: &'static str,
+        hint: Hint,
     },
-}
-
-fn hint_line(hint: &str) -> String {
-    if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") }
 }
 
 impl From<shardpack_format::Error> for Error {
@@ -127,7 +121,37 @@ impl From<shardpack_format::Error> for Error {
     }
 }
 
+/// How to lose what is there, behind another way.
+pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
+    Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
+}
+
+/// What to do about an error of the system that says so itself.
+fn of_io(error: &io::Error) -> Option<Hint> {
+    error.get_ref()?.downcast_ref::<Hinted>()?.hint()
+}
+
 impl Error {
+    /// What to do next. It is no part of the text: who shows it says how options are spelled
+    /// ([`Hint::told`]).
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        let hint = match self {
+            Self::Usage { hint, .. }
+            | Self::Refused { hint, .. }
+            | Self::Limit { hint, .. }
+            | Self::Locked { hint, .. } => hint.clone(),
+            Self::NoSpace { .. } => "make room, then run the same command again: finished shards are kept".into(),
+            Self::Cancelled => "run the same command again to go on: finished shards are kept".into(),
+            Self::Damaged { .. } => start_over("`shardpack salvage` rebuilds a manifest and saves what is whole; "),
+            Self::Io { source, .. } => return of_io(source),
+            Self::Unfinished(unfinished) => return Some(unfinished.hint()),
+            Self::Format(error) | Self::Internal(error) => return error.hint(),
+            Self::Source { .. } => return None,
+        };
+        (!hint.is_empty()).then_some(hint)
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), source }
     }
@@ -136,12 +160,12 @@ impl Error {
         what: impl Into<String>,
         expected: impl Into<String>,
         found: impl Into<String>,
-        hint: impl Into<String>,
+        hint: impl Into<Hint>,
     ) -> Self {
         Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
     }
 
-    pub(crate) fn refused(what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn refused(what: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Refused { what: what.into(), hint: hint.into() }
     }
 

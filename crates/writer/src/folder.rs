@@ -1,7 +1,7 @@
 //! What is in the output folder, and who wrote it. Only files that this crate wrote may be replaced
 //! or removed.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, start_over};
 use crate::fs::Disk;
 use crate::journal::{Entry, Journal, is_journal_name, is_journal_temporary};
 use shardpack_format::{
@@ -179,14 +179,13 @@ impl Survey {
                 "{what} holds generation {} of a dataset, of {samples}, and no {MANIFEST_NAME}",
                 newest.generation()
             );
-            let hint =
-                format!("copy `{name}` to {MANIFEST_NAME} to have it back; --force, without --part, starts over");
+            let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to have it back; "));
             return Err(Error::refused(what, hint));
         }
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
             let found = format!("shards without their manifest: {}", list(&strays));
-            let hint = "`shardpack salvage` rebuilds a manifest; --force, without --part, starts over";
+            let hint = start_over("`shardpack salvage` rebuilds a manifest; ");
             return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
         }
         Ok(())

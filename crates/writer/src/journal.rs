@@ -13,7 +13,7 @@ use crate::plan::{Fingerprint, Plan};
 use crate::report::SkippedSample;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_format::{Limits, Metadata, Recipe, ShardEntry, check_json};
+use shardpack_format::{Hint, Limits, Metadata, Recipe, Setting, ShardEntry, check_json};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -235,7 +235,7 @@ impl<R: BufRead> Lines<'_, R> {
 
     fn over(&self, what: &str, limit: u64, found: u64) -> Error {
         let what = format!("journal `{}`: {what}", self.path.display());
-        Error::Limit { what, limit, found, hint: "--force starts over".into() }
+        Error::Limit { what, limit, found, hint: Hint::set([Setting::on("force")]).then(" starts over") }
     }
 }
 

@@ -9,13 +9,18 @@
 use crate::error::{Error, Result};
 use crate::fs::{Disk, Held, LockMode};
 use crate::options::Part;
+use shardpack_format::{Hint, Setting};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
 
 /// What to do about a claim in a store, which outlives a run that was killed on another machine.
-const STORE_HINT: &str = "wait for it, or stop it first; if it was killed, `--take-over` goes on in its place";
+fn store_hint() -> Hint {
+    Hint::new("wait for it, or stop it first; if it was killed, ")
+        .and([Setting::on("take_over")])
+        .then(" goes on in its place")
+}
 
 /// Name of a part's own lock.
 fn part_lock_name(part: Part) -> String {
@@ -36,8 +41,8 @@ impl Lock {
         let take = |name: &str, mode| {
             let path = out.join(name);
             let held = disk.0.lock(&path, mode, &text).map_err(|e| Error::io("lock", &path, e))?;
-            let hint = if disk.0.is_store() { STORE_HINT } else { "wait for it, or stop it first" };
-            held.ok_or_else(|| Error::Locked { holder: holder(disk, out, name), path, hint })
+            let hint = || if disk.0.is_store() { store_hint() } else { "wait for it, or stop it first".into() };
+            held.ok_or_else(|| Error::Locked { holder: holder(disk, out, name), path, hint: hint() })
         };
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
         let folder = take(LOCK_NAME, mode)?;

@@ -11,7 +11,7 @@ use crate::report::{Outcome, Report};
 use crate::source::Tally;
 use crate::unfinished::{Unfinished, UnfinishedPart, array_expression};
 use crate::write::{Figures, already_complete, end_dataset, report, weaknesses};
-use shardpack_format::DatasetId;
+use shardpack_format::{DatasetId, Hint, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
@@ -98,10 +98,11 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
             format!("{value} in {noun} {}", array_expression(numbers))
         })
         .collect();
-    let hint = format!(
-        "pack all parts with the same options: the fewer are --array={}, and start over with --force",
+    let hint = Hint::new(format!(
+        "pack all parts with the same options: the fewer are --array={}, and start over with ",
         array_expression(fewest)
-    );
+    ));
+    let hint = hint.and([Setting::on("force")]);
     Err(Error::usage(format!("parts in {what}: {thing}"), "the same in all", found.join(" and "), hint))
 }
 

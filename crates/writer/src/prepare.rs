@@ -6,7 +6,7 @@ use crate::fs::Disk;
 use crate::journal::{Difference, Head, Journal, journal_name, recipe_difference};
 use crate::options::WriteOptions;
 use crate::plan::Plan;
-use shardpack_format::Manifest;
+use shardpack_format::{Hint, Manifest, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -47,13 +47,14 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
                     "`{}` was packed from these files, and has changed since: generation {generation} holds {samples}",
                     out.display()
                 );
-                return Err(Error::refused(what, "`shardpack add` puts new samples behind them; --force starts over"));
+                let hint = Hint::new("`shardpack add` puts new samples behind them; ").and([Setting::on("force")]);
+                return Err(Error::refused(what, hint.then(" starts over")));
             }
             return Ok(Prepared::Complete(manifest));
         }
         let hint = match options.part {
-            Some(_) => "remove the folder first: a part cannot replace a dataset",
-            None => "use --force to replace it, or choose another folder",
+            Some(_) => "remove the folder first: a part cannot replace a dataset".into(),
+            None => replace(),
         };
         let others = if options.force { String::new() } else { why_other(plan, &manifest) };
         let what = format!("`{}` already holds a dataset of {}{others}", out.display(), samples(manifest.samples));
@@ -83,6 +84,11 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
+/// How a dataset that is there can make room.
+pub(crate) fn replace() -> Hint {
+    Hint::new("use ").and([Setting::on("force")]).then(" to replace it, or choose another folder")
+}
+
 /// In what a complete dataset differs from what is to be packed.
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     match recipe_difference(&plan.metadata().recipe, &manifest.recipe) {
@@ -109,7 +115,9 @@ fn refuse_difference(difference: Option<Difference>, out: &Path) -> Result<()> {
         Some((here, there)) => format!("{begun} with another {thing}: it was begun with {there}, now it is {here}"),
         None => format!("{begun}, and the {thing} have changed since it was begun"),
     };
-    let hint = "give the old options, on unchanged sources, to go on; or add --force to start over";
+    let hint = Hint::new("give the old options, on unchanged sources, to go on; or add ")
+        .and([Setting::on("force")])
+        .then(" to start over");
     Err(Error::refused(what, hint))
 }
 
@@ -120,7 +128,9 @@ fn refuse_other_cut(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
         return Ok(());
     }
     let words = |head: &Head| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
-    let hint = "pack the missing parts and merge them, or use --force without a part to start over";
+    let hint = Hint::new("pack the missing parts and merge them, or use ")
+        .and([Setting::on("force")])
+        .then(" without a part to start over");
     Err(Error::usage(
         what,
         format!("a dataset written as {}", words(wanted)),

@@ -2,6 +2,7 @@
 //! expression for the system that runs them.
 
 use crate::options::Part;
+use shardpack_format::Hint;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -77,9 +78,17 @@ impl fmt::Display for Unfinished {
         if let Some(damage) = self.unfinished.iter().find_map(|part| part.damage.as_ref()) {
             write!(f, "; {damage}")?;
         }
+        Ok(())
+    }
+}
+
+impl Unfinished {
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Hint {
         match self.parts {
-            Some(_) => write!(f, "\nhint: pack these parts again, then merge: --array={}", self.array()),
-            None => f.write_str("\nhint: give the same `pack` again: it ends the dataset, without a merge"),
+            Some(_) => format!("pack these parts again, then merge: --array={}", self.array()).into(),
+            None => "give the same `pack` again: it ends the dataset, without a merge".into(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::view::DtypeView;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
+use shardpack_format::{Hint, Hinted, Setting};
 use shardpack_gpu::CudaStage;
 use shardpack_jpeg::Scaling;
 use shardpack_loader::Loader;
@@ -45,8 +46,9 @@ impl DeviceArg {
     /// What decodes there; `None` for the host.
     pub(super) fn stage(self) -> anyhow::Result<Option<Arc<dyn Stage>>> {
         let Self::Cuda(number) = self else { return Ok(None) };
-        let stage = CudaStage::open(number).with_context(|| {
-            format!("cannot decode on `--device {self}`\nhint: without `--device`, the CPU decodes")
+        let stage = CudaStage::open(number).map_err(|error| {
+            let text = format!("cannot decode on `--device {self}`: {error}");
+            Hinted::new(text, Hint::new("without ").and([Setting::named("device")]).then(", the CPU decodes"))
         })?;
         Ok(Some(Arc::new(stage)))
     }

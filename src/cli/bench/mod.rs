@@ -1,5 +1,6 @@
 //! `shardpack bench`: how fast a dataset loads, what the limit is, and what to change.
 
+pub(super) mod args;
 mod device;
 mod epoch;
 mod limit;
@@ -15,9 +16,9 @@ pub(super) use view::{
     parse_window,
 };
 
-use super::args::BenchArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, units};
+use args::BenchArgs;
 use report::Report;
 use shardpack_format::Error as FormatError;
 

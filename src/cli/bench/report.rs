@@ -1,10 +1,10 @@
 //! What `bench` prints: a table for people, an object for programs.
 
+use super::args::{BenchArgs, OrderArg};
 use super::device;
 use super::epoch::Epoch;
 use super::limit::{Limit, advice, limit, percent};
 use super::setup::Setup;
-use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{show, units};
 use serde_json::{Value, json};
 use shardpack_reader::{CacheStats, Traffic};

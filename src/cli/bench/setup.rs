@@ -1,9 +1,9 @@
 //! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
+use super::args::{BenchArgs, OrderArg};
 use super::limit::{Content, Setting};
 use super::view::{ArrayView, PictureView};
 use super::{device, system};
-use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind};

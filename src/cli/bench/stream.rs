@@ -1,8 +1,8 @@
 //! `shardpack bench --stream`: how fast the records of a dataset come off the disk in stored order,
 //! without the loader.
 
+use super::args::BenchArgs;
 use super::report::{network_json, network_text};
-use crate::cli::args::BenchArgs;
 use crate::cli::{Outcome, open, show, units};
 use serde_json::json;
 use shardpack_format::FieldKind;

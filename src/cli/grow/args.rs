@@ -1,9 +1,11 @@
 //! The arguments of `add`, `remove` and `compact`.
 
-use super::super::args::BadInputArg;
+use super::super::args::words;
 use super::super::examples;
-use super::super::units::{parse_bytes, parse_threads};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use shardpack_pack::arguments::{Word, parse_size, parse_threads, spelled_size};
+use shardpack_pack::grow::{AddOptions, OnKnownKey};
+use shardpack_pack::sources::OnBadInput;
 use std::path::PathBuf;
 
 /// Pack more files behind a dataset, by its own recipe: its next generation.
@@ -28,12 +30,12 @@ pub(in super::super) struct AddArgs {
     pub masks: Option<PathBuf>,
     /// What to do about files that cannot be packed: stop, or skip them, list them, and end with
     /// exit code 1 [default: as the dataset was packed]
-    #[arg(long, value_name = "POLICY")]
-    pub on_bad_input: Option<BadInputArg>,
+    #[arg(long, value_name = "POLICY", value_parser = words::<OnBadInput>())]
+    pub on_bad_input: Option<OnBadInput>,
     /// What to do about samples whose keys the dataset holds already: stop before anything is
     /// written, or skip them
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "stop")]
-    pub on_known_key: KnownKeyArg,
+    #[arg(long, value_name = "POLICY", value_parser = words::<OnKnownKey>(), default_value = AddOptions::default().on_known_key.spelled())]
+    pub on_known_key: OnKnownKey,
     /// Drop what an interrupted `add` or `remove` of other samples has made so far
     #[arg(long)]
     pub force: bool,
@@ -42,21 +44,14 @@ pub(in super::super) struct AddArgs {
     pub threads: Option<usize>,
     /// Limit on the memory of samples that are being packed [default: enough for one sample on each
     /// thread, and one more]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     /// Largest cube to accept, in decoded bytes
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = spelled_size(AddOptions::default().max_cube), value_parser = parse_size)]
     pub max_cube: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
-}
-
-/// `--on-known-key`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in super::super) enum KnownKeyArg {
-    Stop,
-    Skip,
 }
 
 /// Leave samples out of a dataset: a generation without them.
@@ -80,7 +75,7 @@ pub(in super::super) struct RemoveArgs {
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record to accept
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]

@@ -2,16 +2,15 @@
 
 pub(super) mod args;
 
-use super::args::BadInputArg;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, pack, show, units};
 use crate::place::refuse_url;
 use anyhow::Context;
-use args::{AddArgs, CompactArgs, KnownKeyArg, RemoveArgs};
+use args::{AddArgs, CompactArgs, RemoveArgs};
 use serde_json::json;
-use shardpack_pack::grow::{AddOptions, AddReport, OnKnownKey, RemoveOptions, add, compact, remove};
+use shardpack_format::Voice;
+use shardpack_pack::grow::{AddOptions, AddReport, RemoveOptions, add, compact, remove};
 use shardpack_pack::pack::{Hooks, Planned};
-use shardpack_pack::sources::OnBadInput;
 use shardpack_writer::Outcome as Written;
 use std::cell::OnceCell;
 use std::io::Read;
@@ -22,24 +21,18 @@ use std::sync::atomic::Ordering;
 /// Largest list of keys: a million of the longest.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
-pub(super) fn options(args: &AddArgs) -> AddOptions {
+fn options(args: &AddArgs) -> AddOptions {
+    let defaults = AddOptions::default();
     AddOptions {
         labels: args.labels.clone(),
         masks: args.masks.clone(),
-        on_bad_input: args.on_bad_input.map(|policy| match policy {
-            BadInputArg::Stop => OnBadInput::Stop,
-            BadInputArg::Skip => OnBadInput::Skip,
-        }),
-        on_known_key: match args.on_known_key {
-            KnownKeyArg::Stop => OnKnownKey::Stop,
-            KnownKeyArg::Skip => OnKnownKey::Skip,
-        },
+        on_bad_input: args.on_bad_input,
+        on_known_key: args.on_known_key,
         max_cube: args.max_cube,
         force: args.force,
-        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
+        threads: args.threads.unwrap_or(defaults.threads),
         memory_bytes: args.memory,
-        limits: open::limits(super::MAX_RECORD_BYTES),
-        cancel: None,
+        ..defaults
     }
 }
 
@@ -69,7 +62,7 @@ pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
         }
         other => other?,
     };
-    added.packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
+    added.packed.notes.iter().for_each(|note| show::note(&format!("note: {}", note.told(Voice::Command))));
     let skipped = pack::skipped_lines(&added.packed.bad, &added.packed.report);
     if args.json {
         show::json(&added.to_json())?;

@@ -3,7 +3,8 @@
 
 use super::first::{ArrayFacts, Wavelengths};
 use crate::cli::{show, units};
-use shardpack_format::{Field, FieldKind};
+use crate::explain::explain;
+use shardpack_format::{Field, FieldKind, Voice};
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl Facts {
         for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
             match dataset.shard(number) {
                 Ok(shard) => shards.push((first, shard)),
-                Err(error) => problems.push(show::in_flags(&error.to_string())),
+                Err(error) => problems.push(show::said(&error)),
             }
             first += info.samples;
         }
@@ -79,7 +80,7 @@ impl Facts {
             let found = ArrayFacts::of(&sample, &spans).and_then(|a| Ok((a, Wavelengths::of(&sample)?)));
             match found {
                 Ok(found) => (arrays, wavelengths) = found,
-                Err(error) => problems.push(show::in_flags(&error.to_string())),
+                Err(error) => problems.push(explain(&error, Voice::Command)),
             }
         }
         let lengths = || {
@@ -127,7 +128,7 @@ fn first_sample(dataset: &Dataset, shards: &[(u64, Arc<Shard>)], problems: &mut 
     shards.iter().filter(|(_, shard)| !shard.is_empty()).find_map(|(first, _)| match dataset.get(*first) {
         Ok(sample) => Some(sample),
         Err(error) => {
-            problems.push(show::in_flags(&error.to_string()));
+            problems.push(show::said(&error));
             None
         }
     })

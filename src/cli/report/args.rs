@@ -1,12 +1,21 @@
 //! The arguments of `shardpack report`.
 
-use super::super::args::{CodecArg, FilterArg, KindArg, SubsamplingArg, WhenArg};
+use super::super::args::words;
 use super::super::bench::DeviceArg;
 use super::super::examples;
-use super::super::units::{parse_bytes, parse_spatial, parse_target, parse_threads};
+use super::super::pack::args::{Codec, Filtered, When};
 use clap::Args;
+use shardpack_jpeg::ChromaSampling;
+use shardpack_pack::arguments::{
+    ReportArguments, SourceArguments, Word, parse_size, parse_spatial, parse_target, parse_threads, spelled_size,
+};
 use shardpack_pack::report::MetricCommand;
+use shardpack_pack::sources::Kind;
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+/// What holds if nothing else is said.
+static DEFAULTS: LazyLock<ReportArguments> = LazyLock::new(ReportArguments::default);
 
 /// Show what a lossy choice costs, on one page, before a dataset is packed.
 ///
@@ -43,10 +52,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Sample")]
     pub samples: Option<u64>,
     /// Seed of the draw
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sample")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.seed, help_heading = "Sample")]
     pub seed: u64,
     /// Samples in the gallery: N of the worst, and N at random
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Sample")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULTS.gallery, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Sample")]
     pub gallery: u8,
 
     /// A condition on the recommended candidate, such as `ssimulacra2.p10>=80`, `max_abs_error<=0.002`
@@ -60,16 +69,16 @@ pub(crate) struct ReportArgs {
     /// A metric of your own. COMMAND is run for each candidate, with the paths of two datasets added:
     /// the samples that were drawn as they are, and under the candidate. The last line that it prints
     /// is the number
-    #[arg(long, value_name = "NAME=COMMAND", value_parser = parse_metric, help_heading = "Your metric")]
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = clap::value_parser!(MetricCommand), help_heading = "Your metric")]
     pub metric: Vec<MetricCommand>,
     /// Times that COMMAND is run with the original in both places, SHARDPACK_METRIC_RUN=0, 1, …: what
-    /// differs by no more than these runs is as good
-    #[arg(long, value_name = "K", default_value_t = 3, requires = "metric", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Your metric")]
-    pub metric_baseline_runs: u32,
+    /// differs by no more than these runs is as good [default: 3]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Your metric")]
+    pub metric_baseline_runs: Option<u32>,
 
     /// Candidates of your own, instead of the default ones: a TOML file with a `[[candidate]]` for
     /// each, whose keys are `name` and the long options of `pack`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"], help_heading = "Candidates")]
+    #[arg(long, value_name = "FILE", help_heading = "Candidates")]
     pub candidates: Option<PathBuf>,
     /// Qualities to re-encode pictures at, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Candidates")]
@@ -78,10 +87,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_target, help_heading = "Candidates")]
     pub target: Vec<f64>,
     /// Chroma subsamplings of re-encoded pictures
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, help_heading = "Candidates")]
-    pub subsampling: Vec<SubsamplingArg>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<ChromaSampling>(), help_heading = "Candidates")]
+    pub subsampling: Vec<ChromaSampling>,
     /// Shorter sides to shrink re-encoded pictures to
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "long_side", help_heading = "Candidates")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Candidates")]
     pub short_side: Vec<u32>,
     /// Longer sides to shrink re-encoded pictures to
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Candidates")]
@@ -91,31 +100,24 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Candidates")]
     pub max_error: Vec<f64>,
     /// Codecs of cubes, beside what `auto` chooses
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, help_heading = "Candidates")]
-    pub codec: Vec<CodecArg>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<Codec>(), help_heading = "Candidates")]
+    pub codec: Vec<Codec>,
     /// Filters before these codecs
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_enum,
-        requires = "codec",
-        help_heading = "Candidates"
-    )]
-    pub filter: Vec<FilterArg>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<Filtered>(), help_heading = "Candidates")]
+    pub filter: Vec<Filtered>,
 
     /// What SRC holds [default: told from the contents of the files]
-    #[arg(long, help_heading = "Sources")]
-    pub kind: Option<KindArg>,
+    #[arg(long, value_parser = words::<Kind>(), help_heading = "Sources")]
+    pub kind: Option<Kind>,
     /// Table of labels, as for `pack`
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
     pub labels: Option<PathBuf>,
     /// Name of the column of --labels that holds the paths, as for `pack`
-    #[arg(long, value_name = "NAME", requires = "labels", help_heading = "Sources")]
+    #[arg(long, value_name = "NAME", help_heading = "Sources")]
     pub key_column: Option<String>,
     /// Use the names of first-level folders as labels, as for `pack`
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Sources")]
-    pub class_folders: WhenArg,
+    #[arg(long, value_parser = words::<When>(), default_value = DEFAULTS.reading.class_folders.spelled(), value_name = "WHEN", help_heading = "Sources")]
+    pub class_folders: When,
     /// Folder of label masks, as for `pack`
     #[arg(long, value_name = "DIR", help_heading = "Sources")]
     pub masks: Option<PathBuf>,
@@ -129,7 +131,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "HxW", value_parser = parse_spatial, help_heading = "Sources")]
     pub spatial: Option<(u64, u64)>,
     /// Largest cube to accept, in decoded bytes
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Sources")]
+    #[arg(long, value_name = "SIZE", default_value = spelled_size(DEFAULTS.reading.max_cube), value_parser = parse_size, help_heading = "Sources")]
     pub max_cube: u64,
 
     /// Also time how fast a GPU decodes: `cuda:0`, or `cpu` for none [default: the first GPU, if there
@@ -141,16 +143,45 @@ pub(crate) struct ReportArgs {
     pub threads: Option<usize>,
     /// Limit on the memory of samples that are being measured [default: enough for one sample on
     /// each thread, and one more]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
 }
 
-/// `NAME=COMMAND`.
-fn parse_metric(text: &str) -> Result<MetricCommand, String> {
-    match text.split_once('=') {
-        Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
-            Ok(MetricCommand { name: name.trim().to_owned(), command: command.trim().to_owned() })
+impl ReportArgs {
+    /// The same, as every front end says it.
+    pub(in super::super) fn arguments(&self) -> ReportArguments {
+        ReportArguments {
+            reading: SourceArguments {
+                kind: self.kind,
+                labels: self.labels.clone(),
+                key_column: self.key_column.clone(),
+                class_folders: self.class_folders,
+                masks: self.masks.clone(),
+                follow_links: self.follow_links,
+                variable: self.variable.clone(),
+                spatial: self.spatial,
+                max_cube: self.max_cube,
+            },
+            source: self.source.clone(),
+            force: self.force,
+            samples: self.samples,
+            seed: self.seed,
+            gallery: self.gallery,
+            want: self.want.clone(),
+            metric: self.metric.clone(),
+            metric_baseline_runs: self.metric_baseline_runs,
+            candidates: self.candidates.clone(),
+            quality: self.quality.clone(),
+            target: self.target.clone(),
+            subsampling: self.subsampling.clone(),
+            short_side: self.short_side.clone(),
+            long_side: self.long_side.clone(),
+            max_error: self.max_error.clone(),
+            codec: self.codec.clone(),
+            filter: self.filter.clone(),
+            device: self.device.map(|device| device.to_string()),
+            threads: self.threads,
+            memory: self.memory,
         }
-        _ => Err("expected NAME=COMMAND, such as `accuracy=python train.py`".to_owned()),
     }
 }

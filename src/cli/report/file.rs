@@ -10,6 +10,7 @@
 
 use super::ladder::Rung;
 use anyhow::{Context, bail};
+use shardpack_pack::arguments::Value as Given;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -23,21 +24,21 @@ const STORAGE: [&str; 20] = [
     "quality",
     "target",
     "subsampling",
-    "short-side",
-    "long-side",
+    "short_side",
+    "long_side",
     "score",
-    "check-pixels",
+    "check_pixels",
     "upright",
-    "keep-metadata",
+    "keep_metadata",
     "values",
-    "max-error",
+    "max_error",
     "codec",
     "level",
     "filter",
     "layout",
-    "band-difference",
+    "band_difference",
     "prefer",
-    "shard-size",
+    "shard_size",
     "seed",
 ];
 
@@ -75,25 +76,25 @@ fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
 
 fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
     let Value::Table(table) = value else { bail!("candidate {number}: expected a table, found {}", value.type_str()) };
-    let (mut name, mut flags) = (None, Vec::new());
+    let (mut name, mut own) = (None, Vec::new());
     for (key, value) in table {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Integer(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
+        let given = match value {
+            Value::String(text) => Given::Text(text.clone()),
+            Value::Integer(number) => Given::Integer((*number).into()),
+            Value::Float(number) => Given::Float(*number),
             // A switch that is off is the default.
             Value::Boolean(false) => continue,
-            Value::Boolean(true) => "true".to_owned(),
+            Value::Boolean(true) => Given::Switch(true),
             other => bail!(
                 "candidate {number}: `{}`: expected text, a number or a boolean, found {}",
                 key.escape_debug(),
                 other.type_str()
             ),
         };
-        let option = key.replace('_', "-");
+        let option = key.replace('-', "_");
         match option.as_str() {
-            "name" => name = Some(text),
-            known if STORAGE.contains(&known) => flags.push((option, text)),
+            "name" => name = Some(given.to_string()),
+            known if STORAGE.contains(&known) => own.push((option, given)),
             _ => bail!(
                 "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`\nhint: there are {}",
                 key.escape_debug(),
@@ -101,9 +102,9 @@ fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
             ),
         }
     }
-    let words = || flags.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
-    let name = name.unwrap_or_else(|| if flags.is_empty() { format!("candidate {number}") } else { words() });
-    Ok(Rung { group: name.clone(), name, flags })
+    let words = || own.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
+    let name = name.unwrap_or_else(|| if own.is_empty() { format!("candidate {number}") } else { words() });
+    Ok(Rung { group: name.clone(), name, own })
 }
 
 #[cfg(test)]
@@ -115,10 +116,14 @@ mod tests {
         let rungs = parse("[[candidate]]\nname = \"s\"\njpeg = \"reencode\"\nquality = 70\nkeep_metadata = true\nupright = false\n[[candidate]]\nvalues = \"keep\"").unwrap();
         let names: Vec<_> = rungs.iter().map(|rung| rung.name.as_str()).collect();
         assert_eq!(names, ["s", "values keep"]);
-        let flags = [("jpeg", "reencode"), ("keep-metadata", "true"), ("quality", "70")];
-        let mut found = rungs[0].flags.clone();
-        found.sort();
-        assert_eq!(found, flags.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let mut found = rungs[0].own.clone();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let wanted = [
+            ("jpeg", Given::Text("reencode".into())),
+            ("keep_metadata", Given::Switch(true)),
+            ("quality", Given::Integer(70)),
+        ];
+        assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
         for (text, part) in [
             ("", "expected a [[candidate]]"),
             ("[[candidates]]\njpeg = 1", "found `candidates`"),

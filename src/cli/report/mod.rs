@@ -7,18 +7,17 @@ mod ladder;
 pub(super) mod page_file;
 mod text;
 
-use super::args::{Command, FromStore, KindArg, WhenArg};
+use super::args::FromStore;
+use super::bench::DeviceArg;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, units};
 use anyhow::{Context, bail};
 use args::ReportArgs;
-use shardpack_format::MANIFEST_NAME;
-use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, quoted};
-use shardpack_pack::sources::cubes::CubeOptions;
+use shardpack_format::{MANIFEST_NAME, Note};
+use shardpack_pack::arguments::{ArgumentError, ReportArguments, Value, Word};
+use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, argument, quoted};
 use shardpack_pack::sources::{Kind, SourceOptions};
 use shardpack_report::data::Report;
-use shardpack_report::want::Want;
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,37 +32,38 @@ pub struct Reported {
     pub data: Report,
     /// For a notebook.
     pub fragment: String,
+    /// What the user should know: the notes of the data, with the options in them as values.
+    pub notes: Vec<Note>,
 }
 
-/// Runs `shardpack report ARGS…` without printing. The page is written if the arguments name a file.
+/// Does what `shardpack report` does, without printing. The page is written to `output`, if it is
+/// given.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
-/// let error = shardpack::cli::report(["no/such/folder"], &|_, _, _| {}, &Arc::new(AtomicBool::new(false))).unwrap_err();
+/// let (arguments, cancel) = (Default::default(), Arc::new(AtomicBool::new(false)));
+/// let error = shardpack::cli::report("no/such/folder".as_ref(), None, &arguments, &|_, _, _| {}, &cancel).unwrap_err();
 /// assert!(error.to_string().contains("no/such/folder"));
 /// ```
 ///
 /// # Errors
 /// If the command would refuse the arguments, or nothing could be measured.
-pub fn report<T: Into<OsString>>(
-    args: impl IntoIterator<Item = T>,
+pub fn report(
+    src: &Path,
+    output: Option<&Path>,
+    arguments: &ReportArguments,
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
 ) -> anyhow::Result<Reported> {
-    let own = ["shardpack", "report"].into_iter().map(OsString::from);
-    let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
-    let Command::Report(args) = super::options::parsed(&command_line)? else {
-        bail!("expected the arguments of `report`");
-    };
-    if let Some(page) = &args.output {
-        page_file::check(page, args.force)?;
+    if let Some(page) = output {
+        page_file::check(page, arguments.force)?;
     }
-    let data = make(&args, on_progress, cancel)?;
-    if let Some(page) = &args.output {
+    let (data, notes) = make(src, arguments, on_progress, cancel)?;
+    if let Some(page) = output {
         page_file::write(page, &shardpack_report::page(&data))?;
     }
     let fragment = shardpack_report::fragment(&data);
-    Ok(Reported { data, fragment })
+    Ok(Reported { data, fragment, notes })
 }
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
@@ -75,10 +75,10 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let cancel = &interrupt.raised;
     let bar = Bar::of_steps("report");
     let on_progress = |done, of, what| bar.step(done, of, what);
-    let made = make(args, &on_progress, cancel);
+    let made = make(&args.src, &args.arguments(), &on_progress, cancel);
     bar.finish();
     let report = match made {
-        Ok(report) => report,
+        Ok((report, _)) => report,
         Err(_) if cancel.load(Ordering::Relaxed) => {
             show::note("interrupted before anything was measured: there is no page");
             return Ok(Outcome::Interrupted);
@@ -112,34 +112,72 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
 ///
 /// # Errors
 /// If the command would refuse them, or nothing could be measured.
-pub(super) fn make(
-    args: &ReportArgs,
+fn make(
+    path: &Path,
+    args: &ReportArguments,
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
-) -> anyhow::Result<Report> {
-    let want = args.want.iter().map(|text| Want::parse(text, &units::parse_bytes)).collect::<Result<Vec<_>, _>>();
-    let want = want.map_err(anyhow::Error::msg).context("--want")?;
-    if args.max_error.iter().any(|error| !(error.is_finite() && *error > 0.0)) {
-        bail!("--max-error: expected errors above zero, found {:?}", args.max_error);
+) -> anyhow::Result<(Report, Vec<Note>)> {
+    args.check()?;
+    let src = text_of(path, "SRC")?;
+    for (option, value) in args.reading.given() {
+        if let Value::Path(path) = value {
+            text_of(&path, option)?;
+        }
     }
-    let src = text_of(&args.src, "SRC")?;
-    let common = common(args)?;
     let hooks = Hooks { on_progress, cancel };
-    if is_dataset(&args.src) {
-        return of_dataset(args, want, src, &hooks, cancel);
+    let asked = Asked { path, src, args, device: device_of(args)? };
+    if is_dataset(path) {
+        let report = of_dataset(asked, &hooks, cancel)?;
+        let notes = report.notes.iter().cloned().map(Note::new).collect();
+        return Ok((report, notes));
     }
     if let Some(source) = &args.source {
-        bail!("--source: expected SRC to be a dataset, found `{src}`, with `{}` beside it", source.display());
+        let (src, source) = (&asked.src, source.display());
+        bail!(ArgumentError::of(
+            "source",
+            format!("expected SRC to be a dataset, found `{src}`, with `{source}` beside it")
+        ));
     }
     // Before the sources are listed: a file of candidates may be wrong.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
-    let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
     on_progress(0, 1, "listing");
-    let opened = report::open(&args.src, &source_options(args, cancel), threads)?;
+    let opened = report::open(path, &source_options(args, cancel), asked.threads())?;
     refuse_wrong_kind(args, opened.kind())?;
     let rungs = own.unwrap_or_else(|| ladder::rungs(args, opened.kind(), &|| opened.cube_traits()));
-    let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &src, &common)).collect::<Result<_, _>>()?;
-    measure(args, &opened, &plans, want, &Given { src, common, threads }, &hooks)
+    let common = args.packing();
+    let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &common)).collect::<Result<_, _>>()?;
+    let report = measure(asked, &opened, &plans, &hooks)?;
+    // Those of the listing come first, as text, and name options.
+    let others = report.notes.iter().skip(opened.notes().len()).cloned().map(Note::new);
+    let notes = opened.notes().iter().cloned().chain(others).collect();
+    Ok((report, notes))
+}
+
+/// What is asked for.
+struct Asked<'a> {
+    path: &'a Path,
+    /// The same as text.
+    src: String,
+    args: &'a ReportArguments,
+    device: Option<DeviceArg>,
+}
+
+impl Asked<'_> {
+    fn threads(&self) -> usize {
+        self.args.threads.unwrap_or_else(open::all_cores).max(1)
+    }
+
+    /// What is said about reading the source, as arguments behind others.
+    fn common(&self) -> String {
+        let all = self.args.reading.given();
+        all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
+    }
+}
+
+fn device_of(args: &ReportArguments) -> Result<Option<DeviceArg>, ArgumentError> {
+    let device = args.device.as_deref().map(str::parse).transpose();
+    device.map_err(|said: String| ArgumentError::of("device", said))
 }
 
 /// Whether there is a manifest, or the file is a shard: then it is packed already.
@@ -149,87 +187,62 @@ fn is_dataset(path: &Path) -> bool {
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-fn of_dataset(
-    args: &ReportArgs,
-    want: Vec<Want>,
-    source: String,
-    hooks: &Hooks<'_>,
-    cancel: &Arc<AtomicBool>,
-) -> anyhow::Result<Report> {
-    let of_sources = args.candidates.is_some()
-        || !(args.quality.is_empty() && args.target.is_empty() && args.subsampling.is_empty())
-        || !(args.short_side.is_empty() && args.long_side.is_empty() && args.max_error.is_empty())
-        || !args.codec.is_empty()
-        || !args.metric.is_empty();
-    let common = common(args)?;
-    if of_sources || !(common.is_empty() || args.source.is_some()) {
+fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<Report> {
+    let (args, threads) = (asked.args, asked.threads());
+    let source = &asked.src;
+    let of_sources =
+        args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
+    if of_sources || !(args.reading.given().is_empty() || args.source.is_some()) {
         bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
     }
-    if args.source.is_none() && args.device.is_some() {
-        bail!(
-            "`{source}` is a dataset: without `--source` nothing is decoded, and `--device` has no effect\nhint: `shardpack bench` measures the rate of a device"
-        );
+    if args.source.is_none() && asked.device.is_some() {
+        let said = format!("has no effect: `{source}` is a dataset, and without `source` nothing is decoded");
+        bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
     }
-    let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
-    let words: Vec<String> = common.iter().map(|argument| format!(" {}", quoted(argument))).collect();
-    let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES), &FromStore::default())?;
+    let dataset = open::dataset(asked.path, &open::limits(super::MAX_RECORD_BYTES), &FromStore::default())?;
     let options = ReportOptions {
         samples: args.samples,
         seed: args.seed,
-        want,
+        want: args.wants()?,
         gallery: usize::from(args.gallery),
         metrics: Vec::new(),
         baseline_runs: 0,
-        device: if args.source.is_some() { device::found(args.device)? } else { None },
+        device: if args.source.is_some() { device::found(asked.device)? } else { None },
         threads,
         memory_bytes: args.memory,
-        source,
-        command: command(args, &words.concat()),
+        command: command(&asked),
         pack_command: String::new(),
+        source: asked.src,
     };
     let Some(sources) = &args.source else { return report::of_dataset(&dataset, &options, hooks) };
     (hooks.on_progress)(0, 1, "listing");
-    let listing = SourceOptions { exclude: Some(args.src.clone()), ..source_options(args, cancel) };
+    let listing = SourceOptions { exclude: Some(asked.path.to_owned()), ..source_options(args, cancel) };
     report::open(sources, &listing, threads)?.measure_dataset(&dataset, &options, hooks)
 }
 
-/// What the arguments say about the source.
-struct Given {
-    src: String,
-    common: Vec<String>,
-    threads: usize,
-}
-
-fn measure(
-    args: &ReportArgs,
-    opened: &Opened,
-    plans: &[Plan],
-    want: Vec<Want>,
-    given: &Given,
-    hooks: &Hooks<'_>,
-) -> anyhow::Result<Report> {
-    let words: Vec<String> = given.common.iter().map(|argument| quoted(argument)).collect();
-    let common = if words.is_empty() { String::new() } else { format!(" {}", words.join(" ")) };
+fn measure(asked: Asked<'_>, opened: &Opened, plans: &[Plan], hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+    let args = asked.args;
     let options = ReportOptions {
         samples: args.samples,
         seed: args.seed,
-        want,
+        want: args.wants()?,
         gallery: usize::from(args.gallery),
         metrics: args.metric.clone(),
-        baseline_runs: args.metric_baseline_runs,
-        device: device::found(args.device)?,
-        threads: given.threads,
+        baseline_runs: args.metric_baseline_runs.unwrap_or(ReportArguments::BASELINE_RUNS),
+        device: device::found(asked.device)?,
+        threads: asked.threads(),
         memory_bytes: args.memory,
-        source: given.src.clone(),
-        command: command(args, &common),
-        pack_command: format!("shardpack pack {} OUT{common}", quoted(&given.src)),
+        command: command(&asked),
+        pack_command: format!("shardpack pack {} OUT{}", quoted(&asked.src), asked.common()),
+        source: asked.src,
     };
     opened.measure(plans, &options, hooks)
 }
 
 /// The command that repeats the run.
-fn command(args: &ReportArgs, common: &str) -> String {
-    let mut out = format!("shardpack report {}{common}", quoted(&args.src.to_string_lossy()));
+fn command(asked: &Asked<'_>) -> String {
+    let args = asked.args;
+    let mut out = format!("shardpack report {}{}", quoted(&asked.src), asked.common());
     let mut put = |name: &str, value: String| out += &format!(" --{name}={}", quoted(&value));
     if let Some(source) = &args.source {
         put("source", source.to_string_lossy().into_owned());
@@ -239,12 +252,13 @@ fn command(args: &ReportArgs, common: &str) -> String {
     }
     put("seed", args.seed.to_string());
     args.want.iter().for_each(|want| put("want", want.clone()));
-    if let Some(device) = args.device {
+    if let Some(device) = asked.device {
         put("device", device.to_string());
     }
     args.metric.iter().for_each(|metric| put("metric", format!("{}={}", metric.name, metric.command)));
     if !args.metric.is_empty() {
-        put("metric-baseline-runs", args.metric_baseline_runs.to_string());
+        let runs = args.metric_baseline_runs.unwrap_or(ReportArguments::BASELINE_RUNS);
+        put("metric-baseline-runs", runs.to_string());
     }
     if let Some(file) = &args.candidates {
         put("candidates", file.to_string_lossy().into_owned());
@@ -253,95 +267,30 @@ fn command(args: &ReportArgs, common: &str) -> String {
     let lists = [
         ("quality", list(args.quality.iter().map(ToString::to_string).collect())),
         ("target", list(args.target.iter().map(|score| format!("ssimulacra2={score}")).collect())),
-        ("subsampling", list(args.subsampling.iter().map(ladder::spelled).collect())),
+        ("subsampling", list(args.subsampling.iter().map(|word| word.spelled().to_owned()).collect())),
         ("short-side", list(args.short_side.iter().map(ToString::to_string).collect())),
         ("long-side", list(args.long_side.iter().map(ToString::to_string).collect())),
         ("max-error", list(args.max_error.iter().map(ToString::to_string).collect())),
-        ("codec", list(args.codec.iter().map(ladder::spelled).collect())),
-        ("filter", list(args.filter.iter().map(ladder::spelled).collect())),
+        ("codec", list(args.codec.iter().map(|word| word.spelled().to_owned()).collect())),
+        ("filter", list(args.filter.iter().map(|word| word.spelled().to_owned()).collect())),
     ];
     lists.into_iter().filter(|(_, list)| !list.is_empty()).for_each(|(name, list)| put(name, list));
     out
 }
 
-/// The arguments on reading the source, as `pack` takes them too.
-fn common(args: &ReportArgs) -> anyhow::Result<Vec<String>> {
-    let mut out = Vec::new();
-    let mut put = |name: &str, value: String| out.push(format!("--{name}={value}"));
-    match args.kind {
-        Some(KindArg::Images) => put("kind", "images".into()),
-        Some(KindArg::Cubes) => put("kind", "cubes".into()),
-        None => {}
-    }
-    if let Some(labels) = &args.labels {
-        put("labels", text_of(labels, "--labels")?);
-    }
-    if let Some(column) = &args.key_column {
-        put("key-column", column.clone());
-    }
-    match args.class_folders {
-        WhenArg::Auto => {}
-        WhenArg::On => put("class-folders", "on".into()),
-        WhenArg::Off => put("class-folders", "off".into()),
-    }
-    if let Some(masks) = &args.masks {
-        put("masks", text_of(masks, "--masks")?);
-    }
-    if args.follow_links {
-        out.push("--follow-links".into());
-    }
-    let mut put = |name: &str, value: String| out.push(format!("--{name}={value}"));
-    if let Some(variable) = &args.variable {
-        put("variable", variable.clone());
-    }
-    if let Some((height, width)) = args.spatial {
-        put("spatial", format!("{height}x{width}"));
-    }
-    if args.max_cube != super::MAX_RECORD_BYTES {
-        put("max-cube", args.max_cube.to_string());
-    }
-    Ok(out)
-}
-
-fn source_options(args: &ReportArgs, cancel: &Arc<AtomicBool>) -> SourceOptions {
-    SourceOptions {
-        kind: args.kind.map(|kind| match kind {
-            KindArg::Images => Kind::Images,
-            KindArg::Cubes => Kind::Cubes,
-        }),
-        labels: args.labels.clone(),
-        key_column: args.key_column.clone(),
-        follow_links: args.follow_links,
-        masks: args.masks.clone(),
-        class_folders: match args.class_folders {
-            WhenArg::Auto => None,
-            WhenArg::On => Some(true),
-            WhenArg::Off => Some(false),
-        },
-        cubes: CubeOptions {
-            variable: args.variable.clone(),
-            spatial: args.spatial,
-            max_bytes: args.max_cube,
-            ..CubeOptions::default()
-        },
-        cancel: Some(Arc::clone(cancel)),
-        ..SourceOptions::default()
-    }
+fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> SourceOptions {
+    SourceOptions { cancel: Some(Arc::clone(cancel)), ..args.reading.options() }
 }
 
 /// Refuses options that would have no effect: whoever gives them expects one.
-fn refuse_wrong_kind(args: &ReportArgs, kind: Kind) -> anyhow::Result<()> {
-    let of_pictures = !(args.quality.is_empty()
-        && args.target.is_empty()
-        && args.subsampling.is_empty()
-        && args.short_side.is_empty()
-        && args.long_side.is_empty());
-    let of_cubes = !(args.max_error.is_empty() && args.codec.is_empty());
+fn refuse_wrong_kind(args: &ReportArguments, kind: Kind) -> anyhow::Result<()> {
     match kind {
-        Kind::Images if of_cubes || args.variable.is_some() || args.spatial.is_some() => {
+        Kind::Images if args.is_on_cubes() || args.reading.variable.is_some() || args.reading.spatial.is_some() => {
             bail!("the source holds pictures: options on errors, codecs and variables are for cubes")
         }
-        Kind::Cubes if of_pictures => bail!("the source holds cubes: options on quality and sizes are for pictures"),
+        Kind::Cubes if args.is_on_pictures() => {
+            bail!("the source holds cubes: options on quality and sizes are for pictures")
+        }
         _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! The file that the page goes into: whole, or not there.
 
 use anyhow::{Context, bail};
+use shardpack_format::{Hint, Hinted, Setting};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,10 +22,9 @@ pub(super) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     if force || !path.exists() || is_report(path) {
         return Ok(());
     }
-    bail!(
-        "`{}` exists, and is no report\nhint: `-o FILE` names another file, `--force` replaces this one",
-        path.display()
-    )
+    let hint = Hint::set([Setting::any("output", "FILE")]).then(" names another file, ");
+    let hint = hint.and([Setting::on("force")]).then(" replaces this one");
+    bail!(Hinted::new(format!("`{}` exists, and is no report", path.display()), hint))
 }
 
 fn is_report(path: &Path) -> bool {

@@ -39,7 +39,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn add_damage(&mut self, index: u64, error: impl std::fmt::Display) {
-        self.damaged.entry(index).or_default().push(show::in_flags(&error.to_string()));
+        self.damaged.entry(index).or_default().push(error.to_string());
     }
 
     /// Everything that could not be read, in stored order.

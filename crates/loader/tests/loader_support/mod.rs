@@ -299,3 +299,8 @@ pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> 
     out.extend([0xFF, 0xD9]);
     out
 }
+
+/// An error and what it says to do next.
+pub fn said(error: &shardpack_loader::Error) -> String {
+    shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
+}

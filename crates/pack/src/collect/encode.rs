@@ -12,7 +12,7 @@ use crate::pack::stored_value::{self, StoredValue};
 use crate::pack::{DamagedPicture, Jpeg, SampleError, Share, fidelity};
 use sha2::{Digest, Sha256};
 use shardpack_array::{Array, ArrayEncoder, Fidelity};
-use shardpack_format::{Dtype, Limits, check_json};
+use shardpack_format::{Dtype, Hint, Limits, check_json};
 
 /// With the option `sample`, one in this many pictures is checked closely.
 const LOOKED_AT: u64 = 32;
@@ -163,7 +163,7 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    fn misfit(&self, expected: impl Into<String>, found: impl Into<String>, hint: impl Into<String>) -> CollectError {
+    fn misfit(&self, expected: impl Into<String>, found: impl Into<String>, hint: impl Into<Hint>) -> CollectError {
         CollectError::Misfit {
             key: self.key.to_owned(),
             field: self.field.name.clone(),

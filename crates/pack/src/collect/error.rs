@@ -1,6 +1,7 @@
 //! What can go wrong while samples are collected.
 
 use crate::pack::SampleError;
+use shardpack_format::Hint;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ pub type Result<T, E = CollectError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum CollectError {
     /// The operating system refused.
-    #[error("cannot {action} `{}`: {source}{}", path.display(), space_hint(source))]
+    #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
         /// What was tried, as a verb.
         action: &'static str,
@@ -22,7 +23,7 @@ pub enum CollectError {
         source: io::Error,
     },
     /// A value does not fit the schema, or is missing.
-    #[error("sample `{}`: field `{field}`: expected {expected}, found {found}{}", key.escape_debug(), hint_line(hint))]
+    #[error("sample `{}`: field `{field}`: expected {expected}, found {found}", key.escape_debug())]
     Misfit {
         /// The sample.
         key: String,
@@ -33,7 +34,7 @@ pub enum CollectError {
         /// What the value is.
         found: String,
         /// A next step, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// A value cannot be stored as the options ask.
     #[error("sample `{}`: field `{field}`: {source}", key.escape_debug())]
@@ -58,7 +59,7 @@ pub enum CollectError {
         found: String,
     },
     /// The schema is not valid.
-    #[error("{what}: expected {expected}, found {found}{}", hint_line(hint))]
+    #[error("{what}: expected {expected}, found {found}")]
     Usage {
         /// The argument.
         what: String,
@@ -67,7 +68,7 @@ pub enum CollectError {
         /// What it is.
         found: String,
         /// A next step, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The options contradict each other, or a record cannot be laid out.
     #[error(transparent)]
@@ -78,6 +79,24 @@ pub enum CollectError {
 }
 
 impl CollectError {
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    vec!["make room, then add the sample again: those before it are kept".into()]
+                }
+                _ => Vec::new(),
+            },
+            Self::Misfit { hint, .. } | Self::Usage { hint, .. } => vec![hint.clone()],
+            Self::Encode { source, .. } => source.hints(),
+            Self::Sample { .. } => Vec::new(),
+            Self::Format(error) => error.hint().into_iter().collect(),
+            Self::Writer(error) => error.hint().into_iter().collect(),
+        }
+    }
+
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
@@ -86,21 +105,8 @@ impl CollectError {
         what: impl Into<String>,
         expected: impl Into<String>,
         found: impl Into<String>,
-        hint: impl Into<String>,
+        hint: impl Into<Hint>,
     ) -> Self {
         Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
-    }
-}
-
-fn hint_line(hint: &str) -> String {
-    if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") }
-}
-
-fn space_hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "\nhint: make room, then add the sample again: those before it are kept"
-        }
-        _ => "",
     }
 }

@@ -21,6 +21,11 @@ impl From<Vec<u8>> for Value {
 }
 
 /// Noise that is the same every time.
+/// An error as the command says it.
+fn said(error: &CollectError) -> String {
+    shardpack_format::told(error, &error.hints(), shardpack_format::Voice::Command)
+}
+
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let step = || {
@@ -204,7 +209,7 @@ fn every_dtype_comes_back_to_the_bit() {
 fn misfits_name_sample_and_field_and_cost_one_sample() {
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, small_shards());
-    let error = |sample: Sample| collector.add(sample).unwrap_err().to_string();
+    let error = |sample: Sample| said(&collector.add(sample).unwrap_err());
     let nothing = error(Sample::new().with_key("x").without("meta"));
     assert!(
         nothing.contains("`x`: field `meta`: expected a value in the first sample")
@@ -284,7 +289,7 @@ fn a_schema_is_held_to() {
     assert_eq!(dataset.column("x").unwrap().to_f64s(), [3.0]);
     assert_eq!(dataset.schema().fields()[3].kind, FieldKind::Image);
     let taken = Collector::open(&folder.path().join("b"), None, CollectOptions::default()).unwrap();
-    let error = taken.add(Sample::new().with("image", jpeg(8, 8, 0)).with("width", 3)).unwrap_err().to_string();
+    let error = said(&taken.add(Sample::new().with("image", jpeg(8, 8, 0)).with("width", 3)).unwrap_err());
     assert!(error.contains("\"width\" twice") && error.contains("are taken"), "{error}");
 }
 
@@ -383,8 +388,8 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     whole.add(Sample::new().with("i", 1)).unwrap();
     whole.commit(None, None).unwrap();
     drop(whole);
-    let error = open(false).unwrap_err().to_string();
-    assert!(error.contains("expected a new or empty one, found a dataset of 1 sample\nhint: use --force"), "{error}");
+    let error = said(&open(false).unwrap_err());
+    assert!(error.contains("expected a new or empty one, found a dataset of 1 sample\nhint: use `--force`"), "{error}");
     let manifest = fs::read(out.join("manifest.json")).unwrap();
     let second = open(true).unwrap();
     second.add(Sample::new().with("i", 2)).unwrap();

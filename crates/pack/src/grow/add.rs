@@ -1,6 +1,7 @@
 //! New samples behind those of a dataset.
 
 use super::{fit, open, recipe, some};
+use crate::arguments::MAX_BYTES;
 use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
 use crate::pack::{Hooks, PackOptions, PackReport, Planned, Tally, default_memory, plan_of, refuse_overlap, schema};
@@ -9,7 +10,7 @@ use crate::sources::{self, Files, Kind, Listing, OnBadInput};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 use shardpack_array::Trial;
-use shardpack_format::{Field, Metadata, Schema};
+use shardpack_format::{Field, Hint, Hinted, Metadata, Schema, Setting};
 use shardpack_reader::{Dataset, Limits};
 use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::{BTreeMap, HashSet};
@@ -51,7 +52,7 @@ pub struct AddOptions {
     pub threads: usize,
     /// As for [`PackOptions`].
     pub memory_bytes: Option<u64>,
-    /// What the dataset's files may ask for.
+    /// What the dataset's files may ask for. Default: records and decoded fields up to 4 GiB.
     pub limits: Limits,
     /// Set it to stop while files are listed. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
@@ -64,11 +65,11 @@ impl Default for AddOptions {
             masks: None,
             on_bad_input: None,
             on_known_key: OnKnownKey::Stop,
-            max_cube: 4 << 30,
+            max_cube: MAX_BYTES,
             force: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: None,
-            limits: Limits::default(),
+            limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
             cancel: None,
         }
     }
@@ -178,13 +179,15 @@ fn without_known(
         return Ok(None);
     }
     if policy == OnKnownKey::Stop {
-        bail!(
-            "{} of {} new samples have keys that the dataset holds already: {}\n\
-             hint: --on-known-key skip leaves them out; a sample that shall replace another needs that one removed first",
+        let text = format!(
+            "{} of {} new samples have keys that the dataset holds already: {}",
             known.len(),
             listing.samples.len(),
             some(known.iter().copied(), known.len())
         );
+        let hint = Hint::set([Setting::word("on_known_key", "skip")]);
+        let hint = hint.then(" leaves them out; a sample that shall replace another needs that one removed first");
+        bail!(Hinted::new(text, hint));
     }
     let left = listing.subset(&fresh)?;
     Ok(Some(Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left }))

@@ -5,7 +5,7 @@ use crate::pack::images::picture;
 use crate::pack::{Jpeg, PackOptions};
 use crate::sources::{Listing, Values};
 use anyhow::{Context, bail};
-use shardpack_format::{Dtype, Field, FieldKind, Schema};
+use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
 use std::collections::{BTreeSet, HashMap};
 
 /// Numbers the classes of `listing` as the dataset does. Its own keep their numbers; new ones come
@@ -21,11 +21,9 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> anyhow
         return Ok(Vec::new());
     };
     if listing.classes.is_empty() {
-        bail!(
-            "the dataset has {} classes, and the new samples have none\n\
-             hint: put them into folders named after their classes, or give --labels FILE",
-            known.len()
-        );
+        let hint = Hint::new("put them into folders named after their classes, or give ");
+        let text = format!("the dataset has {} classes, and the new samples have none", known.len());
+        bail!(Hinted::new(text, hint.and([Setting::any("labels", "FILE")])));
     }
     let used: BTreeSet<&str> = listing
         .samples
@@ -126,12 +124,12 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     let has_masks = schema.fields().iter().any(|field| field.name == "mask" && field.kind == FieldKind::Array);
     if has_masks && !wanting.is_empty() {
         let count = wanting.len();
-        bail!(
-            "{count} of {} new samples have no mask, and the dataset has one for each of its own: {}\n\
-             hint: --masks DIR",
+        let text = format!(
+            "{count} of {} new samples have no mask, and the dataset has one for each of its own: {}",
             listing.samples.len(),
             some(wanting.into_iter(), count)
         );
+        bail!(Hinted::new(text, Hint::set([Setting::any("masks", "DIR")])));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::sources::{Kind, OnBadInput, SourceOptions};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use shardpack_array::Trial;
-use shardpack_format::Recipe;
+use shardpack_format::{Hint, Hinted, Recipe, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use std::path::Path;
 
@@ -46,11 +46,11 @@ pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOp
         bail!("{}", strange("the field `cube`"));
     }
     if recipe.contains_key("labels") && given.labels.is_none() {
-        bail!(
-            "`{name}` has its labels and columns from a table: expected one for the new samples, found none\n\
-             hint: --labels FILE with the columns {}",
-            recipe.get("labels").and_then(|labels| labels.get("columns")).unwrap_or(&Value::Null)
-        );
+        let columns = recipe.get("labels").and_then(|labels| labels.get("columns")).unwrap_or(&Value::Null);
+        let text =
+            format!("`{name}` has its labels and columns from a table: expected one for the new samples, found none");
+        let hint = Hint::set([Setting::any("labels", "FILE")]).then(format!(" with the columns {columns}"));
+        bail!(Hinted::new(text, hint));
     }
     let shuffle = match recipe.get("order") {
         Some(Value::String(_)) => None,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::sources::{Kind, OnBadInput, SourceOptions};
+use shardpack_format::{Hinted, Voice};
 use shardpack_reader::{VerifyOptions, verify};
 use shardpack_writer::Outcome;
 use std::collections::BTreeMap;
@@ -194,7 +195,8 @@ fn what_the_dataset_has_no_place_for_is_refused() {
         let given = AddOptions { labels: Some(place.path("week.csv")), ..AddOptions::default() };
         place.add("week", &given).map_err(|error| format!("{error:#}"))
     };
-    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
+    let error = place.add("week", &AddOptions::default()).unwrap_err();
+    let error = error.downcast_ref::<Hinted>().unwrap().hint().unwrap().told(Voice::Command);
     assert!(error.contains("--labels FILE") && error.contains("age"), "{error}");
     for (table, words) in [
         ("key,label\ncat/2.jpg,cat\n", "field `age` of the dataset"),

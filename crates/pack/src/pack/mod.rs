@@ -40,7 +40,7 @@ use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, EncodeError, Trial};
-use shardpack_format::Schema;
+use shardpack_format::{Hint, Note, Schema, Setting};
 use shardpack_writer::{
     Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
 };
@@ -65,7 +65,7 @@ pub struct PackReport {
     /// run: shards that an earlier run wrote are not checked again.
     pub damaged_pictures: Vec<DamagedPicture>,
     /// Things that the user should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
@@ -255,7 +255,7 @@ impl PackReport {
             classes: listing.classes.len() as u64,
             labels_from: listing.labels_from.clone(),
             bad: listing.bad.clone(),
-            notes: listing.notes.iter().chain(&report.notes).cloned().collect(),
+            notes: listing.notes.iter().cloned().chain(report.notes.iter().cloned().map(Note::new)).collect(),
             deep_pictures: sources::deep(&listing.samples).count() as u64,
             trials,
             memory_bytes,
@@ -305,23 +305,24 @@ pub(crate) fn plan_of(
 }
 
 /// A note that there are more parts than shards.
-fn idle_parts(parts: u32, shards: u32) -> Option<String> {
+fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     let only = plural(u64::from(shards), "shard");
     (parts > shards).then(|| {
-        format!("{parts} parts, but only {only}: some parts have nothing to pack\nhint: a smaller `--shard-size` makes more shards")
+        let note = Note::new(format!("{parts} parts, but only {only}: some parts have nothing to pack"));
+        note.with_hint(Hint::new("a smaller ").and([Setting::named("shard_size")]).then(" makes more shards"))
     })
 }
 
 /// One note on pictures that were damaged before they were packed, and are stored as they are.
-fn damaged_note(pictures: &[DamagedPicture]) -> Option<String> {
+fn damaged_note(pictures: &[DamagedPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
     Some(match pictures.len() {
-        1 => format!("1 picture was damaged before it was packed, and is stored as it is: `{key}`: {what}"),
-        n => format!(
-            "{n} pictures were damaged before they were packed, and are stored as they are (first: `{key}`: {what})\n\
-             hint: `damaged_pictures` in the JSON report names all"
-        ),
+        1 => format!("1 picture was damaged before it was packed, and is stored as it is: `{key}`: {what}").into(),
+        n => Note::new(format!(
+            "{n} pictures were damaged before they were packed, and are stored as they are (first: `{key}`: {what})"
+        ))
+        .with_hint("`damaged_pictures` in the JSON report names all"),
     })
 }
 
@@ -429,6 +430,19 @@ impl shardpack_writer::Tally for Tally {
 }
 
 impl SampleError {
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Source(error) => error.hints(),
+            Self::Cube(error) => error.hint().into_iter().collect(),
+            Self::Encode(error) => error.hint().into_iter().collect(),
+            Self::Format(error) => error.hint().into_iter().collect(),
+            Self::Picture { .. } => vec![skip_or_keep()],
+            Self::Meta(_) | Self::Mask { .. } => Vec::new(),
+        }
+    }
+
     /// Whether the error is the fault of the sample's file.
     fn is_of_source(&self) -> bool {
         match self {
@@ -458,7 +472,7 @@ pub enum SampleError {
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
     /// A picture that is damaged, or too large.
-    #[error("{}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is", picture_words(error))]
+    #[error("{}", picture_words(error))]
     Picture {
         /// What is wrong with it.
         error: shardpack_format::Error,
@@ -485,6 +499,12 @@ impl SampleError {
     pub(crate) const fn is_of_file(&self) -> bool {
         matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. } | Self::Picture { .. })
     }
+}
+
+/// What to do about a picture that cannot be decoded.
+fn skip_or_keep() -> Hint {
+    let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
+    hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
 }
 
 /// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.

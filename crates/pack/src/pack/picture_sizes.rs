@@ -7,6 +7,7 @@ use super::{Jpeg, PictureOptions, SampleError};
 use crate::sources::picture::Picture;
 use crate::sources::{Entry, Listing};
 use rayon::prelude::*;
+use shardpack_format::Hinted;
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 
 /// What a record takes besides the picture: frame, head and padding.
@@ -107,12 +108,9 @@ pub(super) fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
     let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
         return Ok(());
     };
-    anyhow::bail!(
-        "`{}`: expected at most {MAX_PIXELS} pixels, found {} × {}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is",
-        listing.path(entry).display(),
-        found.width,
-        found.height
-    )
+    let (path, width, height) = (listing.path(entry), found.width, found.height);
+    let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", path.display());
+    anyhow::bail!(Hinted::new(text, super::skip_or_keep()))
 }
 
 fn pixels(picture: &Picture) -> u64 {

@@ -2,9 +2,8 @@
 
 use super::PackOptions;
 use crate::sources::{Listing, Values};
-use anyhow::Context;
 use serde_json::{Value, json};
-use shardpack_format::{Dtype, Field, FieldKind, Metadata, Recipe, Schema};
+use shardpack_format::{Dtype, Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 
 /// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
 /// the label table.
@@ -17,10 +16,10 @@ pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
         Values::Text(_) => Field::stored(&column.name, FieldKind::Text),
         Values::Json(_) => Field::stored(&column.name, FieldKind::Json),
     }));
-    let schema = Schema::new(fields).context(
-        "the columns of the table of labels cannot all be fields\n\
-         hint: rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, `orientation` and `gpu_jpeg` are taken",
-    )?;
+    let schema = Schema::new(fields).map_err(|error| {
+        let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, `orientation` and `gpu_jpeg` are taken";
+        Hinted::new(format!("the columns of the table of labels cannot all be fields: {error}"), hint)
+    })?;
     let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
     Ok(Metadata { schema, classes, recipe, shards: None })
 }

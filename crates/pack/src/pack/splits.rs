@@ -5,7 +5,7 @@ use super::{Common, Hooks, PackOptions, PackReport, pack_like, refuse_overlap};
 use crate::sources::{BadInput, splits};
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
-use shardpack_format::MANIFEST_NAME;
+use shardpack_format::{MANIFEST_NAME, Note};
 use shardpack_writer::Output;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct PackedSplits {
     /// Files that were left out and are in no split (policy: skip).
     pub bad: Vec<BadInput>,
     /// Things that the user should know about the splits together.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 impl PackedSplits {
@@ -58,7 +58,7 @@ pub fn pack_splits(
     refuse_overlap(src, &out, &options.source.files)?;
     options.arrays.check()?;
     if options.source.listing.is_some() {
-        bail!("`--splits` and `--listing` exclude each other: a listing is of one dataset");
+        bail!("splits: expected no listing, which is of one dataset, found one");
     }
     if out.join(MANIFEST_NAME).exists() {
         bail!(

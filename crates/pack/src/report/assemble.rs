@@ -3,9 +3,10 @@
 use super::draw::{Draw, GOAL, MOST, known};
 use super::maker::Maker;
 use super::measure::{Bench, Outcome, Sampled, first_line};
-use super::{Opened, ReportOptions, datasets, gallery, panels, rates};
+use super::{Opened, ReportOptions, dashed, datasets, gallery, panels, rates};
 use crate::pack::{SampleEncoder, peak_rss_bytes};
 use crate::sources::{Content as Kinds, Entry, Kind};
+use shardpack_format::Voice;
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
     Candidate, Content, Device, Estimate, Failure, Interrupted, Machine, Provenance, Report, Row, Sample, Subject,
@@ -76,7 +77,8 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
     let samples: Vec<Sample> =
         whole.iter().filter_map(|one| listing.samples.get(one.position)).map(sample_of).collect();
     let rates = rates::measure(bench, &whole)?;
-    let mut notes: Vec<String> = listing.notes.iter().map(|note| note.replace('\n', " ")).collect();
+    let mut notes: Vec<String> =
+        listing.notes.iter().map(|note| note.told(Voice::Command).replace('\n', " ")).collect();
     notes.extend(unscored_note(&whole, listing));
     let candidates = bench.plans.iter().enumerate().map(|(number, _)| {
         let own_rates = rates.get(number).copied().unwrap_or_default();
@@ -171,7 +173,8 @@ fn candidate(
     if let Some(plan) = bench.plans.get(number) {
         made.name.clone_from(&plan.name);
         made.group.clone_from(&plan.group);
-        made.options = plan.flags.iter().cloned().collect::<BTreeMap<_, _>>();
+        let own = plan.own.iter().map(|(name, value)| (dashed(name), value.to_string()));
+        made.options = own.collect::<BTreeMap<_, _>>();
         made.arguments = plan.arguments();
     }
     match bench.prepared.get(number) {

@@ -280,11 +280,10 @@ fn notes(content: Content, scored: u64, drawn: u64, all: u64, wanted: u64) -> Ve
     let mut notes = Vec::new();
     if content == Content::Pictures && scored == 0 {
         notes.push(
-            "packing stored no scores of these pictures: they were not re-encoded, or `--score none` was given"
-                .to_owned(),
+            "packing stored no scores of these pictures: they were not re-encoded, or `score` was none".to_owned(),
         );
     } else if scored < drawn {
-        notes.push(format!("scores are those of {scored} of {drawn} samples: packing scores a sample of the pictures unless `--score all` is given"));
+        notes.push(format!("scores are those of {scored} of {drawn} samples: packing scores a sample of the pictures unless `score` is all"));
     }
     if all > wanted {
         notes.push(format!("the figures of {drawn} of {all} samples are shown, drawn at random"));

@@ -28,6 +28,20 @@ pub struct MetricCommand {
     pub command: String,
 }
 
+impl std::str::FromStr for MetricCommand {
+    type Err = String;
+
+    /// `NAME=COMMAND`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
+                Ok(Self { name: name.trim().to_owned(), command: command.trim().to_owned() })
+            }
+            _ => Err("expected NAME=COMMAND, such as `accuracy=python train.py`".to_owned()),
+        }
+    }
+}
+
 /// A device whose rate is measured.
 pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
     /// Its name, for people.

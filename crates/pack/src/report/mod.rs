@@ -27,11 +27,13 @@ pub use dataset::{MOST_ROWS, of_dataset};
 pub use datasets::{DecodingDevice, MetricCommand};
 pub use draw::default_samples;
 
+use crate::arguments::Value;
 use crate::pack::{PackOptions, SampleEncoder};
 use crate::sources::{self, Kind, Listing, OnBadInput, SourceOptions};
 use draw::Draw;
 use maker::{Maker, Packed};
 use measure::{Bench, Outcome, Sampled};
+use shardpack_format::Note;
 use shardpack_reader::Dataset;
 use shardpack_report::data::{Content, Report};
 use shardpack_report::want::Want;
@@ -47,9 +49,9 @@ pub struct Plan {
     pub name: String,
     /// The ladder that it is a rung of.
     pub group: String,
-    /// The options of `pack` that make it, by their long names.
-    pub flags: Vec<(String, String)>,
-    /// The same, parsed.
+    /// The options of `pack` that make it, by their names.
+    pub own: Vec<(String, Value)>,
+    /// All options.
     pub options: PackOptions,
 }
 
@@ -57,12 +59,23 @@ impl Plan {
     /// The options as arguments of `pack`.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let of = |(name, value): &(String, String)| match value.as_str() {
-            "true" => format!("--{name}"),
-            value => format!("--{name}={value}"),
-        };
-        self.flags.iter().map(of).collect()
+        self.own.iter().map(|(name, value)| argument(name, value)).collect()
     }
+}
+
+/// An option as an argument of the command.
+#[must_use]
+pub fn argument(name: &str, value: &Value) -> String {
+    let name = dashed(name);
+    match value {
+        Value::Switch(_) => format!("--{name}"),
+        value => format!("--{name}={value}"),
+    }
+}
+
+/// The name of an option as the command spells it.
+fn dashed(name: &str) -> String {
+    name.replace('_', "-")
 }
 
 /// How to measure.
@@ -137,6 +150,12 @@ impl Opened {
         self.listing.samples.len()
     }
 
+    /// What the user should know about them.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        &self.listing.notes
+    }
+
     /// Where the sources are.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -190,7 +209,7 @@ impl Opened {
         let plan = Plan {
             name: dataset::recipe_name(dataset, content),
             group: "stored".to_owned(),
-            flags: Vec::new(),
+            own: Vec::new(),
             options: maker::options_of(dataset, &self.options),
         };
         let packed = Packed { dataset, listing: &self.listing };

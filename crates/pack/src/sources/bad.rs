@@ -2,6 +2,7 @@
 
 use super::words::plural;
 use serde::{Deserialize, Serialize};
+use shardpack_format::{Hint, Setting};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -13,19 +14,6 @@ pub enum OnBadInput {
     Stop,
     /// Leave them out, and pass the list on.
     Skip,
-}
-
-impl std::str::FromStr for OnBadInput {
-    type Err = String;
-
-    /// `stop` (or `error`), `skip`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "stop" | "error" => Ok(Self::Stop),
-            "skip" => Ok(Self::Skip),
-            other => Err(format!("expected `stop` or `skip`, found `{other}`")),
-        }
-    }
 }
 
 /// What is wrong with a file, as a word to count by.
@@ -86,11 +74,17 @@ pub struct Flaw {
     pub kind: BadKind,
     /// What was expected and found.
     pub detail: String,
+    /// A next step.
+    pub hint: Option<Hint>,
 }
 
 impl Flaw {
     pub(crate) fn new(kind: BadKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into() }
+        Self { kind, detail: detail.into(), hint: None }
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<Option<Hint>>) -> Self {
+        Self { hint: hint.into(), ..self }
     }
 
     pub(crate) fn damaged(detail: impl Into<String>) -> Self {
@@ -102,7 +96,7 @@ impl Flaw {
     }
 
     pub(crate) fn of(self, key: impl Into<String>) -> BadInput {
-        BadInput { key: key.into(), kind: self.kind, detail: self.detail }
+        BadInput { key: key.into(), kind: self.kind, detail: self.detail, hint: self.hint }
     }
 }
 
@@ -122,9 +116,11 @@ pub struct BadInput {
     pub key: String,
     /// The word to count by.
     pub kind: BadKind,
-    /// What was expected and found. If there is a next step, it follows in a second line that
-    /// begins with `hint: `.
+    /// What was expected and found.
     pub detail: String,
+    /// A next step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
 }
 
 impl fmt::Display for BadInput {
@@ -171,23 +167,31 @@ impl fmt::Display for BadInputs {
         if count > NAMED {
             writeln!(f, "  … and {} more", count - NAMED)?;
         }
-        for (kind, count) in self.counts() {
-            writeln!(f, "{}: {count}", kind.title())?;
-        }
-        let mut hints: Vec<_> = Vec::new();
-        for hint in self.list.iter().flat_map(|bad| bad.detail.lines().skip(1)) {
-            if hints.len() < HINTS && !hints.contains(&hint) {
-                hints.push(hint);
-                writeln!(f, "{hint}")?;
+        let counts: Vec<_> = self.counts().iter().map(|(kind, count)| format!("{}: {count}", kind.title())).collect();
+        f.write_str(&counts.join("\n"))
+    }
+}
+
+impl BadInputs {
+    /// What to do next: what is said of the files, each once, and how to pack the others.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Hint> {
+        let mut hints: Vec<Hint> = Vec::new();
+        for hint in self.list.iter().filter_map(|bad| bad.hint.as_ref()) {
+            if hints.len() < HINTS && !hints.contains(hint) {
+                hints.push(hint.clone());
             }
         }
-        f.write_str("hint: `--on-bad-input skip` packs the others, and lists these")
+        let skip = Hint::set([Setting::word("on_bad_input", "skip")]);
+        hints.push(skip.then(" packs the others, and lists these"));
+        hints
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_format::Voice;
 
     fn bads(n: usize) -> BadInputs {
         let kind = |i| if i % 3 == 0 { BadKind::Empty } else { BadKind::Damaged };
@@ -202,8 +206,7 @@ mod tests {
         assert_eq!(lines[0], "25 of 100 files cannot be packed:");
         assert_eq!(lines[1], r"  `k00\n`: reason 0");
         assert_eq!(lines[20], r"  `k19\n`: reason 19");
-        assert_eq!(lines[21..25], ["  … and 5 more", "damaged: 16", "empty file: 9", lines[24]]);
-        assert!(lines[24].starts_with("hint: "));
+        assert_eq!(lines[21..], ["  … and 5 more", "damaged: 16", "empty file: 9"]);
         assert!(!bads(20).to_string().contains("more"));
     }
 
@@ -215,19 +218,10 @@ mod tests {
 
     #[test]
     fn hints_stand_once_at_the_end() {
-        let list = (0..9).map(|i| Flaw::damaged(format!("no\nhint: do {}", i / 2)).of("k")).collect();
-        let text = BadInputs { list, of: 9 }.to_string();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[1], "  `k`: no");
-        assert_eq!(lines[10..14], ["damaged: 9", "hint: do 0", "hint: do 1", "hint: do 2"]);
-        assert!(lines[14].contains("--on-bad-input skip"));
-    }
-
-    #[test]
-    fn policy_has_an_alias() {
-        assert_eq!("stop".parse(), Ok(OnBadInput::Stop));
-        assert_eq!("error".parse(), Ok(OnBadInput::Stop));
-        assert_eq!("skip".parse(), Ok(OnBadInput::Skip));
-        assert_eq!("Skip".parse::<OnBadInput>().unwrap_err(), "expected `stop` or `skip`, found `Skip`");
+        let list = (0..9).map(|i| Flaw::damaged("no").with_hint(Hint::new(format!("do {}", i / 2))).of("k")).collect();
+        let bad = BadInputs { list, of: 9 };
+        assert!(!bad.to_string().contains("do 0"));
+        let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
+        assert_eq!(hints, ["do 0", "do 1", "do 2", "`--on-bad-input skip` packs the others, and lists these"]);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::bad::BadInputs;
 use super::words::plural;
+use shardpack_format::{Hint, Setting};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,7 @@ pub enum SourceError {
     },
     /// There are pictures and cubes, and the options do not say which to pack.
     #[error(
-        "`{}` holds both pictures and cubes: {} (first: `{first_picture}`), {} (first: `{first_cube}`)\n\
-         hint: say which with `--kind images` or `--kind cubes`; the others are then bad input, which `--on-bad-input skip` leaves out",
+        "`{}` holds both pictures and cubes: {} (first: `{first_picture}`), {} (first: `{first_cube}`)",
         src.display(), plural(*.pictures, "picture"), plural(*.cubes, "cube")
     )]
     Mixed {
@@ -70,7 +70,7 @@ pub enum SourceError {
     #[error("{0}")]
     BadInputs(BadInputs),
     /// The file of labels is wrong.
-    #[error("`{}`{}: {message}{}", file.display(), At(*.line), Hint(.hint))]
+    #[error("`{}`{}: {message}", file.display(), At(*.line))]
     Labels {
         /// The file of labels.
         file: PathBuf,
@@ -79,10 +79,10 @@ pub enum SourceError {
         /// What was expected and found.
         message: String,
         /// A next step, or empty.
-        hint: String,
+        hint: Hint,
     },
     /// The file of a listing cannot be used.
-    #[error("listing `{}`: {what}: expected {expected}, found {found}{}", file.display(), Hint(.hint))]
+    #[error("listing `{}`: {what}: expected {expected}, found {found}", file.display())]
     Listing {
         /// The file.
         file: PathBuf,
@@ -93,7 +93,7 @@ pub enum SourceError {
         /// What was found.
         found: String,
         /// A next step, or empty.
-        hint: &'static str,
+        hint: Hint,
     },
     /// Something happened that the code rules out, whatever the source is: always
     /// [`shardpack_format::Error::Internal`].
@@ -103,11 +103,7 @@ pub enum SourceError {
     #[error("interrupted while the source was listed")]
     Cancelled,
     /// A file changed since it was listed.
-    #[error(
-        "`{}` changed since it was listed: expected {expected}, found {found}\n\
-         hint: run the command again once nothing writes to the source",
-        path.display()
-    )]
+    #[error("`{}` changed since it was listed: expected {expected}, found {found}", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -130,15 +126,25 @@ impl fmt::Display for At {
     }
 }
 
-struct Hint<'a>(&'a str);
-
-impl fmt::Display for Hint<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "\nhint: {}", self.0) }
-    }
-}
-
 impl SourceError {
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Mixed { .. } => {
+                let kind = |word: &str| [Setting::word("kind", word)];
+                let hint = Hint::new("say which with ").and(kind("images")).then(" or ").and(kind("cubes"));
+                let hint = hint.then("; the others are then bad input, which ");
+                vec![hint.and([Setting::word("on_bad_input", "skip")]).then(" leaves out")]
+            }
+            Self::BadInputs(bad) => bad.hints(),
+            Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
+            Self::Internal(error) => error.hint().into_iter().collect(),
+            Self::Changed { .. } => vec!["run the command again once nothing writes to the source".into()],
+            Self::Io { .. } | Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }

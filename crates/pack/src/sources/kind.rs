@@ -19,19 +19,6 @@ pub enum Kind {
     Cubes,
 }
 
-impl std::str::FromStr for Kind {
-    type Err = String;
-
-    /// `images`, `cubes`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "images" => Ok(Self::Images),
-            "cubes" => Ok(Self::Cubes),
-            other => Err(format!("expected `images` or `cubes`, found `{other}`")),
-        }
-    }
-}
-
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -138,7 +125,7 @@ fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
         | CubeError::Limit { .. }
         | CubeError::Internal { .. } => BadKind::Unsupported,
     };
-    Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text))
+    Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text)).with_hint(error.hint())
 }
 
 /// What the content looks like, and its first bytes for the message.

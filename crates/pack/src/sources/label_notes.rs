@@ -3,6 +3,7 @@
 use super::kind::Kind;
 use super::words::{list, plural, verb};
 use serde::{Deserialize, Serialize};
+use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -81,7 +82,7 @@ pub(super) struct Folders<'a> {
 
 impl Folders<'_> {
     /// What the user should know about the names of the folders.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<Note> {
         let known = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
             self.names.iter().map(String::as_str).filter(|name| is_known(name)).collect()
         };
@@ -99,10 +100,10 @@ impl Folders<'_> {
         } else if by_folder && !(inputs.is_empty() && truths.is_empty()) {
             let names = list(inputs.iter().chain(&truths).copied(), NAMED);
             let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
-            notes.push(format!(
-                "labels are the names of folders, and {names} {look} like parts of a dataset, not classes\n\
-                 hint: pack the folder with the samples, or `--class-folders off`"
-            ));
+            let note =
+                format!("labels are the names of folders, and {names} {look} like parts of a dataset, not classes");
+            let hint = Hint::new("pack the folder with the samples, or ").and([no_classes()]);
+            notes.push(Note::new(note).with_hint(hint));
         }
         notes.extend(self.parts_within());
         if notes.is_empty() && truths.is_empty() {
@@ -112,27 +113,28 @@ impl Folders<'_> {
     }
 
     /// Splits that become one dataset.
-    fn splits(&self, splits: &[&str]) -> Option<String> {
+    fn splits(&self, splits: &[&str]) -> Option<Note> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
-        let hint =
-            format!("hint: `--splits` packs each into a dataset of its own, with the same classes: `OUT/{first}`");
+        let hint = Hint::set([Setting::on("splits")])
+            .then(format!(" packs each into a dataset of its own, with the same classes: `OUT/{first}`"));
         let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
-            (LabelsFrom::Folders, _) => Some(format!(
-                "labels are the names of folders, and {names} {look} like splits, not classes\n\
-                 {hint}; or `--class-folders off`"
-            )),
+            (LabelsFrom::Folders, _) => {
+                let note = format!("labels are the names of folders, and {names} {look} like splits, not classes");
+                Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
+            }
             // Of pictures, nobody gets here who has not said how they are labelled.
             (LabelsFrom::Nothing, Kind::Cubes) if !self.chosen => {
-                Some(format!("{names} {look} like splits of a dataset, and are packed into one\n{hint}"))
+                let note = format!("{names} {look} like splits of a dataset, and are packed into one");
+                Some(Note::new(note).with_hint(hint))
             }
             _ => None,
         }
     }
 
     /// Folders of masks or labels beside those of samples, all `under` another folder.
-    fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> String {
+    fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
             list(names.iter().map(String::as_str), NAMED)
@@ -141,21 +143,20 @@ impl Folders<'_> {
             let name = names.first().copied().unwrap_or_default();
             format!("{}/{}{}", self.src, under.escape_debug(), name.escape_debug())
         };
-        format!(
-            "files in {} and in {} are all packed as samples, but {} {} like the masks or labels of the others\n\
-             hint: pack `{}` with `--masks {}`",
+        let note = format!(
+            "files in {} and in {} are all packed as samples, but {} {} like the masks or labels of the others",
             shown(samples),
             shown(truths),
             shown(truths),
             verb(truths.len() as u64, "looks", "look"),
-            first(samples),
-            first(truths)
-        )
+        );
+        let hint = Hint::new(format!("pack `{}` with ", first(samples)));
+        Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
     }
 
     /// The first folder within which samples stand beside masks or labels: `train/images`,
     /// `train/labels`.
-    fn parts_within(&self) -> Option<String> {
+    fn parts_within(&self) -> Option<Note> {
         let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for key in self.keys {
             let mut parts = key.split('/');
@@ -171,18 +172,24 @@ impl Folders<'_> {
     }
 
     /// Cubes in folders, whose names are no labels unless the user says so.
-    fn no_labels(&self) -> Option<String> {
+    fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
         let is_told = self.kind == Kind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
         (is_told && in_folders && self.names.len() > 1).then(|| {
-            format!(
-                "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})\n\
-                 hint: `--class-folders on`, or `--labels FILE`",
+            let note = format!(
+                "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})",
                 plural(self.names.len() as u64, "folder"),
                 list(self.names.iter().map(String::as_str), NAMED)
-            )
+            );
+            let hint = Hint::set([Setting::word("class_folders", "on")]).then(", or ");
+            Note::new(note).with_hint(hint.and([Setting::any("labels", "FILE")]))
         })
     }
+}
+
+/// Names of folders that are no labels.
+fn no_classes() -> Setting {
+    Setting::word("class_folders", "off")
 }
 
 #[cfg(test)]
@@ -190,12 +197,13 @@ mod tests {
     use super::*;
     use crate::sources::testing::{Jpeg, npy, put};
     use crate::sources::{SourceOptions, enumerate};
+    use shardpack_format::Voice;
 
     fn notes(files: &[(&str, Vec<u8>)], options: &SourceOptions) -> (String, Vec<String>) {
         let root = tempfile::tempdir().unwrap();
         files.iter().for_each(|(path, bytes)| put(root.path(), path, bytes));
         let listing = enumerate(root.path(), options).unwrap();
-        (listing.labels_from.to_string(), listing.notes)
+        (listing.labels_from.to_string(), listing.notes.iter().map(|note| note.told(Voice::Command)).collect())
     }
 
     fn jpeg() -> Vec<u8> {
@@ -298,7 +306,7 @@ mod tests {
                 enumerate(root.path(), &SourceOptions { labels: Some(table.clone()), ..SourceOptions::default() })
                     .unwrap();
             assert_eq!(listing.labels_from, LabelsFrom::Column { table, column: column.to_owned() });
-            assert_eq!(listing.notes, [""; 0]);
+            assert_eq!(listing.notes, []);
         }
     }
 }

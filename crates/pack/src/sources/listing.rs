@@ -9,6 +9,7 @@ use super::label_notes::LabelsFrom;
 use super::walk::{FoundFile, mtime_ns};
 use crate::regular;
 use serde::{Deserialize, Serialize};
+use shardpack_format::Note;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,7 @@ pub struct Listing {
     /// Number of hidden and side files that were skipped.
     pub ignored: u64,
     /// What the user should know: class folders without samples, masks without a sample, ….
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 impl Listing {

@@ -18,16 +18,16 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::Listed;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Version of the file. Another version is refused: a listing lives as long as a run.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest line: a column of values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
-const AGAIN: &str = "write it again with `shardpack plan --listing`";
 
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -41,7 +41,7 @@ struct Head {
     kind: Kind,
     labels_from: LabelsFrom,
     ignored: u64,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     classes: u64,
     columns: u64,
     bad: u64,
@@ -148,7 +148,7 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let versions = (head.shardpack_listing, head.packer.as_str());
     if versions != (VERSION, env!("CARGO_PKG_VERSION")) {
         let expected = format!("{VERSION}, of packer {}", env!("CARGO_PKG_VERSION"));
-        return Err(refusal(file, "version", expected, format!("{}, of packer {}", versions.0, versions.1), AGAIN));
+        return Err(refusal(file, "version", expected, format!("{}, of packer {}", versions.0, versions.1), again()));
     }
     check_source(file, src, options, &head)?;
     let mut listing = Listing {
@@ -170,7 +170,7 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     let sha256 = hex(lines.hash.clone());
     let noted: Value = lines.next()?;
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
-        return Err(refusal(file, "SHA-256 of its lines", noted.to_string(), sha256, AGAIN));
+        return Err(refusal(file, "SHA-256 of its lines", noted.to_string(), sha256, again()));
     }
     Ok(listing)
 }
@@ -202,7 +202,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
             Some(table) => format!("{} bytes, modified at {} ns", table.bytes, table.mtime_ns),
             None => "none".to_owned(),
         };
-        return Err(refusal(file, "table of labels", text(&head.labels), text(&now), AGAIN));
+        return Err(refusal(file, "table of labels", text(&head.labels), text(&now), again()));
     }
     Ok(())
 }
@@ -236,19 +236,24 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
     Ok(SideFile { path: fs::canonicalize(path)?, bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)? })
 }
 
+/// How to have a listing that can be used.
+fn again() -> Hint {
+    Hint::new("write it again: plan with ").and([Setting::any("listing", "FILE")])
+}
+
 fn refusal(
     file: &Path,
     what: impl Into<String>,
     expected: impl Into<String>,
     found: impl Into<String>,
-    hint: &'static str,
+    hint: impl Into<Hint>,
 ) -> SourceError {
     SourceError::Listing {
         file: file.to_owned(),
         what: what.into(),
         expected: expected.into(),
         found: found.into(),
-        hint,
+        hint: hint.into(),
     }
 }
 
@@ -288,11 +293,11 @@ impl<R: BufRead> Lines<'_, R> {
         limited.read_until(b'\n', &mut self.line).map_err(SourceError::io("read", self.file))?;
         let what = || format!("line {}", self.number);
         if !self.line.ends_with(b"\n") {
-            return Err(refusal(self.file, what(), "a whole line", "the end of the file", AGAIN));
+            return Err(refusal(self.file, what(), "a whole line", "the end of the file", again()));
         }
         self.hash.update(&self.line);
         serde_json::from_slice(&self.line)
-            .map_err(|error| refusal(self.file, what(), "a line of a listing", error.to_string(), AGAIN))
+            .map_err(|error| refusal(self.file, what(), "a line of a listing", error.to_string(), again()))
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {

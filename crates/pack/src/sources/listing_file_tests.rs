@@ -1,4 +1,5 @@
 use super::super::enumerate;
+use super::super::testing::said;
 use super::*;
 use std::fmt::Write as _;
 
@@ -46,7 +47,7 @@ fn a_listing_of_something_else_is_refused() {
     let options = source(folder.path());
     let (src, file) = (folder.path().join("src"), folder.path().join("listing"));
     write(&enumerate(&src, &options).unwrap(), &options, &file).unwrap();
-    let error = |src: &Path, options: SourceOptions| read(&file, src, &options).unwrap_err().to_string();
+    let error = |src: &Path, options: SourceOptions| said(&read(&file, src, &options).unwrap_err());
     let stop = SourceOptions { on_bad_input: OnBadInput::Stop, ..options.clone() };
     assert!(error(&src, stop).contains("option `on_bad_input`: expected \"skip\", found \"stop\"\nhint: "));
     let kind = SourceOptions { kind: Some(Kind::Cubes), ..options.clone() };

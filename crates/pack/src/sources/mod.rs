@@ -50,6 +50,7 @@ use cubes::{CubeOptions, CubeRun};
 use kind::{Found, Tally, examine, wrong_kind};
 use masks::Masks;
 use rayon::prelude::*;
+use shardpack_format::{Hint, Note};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,7 +175,7 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     notes.extend(notes::followed(&tree.followed));
     if let Some(folder) = &options.masks {
         let masks = Masks::list(folder, src, files, follow, cancel)?;
-        notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
+        notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?.map(Note::new));
         cancel.check()?;
     }
     bad.extend(unpacked.add_metas(&mut samples, files));
@@ -320,10 +321,8 @@ fn check_key(key: &str) -> Result<(), Flaw> {
             shardpack_format::Error::Format { expected, .. } => expected,
             other => other.to_string(),
         };
-        Flaw::new(
-            BadKind::Name,
-            format!("name that cannot be a key: expected {why}\nhint: rename the file, or its folder"),
-        )
+        Flaw::new(BadKind::Name, format!("name that cannot be a key: expected {why}"))
+            .with_hint(Hint::from("rename the file, or its folder"))
     })
 }
 
@@ -335,7 +334,7 @@ fn find_labels(
     tree: &Tree,
     samples: &[Entry],
     left_out: &HashSet<&str>,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Note>,
 ) -> Result<(Option<Classes>, Vec<Column>, LabelsFrom)> {
     let mut columns = Vec::new();
     let mut found = None;
@@ -358,7 +357,7 @@ fn find_labels(
         None if by_folder => {
             let keys = samples.iter().map(|sample| sample.key.as_str());
             let (classes, note) = classes::by_folder(&tree.folders, keys)?;
-            notes.extend(note);
+            notes.extend(note.map(Note::new));
             let from = if classes.is_some() { LabelsFrom::Folders } else { LabelsFrom::Nothing };
             (classes, from)
         }

@@ -4,43 +4,42 @@ use super::Entry;
 use super::cubes::CubeKind;
 use super::kind::Content;
 use super::words::{list, plural, verb};
+use shardpack_format::{Hint, Note, Setting};
 
 /// How many arrays are named.
 const NAMED: usize = 8;
 
 /// All notes on `samples`.
-pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = String> {
+pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = Note> {
     [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)].into_iter().flatten()
 }
 
 /// Links that were followed out of the source.
-pub(crate) fn followed(links: &[String]) -> Option<String> {
+pub(crate) fn followed(links: &[String]) -> Option<Note> {
     let first = links.first()?;
     let count = links.len() as u64;
     let lead = verb(count, "leads", "lead");
-    Some(format!(
-        "followed {} that {lead} out of the source (first: {})",
-        plural(count, "link"),
-        list([first.as_str()], 1)
-    ))
+    let (links, first) = (plural(count, "link"), list([first.as_str()], 1));
+    Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
 }
 
 /// PNGs of 16 bits that are arrays now.
-pub(crate) fn as_arrays(samples: &[Entry]) -> Option<String> {
+pub(crate) fn as_arrays(samples: &[Entry]) -> Option<Note> {
     let is_png = |sample: &&Entry| matches!(&sample.content, Content::Cube(info) if info.kind == CubeKind::Png);
     let mut pngs = samples.iter().filter(is_png);
     let first = list([pngs.next()?.key.as_str()], 1);
     let count = pngs.count() as u64 + 1;
     let (are, arrays) = (verb(count, "is", "are"), verb(count, "an array", "arrays"));
-    Some(format!(
-        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: {first})\n\
-         hint: `--kind images` keeps the files, which are decoded to 8 bits",
+    let note = format!(
+        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: {first})",
         plural(count, "PNG picture")
-    ))
+    );
+    let hint = Hint::set([Setting::word("kind", "images")]).then(" keeps the files, which are decoded to 8 bits");
+    Some(Note::new(note).with_hint(hint))
 }
 
 /// Arrays that were chosen although the file has others and the options named none.
-fn chosen_variables(samples: &[Entry]) -> Option<String> {
+fn chosen_variables(samples: &[Entry]) -> Option<Note> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
         Content::Cube(info) if !info.others.is_empty() => Some((&sample.key, info.variable.as_deref()?, &info.others)),
         _ => None,
@@ -59,11 +58,12 @@ fn chosen_variables(samples: &[Entry]) -> Option<String> {
     if let Some(name) = elsewhere {
         note += &format!(", not always the same: also {}", list([name], 1));
     }
-    Some(note + "\nhint: `--variable NAME` says which is meant")
+    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" says which is meant");
+    Some(Note::new(note).with_hint(hint))
 }
 
 /// JPEGs that hardly any program can show.
-fn rare_jpegs(samples: &[Entry]) -> Option<String> {
+fn rare_jpegs(samples: &[Entry]) -> Option<Note> {
     let mut rare = samples.iter().filter_map(|sample| match &sample.content {
         Content::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
         Content::Cube(_) => None,
@@ -71,7 +71,8 @@ fn rare_jpegs(samples: &[Entry]) -> Option<String> {
     let (key, what) = rare.next()?;
     let count = rare.count() as u64 + 1;
     let (pictures, are) = (plural(count, "picture"), verb(count, "is", "are"));
-    Some(format!("{pictures} that few decoders read {are} kept as found (first: {}, {what})", list([key.as_str()], 1)))
+    let first = list([key.as_str()], 1);
+    Some(format!("{pictures} that few decoders read {are} kept as found (first: {first}, {what})").into())
 }
 
 /// Pictures with more than 8 bits per sample, which decode to 8.
@@ -79,26 +80,29 @@ pub(crate) fn deep(samples: &[Entry]) -> impl Iterator<Item = &Entry> {
     samples.iter().filter(|sample| matches!(&sample.content, Content::Picture(picture) if picture.deep))
 }
 
-fn deep_pictures(samples: &[Entry]) -> Option<String> {
+fn deep_pictures(samples: &[Entry]) -> Option<Note> {
     let mut found = deep(samples);
     let first = list([found.next()?.key.as_str()], 1);
     let count = found.count() as u64 + 1;
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
-    Some(format!(
-        "{pictures} {have} more than 8 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})\n\
-         hint: to load all of them, pack these pictures by themselves, with `--kind cubes`: they become arrays"
-    ))
+    let note = format!(
+        "{pictures} {have} more than 8 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})"
+    );
+    let hint = Hint::new("to load all of them, pack these pictures by themselves, with ")
+        .and([Setting::word("kind", "cubes")])
+        .then(": they become arrays");
+    Some(Note::new(note).with_hint(hint))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::sources::testing::{Jpeg, npy_of, npz, put};
+    use crate::sources::testing::{Jpeg, npy_of, npz, put, told as notes_of};
     use crate::sources::{Content, SourceOptions, cubes, enumerate};
 
     #[test]
     fn a_choice_between_arrays_is_told_once() {
         let root = tempfile::tempdir().unwrap();
-        let notes = |options: &SourceOptions| enumerate(root.path(), options).unwrap().notes;
+        let notes = |options: &SourceOptions| notes_of(&enumerate(root.path(), options).unwrap());
         // A vector or a scalar is not an alternative.
         let beside = [("wl", npy_of(&[3])), ("n", npy_of(&[1, 1]))];
         put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
@@ -110,7 +114,7 @@ mod tests {
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
         let more = "; chose in 1 file more as well, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
-        assert_eq!(listing.notes, [format!("{told}{more}{hint}")]);
+        assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // It is stored with the sample.
         let Content::Cube(info) = &listing.samples[2].content else { panic!() };
         assert_eq!(info.variable.as_deref(), Some("z"));
@@ -135,7 +139,7 @@ mod tests {
         put(root.path(), "b.png", deep.clone());
         put(root.path(), "c.png", deep);
         let told = "2 pictures have more than 8 bits a sample and are kept to the byte, but decoded to 8 bits (first: `b.png`)\nhint: ";
-        assert!(listing().notes[0].starts_with(told), "{:?}", listing().notes);
+        assert!(notes_of(&listing())[0].starts_with(told), "{:?}", listing().notes);
         assert_eq!(super::deep(&listing().samples).count(), 2);
     }
 
@@ -144,7 +148,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "a.jpg", Jpeg::default().bytes());
         put(root.path(), "b.jpg", Jpeg { sof: 3, ..Jpeg::default() }.bytes());
-        let notes = || enumerate(root.path(), &SourceOptions::default()).unwrap().notes;
+        let notes = || notes_of(&enumerate(root.path(), &SourceOptions::default()).unwrap());
         assert_eq!(notes(), ["1 picture that few decoders read is kept as found (first: `b.jpg`, lossless JPEG)"]);
         put(root.path(), "c.jpg", Jpeg { sof: 9, ..Jpeg::default() }.bytes());
         assert_eq!(notes(), ["2 pictures that few decoders read are kept as found (first: `b.jpg`, lossless JPEG)"]);

@@ -4,6 +4,7 @@ use super::SideFile;
 use super::bad::{BadInput, BadKind, Flaw};
 use super::walk::{Tree, mtime_ns};
 use super::words::plural;
+use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -38,7 +39,7 @@ const TABLES: &[&str] = &["csv", "jsonl"];
 /// Takes files out of `bad` that nobody would expect to be packed: those whose names say that they
 /// are no samples, and whose content says the same. Returns how many there were, and a note that
 /// names the first of each kind; without labels it says that a table may have them.
-pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<String>) {
+pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {
         let name = file.key.rsplit('/').next().unwrap_or(&file.key);
@@ -65,9 +66,10 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
         .collect();
     let note = (count > 0).then(|| {
         let files = plural(count, "file");
-        let mut note = format!("passed over {files} beside the samples: {}", names.join(", "));
+        let note = Note::new(format!("passed over {files} beside the samples: {}", names.join(", ")));
         if !has_labels && TABLES.iter().any(|table| kinds.contains_key(&format!(".{table}"))) {
-            note += "\nhint: `--labels FILE` reads labels from a table";
+            let hint = Hint::set([Setting::any("labels", "FILE")]);
+            return note.with_hint(hint.then(" reads labels from a table"));
         }
         note
     });

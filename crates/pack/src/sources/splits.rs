@@ -9,6 +9,7 @@ use super::classes::{self, Classes};
 use super::label_notes::{Folders, LabelsFrom, is_split};
 use super::words::{list, verb};
 use super::{Entry, Listing, Result, SourceError, SourceOptions, enumerate_tree};
+use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -26,7 +27,7 @@ pub struct Splits {
     /// What cannot be packed and is in no split. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
     /// What the user should know about the splits together.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// One split.
@@ -82,7 +83,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     }
     for split in &mut splits {
         let told = of_folders(split, options.class_folders.is_some());
-        notes.extend(told.into_iter().map(|note| format!("`{}`: {note}", split.name.escape_debug())));
+        notes.extend(told.into_iter().map(|note| note.about(&split.name)));
     }
     Ok(Splits { whole, splits, bad, notes })
 }
@@ -97,16 +98,16 @@ pub(super) fn refuse_outside(samples: &mut Vec<Entry>, bad: &mut Vec<BadInput>) 
     samples.retain(|sample| {
         let inside = split_of(&sample.key).is_some();
         if !inside {
-            let detail = "expected samples in the folders of splits alone, found one beside them\n\
-                          hint: move it into a split, or leave `--splits` out";
-            bad.push(Flaw::new(BadKind::NoSplit, detail).of(sample.key.clone()));
+            let detail = "expected samples in the folders of splits alone, found one beside them";
+            let hint = Hint::new("move it into a split, or leave ").and([Setting::named("splits")]).then(" out");
+            bad.push(Flaw::new(BadKind::NoSplit, detail).with_hint(hint).of(sample.key.clone()));
         }
         inside
     });
 }
 
 /// What there is to say about the names of splits, and of folders that are none.
-fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<String> {
+fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note> {
     let mut notes = Vec::new();
     let of_bad: BTreeSet<&str> = bad.iter().filter_map(|bad| Some(split_of(&bad.key)?.0)).collect();
     let others = folders.iter().filter(|name| !names.contains(name)).map(String::as_str);
@@ -114,18 +115,18 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Strin
     if !refused.is_empty() {
         let hold = verb(refused.len() as u64, "becomes", "become");
         let named = list(refused.iter().copied(), NAMED);
-        notes.push(format!("{named} {hold} no dataset: all that could be samples is bad input"));
+        notes.push(Note::new(format!("{named} {hold} no dataset: all that could be samples is bad input")));
     }
     if !others.is_empty() {
         let (is, hold) = (verb(others.len() as u64, "is", "are"), verb(others.len() as u64, "holds", "hold"));
-        notes.push(format!("{} {is} no split: {hold} no samples", list(others.iter().copied(), NAMED)));
+        let others = list(others.iter().copied(), NAMED);
+        notes.push(Note::new(format!("{others} {is} no split: {hold} no samples")));
     }
     if !names.iter().any(|name| is_split(name)) {
         let names = list(names.iter().map(String::as_str), NAMED);
-        notes.push(format!(
-            "each folder becomes a dataset of its own, and none is called like a split: {names}\n\
-             hint: without `--splits` they are classes, or parts of one dataset"
-        ));
+        let note = format!("each folder becomes a dataset of its own, and none is called like a split: {names}");
+        let hint = Hint::new("without ").and([Setting::named("splits")]);
+        notes.push(Note::new(note).with_hint(hint.then(" they are classes, or parts of one dataset")));
     }
     notes
 }
@@ -147,7 +148,7 @@ fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Result<Split> {
 
 /// Gives labels to the splits whose samples are all in folders. The classes are the folders of all
 /// these splits. `folders` are all folders of the second level.
-fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<String>> {
+fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<Note>> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();
     let folders = folders.iter().filter_map(|folder| split_of(folder));
@@ -162,7 +163,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<String>> {
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str))?;
         let Some(Classes { names: classes, labels }) = found else {
             let none = || (!labelled.is_empty()).then(|| "no labels: its samples stand in no folders".to_owned());
-            notes.extend(told.or_else(none).map(|why| format!("`{}`: {why}", split.name.escape_debug())));
+            notes.extend(told.or_else(none).map(|why| Note::new(why).about(&split.name)));
             continue;
         };
         keys.iter().filter_map(|key| split_of(key)).for_each(|(folder, _)| _ = unused.remove(folder));
@@ -172,13 +173,14 @@ fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<String>> {
     }
     if !unused.is_empty() {
         let what = verb(unused.len() as u64, "class has", "classes have");
-        notes.push(format!("{} {what} no samples in any split: {}", unused.len(), list(unused, NAMED)));
+        let note = format!("{} {what} no samples in any split: {}", unused.len(), list(unused, NAMED));
+        notes.push(note.into());
     }
     Ok(notes)
 }
 
 /// What the names of the folders in a split suggest.
-fn of_folders(split: &Split, chosen: bool) -> Vec<String> {
+fn of_folders(split: &Split, chosen: bool) -> Vec<Note> {
     let listing = &split.listing;
     let keys: Vec<&str> = listing.samples.iter().map(|sample| sample.key.as_str()).collect();
     let names: BTreeSet<&str> = keys.iter().filter_map(|key| Some(split_of(key)?.0)).collect();

@@ -3,6 +3,11 @@
 use super::*;
 use crate::sources::OnBadInput;
 use crate::sources::testing::{Jpeg, npy, put};
+use shardpack_format::Voice;
+
+fn told(notes: &[Note]) -> Vec<String> {
+    notes.iter().map(|note| note.told(Voice::Command)).collect()
+}
 
 fn jpeg() -> Vec<u8> {
     Jpeg::default().bytes()
@@ -37,7 +42,7 @@ fn classes_have_the_same_numbers_in_every_split() {
     }
     assert_eq!(labels(&found.splits[0]), [("ant/1.jpg", Some(0)), ("cat/2.jpg", Some(2))]);
     assert_eq!(labels(&found.splits[2]), [("cat/4.jpg", Some(2))]);
-    assert_eq!(found.notes, [""; 0]);
+    assert_eq!(told(&found.notes), [""; 0]);
 }
 
 #[test]
@@ -46,9 +51,12 @@ fn a_flat_split_has_no_labels_and_that_is_said() {
     assert_eq!(labels(&found.splits[0]), [("1.jpg", None)]);
     assert!(found.splits[0].listing.classes.is_empty());
     assert_eq!(found.splits[1].listing.classes, ["ant", "bee"]);
-    assert_eq!(found.notes, ["`test`: no labels: its samples stand in no folders"]);
+    assert_eq!(told(&found.notes), ["`test`: no labels: its samples stand in no folders"]);
     let mixed = splits(&["test/a/1.jpg", "test/1.jpg", "train/a/1.jpg"]);
-    assert_eq!(mixed.notes, ["`test`: no labels from folder names: 1 sample stands in folders, but 1 beside them"]);
+    assert_eq!(
+        told(&mixed.notes),
+        ["`test`: no labels from folder names: 1 sample stands in folders, but 1 beside them"]
+    );
 }
 
 #[test]
@@ -57,7 +65,7 @@ fn folders_and_files_that_are_no_splits_are_said() {
     put(root.path(), "annotations/train.json", "[]");
     std::fs::create_dir_all(root.path().join("train/empty")).unwrap();
     let found = enumerate(root.path(), &SourceOptions::default()).unwrap();
-    let told: Vec<_> = found.notes.iter().map(|note| note.lines().next().unwrap()).collect();
+    let told: Vec<_> = found.notes.iter().map(|note| note.text.as_str()).collect();
     let expected = [
         "`annotations` is no split: holds no samples",
         "passed over 1 file beside the samples: `annotations/train.json`",
@@ -76,7 +84,7 @@ fn folders_and_files_that_are_no_splits_are_said() {
     assert_eq!(found.splits[1].listing.bad[0].key, "a/bad.bin");
 
     let classes = splits(&["ant/1.jpg", "bee/1.jpg"]);
-    assert!(classes.notes[0].contains("none is called like a split: `ant`, `bee`"), "{:?}", classes.notes);
+    assert!(classes.notes[0].text.contains("none is called like a split: `ant`, `bee`"), "{:?}", classes.notes);
     let file = enumerate(&root.path().join("beside.jpg"), &SourceOptions::default()).unwrap_err().to_string();
     assert!(file.ends_with("expected a folder that holds a folder for each split, found a file"), "{file}");
 }
@@ -111,6 +119,12 @@ fn a_table_labels_all_splits() {
 fn cubes_are_told_where_their_masks_may_be() {
     let found = splits(&["train/images/1.npy", "train/labels/1.npy", "val/images/1.npy"]);
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
-    assert!(found.notes[0].starts_with("`train`: files in `images` and in `labels` are all packed"), "{found:?}");
-    assert!(found.notes[0].ends_with("hint: pack `SRC/train/images` with `--masks SRC/train/labels`"), "{found:?}");
+    assert!(
+        told(&found.notes)[0].starts_with("`train`: files in `images` and in `labels` are all packed"),
+        "{found:?}"
+    );
+    assert!(
+        told(&found.notes)[0].ends_with("hint: pack `SRC/train/images` with `--masks SRC/train/labels`"),
+        "{found:?}"
+    );
 }

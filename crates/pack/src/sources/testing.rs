@@ -4,6 +4,19 @@
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
+use super::{Listing, SourceError};
+use shardpack_format::{Voice, told as with_hints};
+
+/// An error as the command says it.
+pub(crate) fn said(error: &SourceError) -> String {
+    with_hints(error, &error.hints(), Voice::Command)
+}
+
+/// The notes of a listing as the command says them.
+pub(crate) fn told(listing: &Listing) -> Vec<String> {
+    listing.notes.iter().map(|note| note.told(Voice::Command)).collect()
+}
+
 /// A PNG, as far as a prober looks: signature, IHDR, an empty IDAT, IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();

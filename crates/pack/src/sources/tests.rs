@@ -1,4 +1,4 @@
-use super::testing::{Jpeg, bmp, npy, npy_of, png, put, shared_data, tiff, webp};
+use super::testing::{Jpeg, bmp, npy, npy_of, png, put, said, shared_data, tiff, told as notes, webp};
 use super::*;
 use shardpack_format::Dtype;
 use std::fs;
@@ -47,7 +47,7 @@ fn class_folders_of_pictures() {
     assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
     assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    assert_eq!(listing.notes, ["1 of 4 class folders holds no samples, and keeps its label: `ant`"]);
+    assert_eq!(notes(&listing), ["1 of 4 class folders holds no samples, and keeps its label: `ant`"]);
     assert!(
         matches!(listing.samples[0].content, Content::Picture(picture) if (picture.width, picture.height) == (2, 3))
     );
@@ -130,7 +130,7 @@ fn what_lies_beside_samples_is_passed_over_and_named() {
     assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
     let note = "passed over 5 files beside the samples: `labels.csv`, `instances.json`, 2 of .txt (first: `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
-    assert!(listing.notes.iter().any(|found| found == note), "{:?}", listing.notes);
+    assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
     // They stop nothing, and give no folder a class.
     let root = tree(&[("a/1.jpg", jpeg()), ("b/2.jpg", jpeg()), ("notes/all.md", b"#".to_vec())]);
     let listing = list(&root);
@@ -154,10 +154,10 @@ fn nothing_to_pack_is_an_error() {
 fn pictures_and_cubes_do_not_mix() {
     let root =
         tree(&[("a.jpg", jpeg()), ("b.npy", npy()), ("c.tif", tiff(224, 32, 3, 1)), ("d.tif", tiff(3, 8, 1, 1))]);
-    let error = enumerate(root.path(), &SourceOptions::default()).unwrap_err().to_string();
+    let error = said(&enumerate(root.path(), &SourceOptions::default()).unwrap_err());
     assert!(error.contains("2 pictures (first: `a.jpg`), 2 cubes (first: `b.npy`)\nhint: "), "{error}");
     let one = enumerate(tree(&[("a.jpg", jpeg()), ("b.npy", npy())]).path(), &SourceOptions::default()).unwrap_err();
-    assert!(one.to_string().contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
+    assert!(said(&one).contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
     // A TIFF of 8-bit RGB is whatever the user says.
     for (kind, samples, others) in [
         (Kind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
@@ -191,7 +191,7 @@ fn tables_give_labels_and_columns() {
     assert_eq!(listing.columns, [Column { name: "age".into(), values: Values::Int(vec![8, 7]) }]);
     assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
     let note = "passed over 1 file beside the samples: `ages.csv`";
-    assert!(listing.notes.iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
+    assert!(notes(&listing).iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
     // Without labels in the table, the folders give them.
     let listing = with("ages.csv");
     assert_eq!((listing.classes, listing.columns.len()), (vec!["x".to_owned(), "y".to_owned()], 1));
@@ -403,7 +403,7 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
     let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field `cube` (first: `cat/a.png`)\n\
                 hint: `--kind images` keeps the files, which are decoded to 8 bits";
-    assert_eq!(arrays.notes, [told]);
+    assert_eq!(notes(&arrays), [told]);
     assert_eq!(listing(Some(Kind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(Kind::Images)).kind, Kind::Images);
 
@@ -416,7 +416,7 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     std::fs::remove_file(root.path().join("dog/c.tif")).unwrap();
     let among = listing(None);
     assert_eq!(among.kind, Kind::Images);
-    assert!(among.notes[0].starts_with("2 pictures have more than 8 bits a sample"), "{:?}", among.notes);
+    assert!(among.notes[0].text.starts_with("2 pictures have more than 8 bits a sample"), "{:?}", among.notes);
     let cubes = SourceOptions { kind: Some(Kind::Cubes), ..SourceOptions::default() };
     let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
     assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");

@@ -9,6 +9,7 @@ use super::error::{Result, SourceError};
 use super::files::Files;
 use super::walk_store;
 use rayon::prelude::*;
+use shardpack_format::{Hint, Setting};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, Metadata};
@@ -262,8 +263,8 @@ impl Walk<'_> {
             .map_err(|error| link(format!("link cannot be followed: {error}")))?;
         let outside = !target.starts_with(self.root);
         if outside && self.follow == Follow::Inside {
-            let hint = "hint: `--follow-links` follows it";
-            return Err(link(format!("link leads out of the source: `{}`\n{hint}", target.display())));
+            let hint = Hint::set([Setting::on("follow_links")]).then(" follows it");
+            return Err(link(format!("link leads out of the source: `{}`", target.display())).with_hint(hint));
         }
         let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
         if self.exclude.iter().any(|path| target.starts_with(path)) {

@@ -68,10 +68,10 @@ impl Problem {
                 (self.what, self.expected, self.found) = (what, expected, found);
                 place
             }
-            FormatError::Limit { place, what, name, limit, found } => {
+            FormatError::Limit { place, what, limit, found, .. } => {
                 self.kind = "limit";
                 self.what = what;
-                self.expected = format!("at most {limit} (`Limits::{name}`)");
+                self.expected = format!("at most {limit}");
                 self.found = found.to_string();
                 place
             }

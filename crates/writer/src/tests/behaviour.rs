@@ -1,5 +1,6 @@
 //! What a run does when nothing goes wrong, and when the caller's code fails.
 
+use super::said;
 use super::source::{Numbers, files};
 use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
 use sha2::{Digest, Sha256};
@@ -289,7 +290,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     let error =
         Plan::new(keys.iter().map(|key| PlanSample { key, ..sample("") }), Default::default(), tiny).unwrap_err();
     assert!(matches!(error, Error::Limit { found: 300_000, .. }), "{error}");
-    assert!(error.to_string().ends_with("\nhint: choose larger shards"), "{error}");
+    assert!(said(&error).ends_with("\nhint: choose larger shards"), "{error}");
 }
 
 /// The id is part of every dataset made from now on.

@@ -1,6 +1,7 @@
 //! What else may be in an output folder: links, damaged manifests, shards of other datasets.
 
 use super::behaviour::options;
+use super::said;
 use super::source::{Numbers, Sum, files};
 use crate::{Error, Outcome, Part, WriteOptions, merge, write_dataset};
 use std::fs;
@@ -106,7 +107,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
             for options in [options(1), part(0, 2), WriteOptions { force: true, ..part(0, 2) }] {
                 let error = write_dataset(dir.path(), plan, &source, &options).unwrap_err();
                 assert!(matches!(error, Error::Damaged { .. }), "{error}");
-                let text = error.to_string();
+                let text = said(&error);
                 assert!(text.contains("manifest.json`") && text.contains("\nhint: `shardpack salvage` "), "{text}");
                 assert!(text.ends_with("; --force, without --part, starts over"), "{text}");
                 assert_eq!(files(dir.path()), before);

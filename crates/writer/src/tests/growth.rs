@@ -159,7 +159,7 @@ fn what_was_begun_is_not_mixed_with_something_else() {
     assert!(begun, "{:?}", held(&fs).keys());
     let mut other = Numbers::new(20);
     other.keys = (0..20).map(|n| format!("other/{n}")).collect();
-    let error = add(&fs, &other, &options(1)).unwrap_err().to_string();
+    let error = super::said(&add(&fs, &other, &options(1)).unwrap_err());
     assert!(error.contains("unfinished") && error.contains("--force"), "{error}");
     let report = add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_eq!(report.samples, 20);

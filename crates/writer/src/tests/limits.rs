@@ -1,6 +1,7 @@
 //! Whatever the writer accepts, a reader with the default limits opens; what it would not is
 //! refused before the first byte.
 
+use super::said;
 use super::source::files;
 use crate::{Encoded, EncodedSample, Error, Plan, PlanOptions, PlanSample, SampleSource, WriteOptions, write_dataset};
 use proptest::prelude::*;
@@ -127,7 +128,7 @@ proptest! {
 fn a_refusal_says_what_is_over_which_limit() {
     let plan = |metadata| {
         let sample = PlanSample { key: "a", source_bytes: 1, stored_bytes: 1, ..Default::default() };
-        Plan::new([sample], metadata, PlanOptions::default()).unwrap_err().to_string()
+        said(&Plan::new([sample], metadata, PlanOptions::default()).unwrap_err())
     };
     let fields = (0..1100).map(|i| Field::scalar(format!("x{i}"), Dtype::U8)).collect();
     let wide = Metadata { schema: Schema::new(fields).unwrap(), ..Default::default() };
@@ -147,7 +148,7 @@ fn an_index_that_no_reader_takes_is_refused_before_it_is_written() {
     let all = PlanOptions { shard_bytes: 1 << 30, shuffle: None };
     let error = Plan::new(samples(), metadata.clone(), all).unwrap_err();
     assert!(error.to_string().starts_with("bytes of the index of shard 0 is over the limit: "), "{error}");
-    assert!(error.to_string().ends_with("hint: choose smaller shards"), "{error}");
+    assert!(said(&error).ends_with("hint: choose smaller shards"), "{error}");
     let cut = PlanOptions { shard_bytes: 100_000, shuffle: None };
     assert!(Plan::new(samples(), metadata, cut).is_ok());
 }

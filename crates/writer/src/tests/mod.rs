@@ -14,3 +14,8 @@ mod memory_fs;
 mod parts;
 mod resume;
 mod source;
+
+/// An error as the command says it.
+fn said(error: &crate::Error) -> String {
+    shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Command)
+}

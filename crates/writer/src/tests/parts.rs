@@ -1,6 +1,7 @@
 //! Many machines, one folder.
 
 use super::behaviour::options;
+use super::said;
 use super::source::{Numbers, Sum, files};
 use crate::fs::{Disk, StdFs};
 use crate::journal::{Journal, journal_name};
@@ -43,7 +44,7 @@ fn parts_cover_every_shard_once() {
 #[test]
 fn parts_are_shown_from_1() {
     assert_eq!([0, 3].map(|i| Part::new(i, 4).unwrap().to_string()), ["1/4", "4/4"]);
-    let error = Part::new(4, 4).unwrap_err().to_string();
+    let error = said(&Part::new(4, 4).unwrap_err());
     assert_eq!(error, "part: expected a number from 1 to 4, found 5/4\nhint: the last of 4 parts is 4/4");
     let names = [journal_name(Some(Part::new(0, 4).unwrap())), journal_name(Some(Part::new(3, 4).unwrap()))];
     assert_eq!(names, [".shardpack-journal-00001-of-00004.jsonl", ".shardpack-journal-00004-of-00004.jsonl"]);
@@ -102,7 +103,7 @@ fn merge_names_what_is_missing() {
     write_dataset(dir.path(), &plan, &source, &part(1, 3)).unwrap();
     let shards = plan.shard_count();
     let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
-    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     let begins = format!(
         "folder `{}`: {missing} of {shards} shards are missing: part 1/3 is missing (0 of ",
         dir.path().display()
@@ -160,7 +161,7 @@ fn a_whole_run_that_is_not_finished_needs_no_merge() {
     let cancel = AtomicBool::new(true);
     let options = WriteOptions { cancel: Some(&cancel), ..options(1) };
     assert!(matches!(write_dataset(dir.path(), &plan, &source, &options), Err(Error::Cancelled)));
-    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     assert!(error.ends_with("hint: give the same `pack` again: it ends the dataset, without a merge"), "{error}");
 }
 
@@ -175,9 +176,9 @@ fn merge_says_which_parts_have_which_option() {
         let force = WriteOptions { force: true, ..part(i, 5) };
         write_dataset(dir.path(), &source.plan(10_000), &source, &force).unwrap();
     }
-    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     let found = "option `shard_bytes`: expected the same in all, found 20000 in parts 1,3-4 and 10000 in parts 2,5\n\
-                 hint: pack all parts with the same options: the fewer are --array=2,5, and start over with --force";
+                 hint: pack all parts with the same options: the fewer are --array=2,5, and start over with `--force`";
     assert!(error.ends_with(found), "{error}");
 }
 
@@ -193,7 +194,7 @@ fn a_journal_without_the_number_of_shards_is_refused() {
     let mut journal = Journal::read(disk, &path).unwrap().unwrap();
     journal.head.metadata.shards = None;
     drop(journal.begin(disk, dir.path()).unwrap());
-    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     assert!(error.contains("shards of a journal: expected their number, found none"), "{error}");
 }
 
@@ -253,7 +254,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
             assert!(refusal.contains("--force"), "{refusal}");
             for i in order {
                 if old != new && i == order[2] {
-                    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+                    let error = said(&merge::<Sum>(dir.path()).unwrap_err());
                     assert!(error.contains("`shard_bytes`: expected the same in all, found "), "{error}");
                 }
                 let force = WriteOptions { force: true, ..part(i, 3) };
@@ -331,7 +332,7 @@ fn journals_that_ask_for_much_are_refused() {
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
     let journal = dir.path().join(journal_name(Some(Part::new(0, 2).unwrap())));
     let begun = fs::read(&journal).unwrap();
-    let error = || merge::<Sum>(dir.path()).unwrap_err().to_string();
+    let error = || said(&merge::<Sum>(dir.path()).unwrap_err());
 
     // As many shards as a dataset may have, and as many parts as there are numbers.
     put_line(&journal, 0, |head| {

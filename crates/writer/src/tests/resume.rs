@@ -1,6 +1,7 @@
 //! Continuing, starting over, and refusing.
 
 use super::behaviour::options;
+use super::said;
 use super::source::{Numbers, files};
 use crate::journal::journal_name;
 use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
@@ -36,7 +37,7 @@ fn refused(dir: &Path, plan: &Plan, source: &Numbers) -> String {
     let error = write_dataset(dir, plan, source, &options(1)).unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
     assert_eq!(files(dir), before);
-    error.to_string()
+    said(&error)
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn files_of_others_are_never_touched() {
             let dir = tempdir().unwrap();
             fs::write(dir.path().join(name), b"mine").unwrap();
             let error = write_dataset(dir.path(), &plan, &source, &WriteOptions { force, ..options(1) }).unwrap_err();
-            assert!(error.to_string().contains(&format!("found other files: `{name}`\nhint: ")), "{error}");
+            assert!(said(&error).contains(&format!("found other files: `{name}`\nhint: ")), "{error}");
             assert_eq!(files(dir.path()), [(name.to_owned(), b"mine".to_vec())].into_iter().collect());
         }
     }
@@ -212,7 +213,7 @@ fn files_of_others_are_never_touched() {
         let dir = tempdir().unwrap();
         fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
         let error = write_dataset(dir.path(), &plan, &source, &WriteOptions { force, ..options(1) }).unwrap_err();
-        assert!(error.to_string().contains("found other files: `manifest.json`\nhint: "), "{error}");
+        assert!(said(&error).contains("found other files: `manifest.json`\nhint: "), "{error}");
         assert_eq!(files(dir.path()).len(), 1);
     }
     // A symlink at a temporary file's name is replaced, not followed.

@@ -1,5 +1,6 @@
 //! What can go wrong with a cube file: one error type, which always names the file.
 
+use shardpack_format::{Hint, Setting};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -28,7 +29,7 @@ pub enum CubeError {
         error: io::Error,
     },
     /// The file breaks its format, or is cut off.
-    #[error("{}: {what}: expected {expected}, found {found}{}", Quoted(path), Hint(hint))]
+    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
     Format {
         /// The file.
         path: Box<Path>,
@@ -39,11 +40,11 @@ pub enum CubeError {
         /// What was found there.
         found: Box<str>,
         /// What to do next.
-        hint: Option<Box<str>>,
+        hint: Option<Box<Hint>>,
     },
     /// The file may be whole, but its content cannot become a cube here: complex numbers, four
     /// axes, another compression, ….
-    #[error("{}: {what}: expected {expected}, found {found}{}", Quoted(path), Hint(hint))]
+    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
     Unsupported {
         /// The file.
         path: Box<Path>,
@@ -54,10 +55,10 @@ pub enum CubeError {
         /// What was found there.
         found: Box<str>,
         /// What to do next.
-        hint: Option<Box<str>>,
+        hint: Option<Box<Hint>>,
     },
     /// The options do not fit this file.
-    #[error("{}: {what}: expected {expected}, found {found}{}", Quoted(path), Hint(hint))]
+    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
     Usage {
         /// The file.
         path: Box<Path>,
@@ -68,14 +69,11 @@ pub enum CubeError {
         /// What it was.
         found: Box<str>,
         /// What to do next.
-        hint: Option<Box<str>>,
+        hint: Option<Box<Hint>>,
     },
     /// The file may be valid, but it needs more memory than
     /// [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
-    #[error(
-        "{}: {what} is over the limit: {found} > {limit} bytes\nhint: raise `--max-cube` if you trust this file",
-        Quoted(path)
-    )]
+    #[error("{}: {what} is over the limit: {found} > {limit} bytes", Quoted(path))]
     Limit {
         /// The file.
         path: Box<Path>,
@@ -115,6 +113,21 @@ impl CubeError {
             | Self::Limit { path, .. }
             | Self::Internal { path, .. }
             | Self::Cancelled { path } => path,
+        }
+    }
+
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } => {
+                hint.as_deref().cloned()
+            }
+            Self::Limit { .. } => {
+                Some(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
+            }
+            Self::Internal { error, .. } => error.hint(),
+            Self::Io { .. } | Self::Cancelled { .. } => None,
         }
     }
 
@@ -160,9 +173,9 @@ impl CubeError {
 
     /// Adds the next step. Variants without a hint do not change.
     #[must_use]
-    pub(super) fn hint(mut self, next: impl fmt::Display) -> Self {
+    pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
         if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
-            *hint = Some(text(next));
+            *hint = Some(Box::new(next.into()));
         }
         self
     }
@@ -178,16 +191,5 @@ struct Quoted<'a>(&'a Path);
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.0.to_string_lossy().escape_debug())
-    }
-}
-
-struct Hint<'a>(&'a Option<Box<str>>);
-
-impl fmt::Display for Hint<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(hint) => write!(f, "\nhint: {hint}"),
-            None => Ok(()),
-        }
     }
 }

@@ -109,7 +109,7 @@ fn labels(source: &Source) -> Result<Png<'_>> {
     let labels = Png::open(source)?;
     if !matches!(labels.color(), png::ColorType::Grayscale | png::ColorType::Indexed) {
         let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
-        return Err(error.hint("save the class numbers themselves, not their colours"));
+        return Err(error.with_hint("save the class numbers themselves, not their colours"));
     }
     Ok(labels)
 }

@@ -147,10 +147,10 @@ fn dtype(source: &Source, descr: &str) -> Result<(Dtype, bool)> {
         _ => {
             return Err(match name.chars().next() {
                 Some('c') => refused(source, &format!("complex numbers ({descr:?})"))
-                    .hint("save the real and imaginary parts, or `abs()`, as bands"),
+                    .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
                 Some('O') => refused(source, &format!("Python objects ({descr:?})"))
-                    .hint("objects are pickled code and never loaded: save with a numeric dtype"),
-                Some('f') => refused(source, &format!("{descr:?}")).hint("save with `.astype('float64')`"),
+                    .with_hint("objects are pickled code and never loaded: save with a numeric dtype"),
+                Some('f') => refused(source, &format!("{descr:?}")).with_hint("save with `.astype('float64')`"),
                 _ => refused(source, &format!("{descr:?}")),
             });
         }
@@ -221,7 +221,7 @@ fn open(source: &Source, want: &Want) -> Result<(Header, Layout, u64)> {
         let error =
             source.format("npy elements", format_args!("{bytes} bytes for {:?} {}", header.dims, header.dtype), stored);
         return Err(if stored > bytes {
-            error.hint("more than one array in a file: save them as `.npz`")
+            error.with_hint("more than one array in a file: save them as `.npz`")
         } else {
             error
         });

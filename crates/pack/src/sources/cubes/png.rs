@@ -7,7 +7,7 @@ use super::npz::MAX_DEFLATE_RATIO;
 use super::select::Want;
 use super::source::Source;
 use png::{BitDepth, ColorType};
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, Hint, Setting};
 use std::io::BufReader;
 
 /// A PNG whose header was read.
@@ -85,7 +85,7 @@ fn picture(source: &Source) -> Result<Png<'_>> {
     let picture = Png::open(source)?;
     if picture.color() == ColorType::Indexed {
         let error = source.unsupported("PNG as an array", "grey or colours", "a palette");
-        return Err(error.hint("pack it as a picture, with `--kind images`"));
+        return Err(error.with_hint(Hint::new("pack it as a picture, with ").and([Setting::word("kind", "images")])));
     }
     Ok(picture)
 }

@@ -5,6 +5,7 @@ use super::error::Result;
 use super::layout::Layout;
 use super::source::Source;
 use crate::sources::words::{first, short};
+use shardpack_format::{Hint, Setting};
 
 /// What the caller wants, and its options.
 #[derive(Clone, Copy)]
@@ -97,13 +98,13 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
             // The only array of three axes may be the ground truth of a matrix of bands × pixels.
             [_] => {
                 let expected = "a cube larger than the matrices beside it, or a name";
-                return Err(source
-                    .usage("variable", expected, all())
-                    .hint("name one with `--variable NAME`; a matrix of bands × pixels also needs `--spatial HxW`"));
+                let hint = name_one().then("; a matrix of bands × pixels also needs ");
+                let hint = hint.and([Setting::any("spatial", "HxW")]);
+                return Err(source.usage("variable", expected, all()).with_hint(hint));
             }
             _ => {
                 let expected = format!("one array with {rank} axes, or a name");
-                return Err(source.usage("variable", expected, all()).hint("name one with `--variable NAME`"));
+                return Err(source.usage("variable", expected, all()).with_hint(name_one()));
             }
         }
     }
@@ -117,6 +118,10 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
             Err(source.unsupported("arrays in the file", expected, all()))
         }
     }
+}
+
+fn name_one() -> Hint {
+    Hint::new("name one with ").and([Setting::any("variable", "NAME")])
 }
 
 /// Whether `other` is a matrix with more elements than `cube`.
@@ -140,7 +145,7 @@ pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidat
                 let found = first(many.iter().map(|(_, candidate)| candidate.describe()));
                 let expected = format!("one matrix of {height} x {width} pixels, or a name");
                 let error = source.usage("variable", expected, found);
-                return Err(error.hint("name one with `--variable NAME`"));
+                return Err(error.with_hint(name_one()));
             }
         }
     }
@@ -160,7 +165,11 @@ pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
                 format_args!("{} {axes}: {}", dims.len(), describe_dims(dims)),
             );
             let stack = dims.len() > 3;
-            return Err(if stack { error.hint("save each cube of the stack to a file of its own") } else { error });
+            return Err(if stack {
+                error.with_hint("save each cube of the stack to a file of its own")
+            } else {
+                error
+            });
         }
     };
     if shape.contains(&0) {

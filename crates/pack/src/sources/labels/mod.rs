@@ -16,6 +16,7 @@ use super::error::{Result, SourceError};
 use super::words::{list, plural, short, verb};
 use crate::sources::SourceOptions;
 use names::Names;
+use shardpack_format::{Hint, Setting};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -114,7 +115,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn error(&self, line: Option<u64>, message: impl Into<String>, hint: impl Into<String>) -> SourceError {
+    fn error(&self, line: Option<u64>, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
 
@@ -156,11 +157,11 @@ impl Rows<'_> {
             }
         }
         let example = self.keys.first().copied().unwrap_or_default();
+        let hint = Hint::new(format!("keys are paths below the source, such as `{}`", short(example)));
         let hint = match self.key_column {
-            Some(_) => String::new(),
-            None => "; `--key-column` says which column they are in".to_owned(),
+            Some(_) => hint,
+            None => hint.then("; ").and([Setting::named("key_column")]).then(" says which column they are in"),
         };
-        let hint = format!("keys are paths below the source, such as `{}`{hint}", short(example));
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
@@ -199,7 +200,8 @@ impl Rows<'_> {
                     "expected a column of keys called `key`, `path`, `file`, `image` or `id`, found {}",
                     list()
                 );
-                self.error(Some(line), message, "`--key-column NAME` says which one holds the files")
+                let hint = Hint::set([Setting::any("key_column", "NAME")]).then(" says which one holds the files");
+                self.error(Some(line), message, hint)
             })?,
         };
         self.check_count(names.len(), line)?;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::sources::cancel::Polls;
 use crate::sources::columns::Texts;
+use crate::sources::testing::said;
 
 const KEYS: &[&str] = &["a/1.jpg", "a/2.jpg", "b/3.jpg"];
 
@@ -13,7 +14,7 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
 
 /// The error's text after the path.
 fn error(text: impl AsRef<[u8]>) -> String {
-    let error = read_text(text).unwrap_err().to_string();
+    let error = said(&read_text(text).unwrap_err());
     error.split_once("labels`").unwrap().1.to_owned()
 }
 
@@ -230,7 +231,7 @@ fn keys_may_leave_out_what_one_file_alone_has() {
         let left_out = left_out.iter().copied().collect();
         let options = SourceOptions { key_column: column.map(str::to_owned), ..SourceOptions::default() };
         let read = read(&file, &options, keys, &left_out, Cancel::default());
-        read.map_err(|error| error.to_string().split_once("labels`").unwrap().1.to_owned())
+        read.map_err(|error| said(&error).split_once("labels`").unwrap().1.to_owned())
     };
     let several = ", line 2: `1` may be any of several files: `1.jpg`, `1.png`\n\
                    hint: write the path below the source, extension included";

@@ -52,7 +52,7 @@ impl Plan {
                 .is_some_and(|value| value.split(['{', '}', ',']).any(|part| !matches!(part.trim(), "" | "0")))
             {
                 let error = source.unsupported(format_args!("`{key}` in the ENVI header"), "0, or none", meaning);
-                return Err(error.hint("write the cube again as plain binary"));
+                return Err(error.with_hint("write the cube again as plain binary"));
             }
         }
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);

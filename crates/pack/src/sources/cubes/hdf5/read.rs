@@ -212,7 +212,7 @@ fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, b
             format_args!("at most {most} bytes for an array of {bytes}"),
             format_args!("chunks of {shape:?}"),
         );
-        return Err(error.hint("write it anew with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
+        return Err(error.with_hint("write it anew with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
     let chunks = from.chunks().map_err(|error| broken(source, error))?;
     if chunks.len() as u64 > grid {

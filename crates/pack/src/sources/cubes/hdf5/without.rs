@@ -50,7 +50,7 @@ fn refused(source: &Source, want: &Want) -> CubeError {
         "the Python package reads HDF5 (`pip install ./python`), as does a build with `--features hdf5`; or convert it \
          with h5py: `{command}`{taken} and move the original away"
     );
-    source.unsupported("file type", "a format that this build reads", "HDF5 (or MATLAB v7.3)").hint(hint)
+    source.unsupported("file type", "a format that this build reads", "HDF5 (or MATLAB v7.3)").with_hint(hint)
 }
 
 pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
@@ -74,8 +74,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OsStr::from_bytes(name));
         std::fs::write(&path, b"\x89HDF\r\n\x1a\n").unwrap();
-        let error = load(&path, options).unwrap_err().to_string();
-        let hint = error.split_once(" convert it with h5py: `").unwrap().1;
+        let hint = load(&path, options).unwrap_err().hint().unwrap().to_string();
+        let hint = hint.split_once(" convert it with h5py: `").unwrap().1;
         let command = hint.rsplit_once("` and move").or(hint.rsplit_once("` (it")).unwrap().0;
         let script = format!("python3() {{ printf '%s\\0' \"$@\"; }}; {command}");
         let out = Command::new("bash").arg("-c").arg(script).output().unwrap();

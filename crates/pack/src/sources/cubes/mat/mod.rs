@@ -10,6 +10,7 @@ use super::meta;
 use super::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
 use super::source::Source;
 use crate::elements::floats_of;
+use shardpack_format::{Hint, Setting};
 use variable::Variable;
 
 /// Longest vector that is read as metadata.
@@ -45,9 +46,9 @@ pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 
         if short > 1 && long / short >= LONG {
             let found = format!("a matrix of {first} x {second}");
             let error = source.usage("array shape", "a cube, or the height and width of its picture", found);
-            return Err(error.hint(format_args!(
-                "`--spatial HxW` reads a matrix of bands × pixels; `--spatial {first}x{second}` reads a picture of one band"
-            )));
+            let hint = Hint::set([Setting::any("spatial", "HxW")]).then(" reads a matrix of bands × pixels; ");
+            let hint = hint.and([Setting::word("spatial", format!("{first}x{second}"))]);
+            return Err(error.with_hint(hint.then(" reads a picture of one band")));
         }
         return Ok((shape, Order::Fortran));
     };

@@ -19,7 +19,7 @@ mod writers;
 
 use super::*;
 use shardpack_array::ArraySource;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, Voice};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -112,5 +112,5 @@ fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], opt
 fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
     let error = result.unwrap_err();
     let folder = error.path().parent().map(|folder| format!("{}/", folder.display())).unwrap_or_default();
-    error.to_string().replace(&folder, "")
+    shardpack_format::told(&error, &error.hint(), Voice::Command).replace(&folder, "")
 }

@@ -54,7 +54,7 @@ impl Compression {
                     "none, LZW, deflate, PackBits or zstd",
                     format_args!("{code}{name}"),
                 );
-                return Err(error.hint("convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`"));
+                return Err(error.with_hint("convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`"));
             }
         })
     }

@@ -60,7 +60,7 @@ impl Plan {
         if pages.len() > 1 && bands > 1 {
             let found = format!("4 axes: {} pages of {bands} bands", pages.len());
             let error = source.unsupported("TIFF shape", "one page, or pages of one band", found);
-            return Err(error.hint("save each page to a file of its own"));
+            return Err(error.with_hint("save each page to a file of its own"));
         }
         let (shape, order) = match pages.len() as u64 {
             1 => ([height, width, bands], if first.planar { Order::Bsq } else { Order::Bip }),

@@ -190,7 +190,7 @@ impl Page {
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
         if offset == 0 || count == 0 {
             let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
-            return Err(error.hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
+            return Err(error.with_hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
         }
         Ok((offset, count))
     }

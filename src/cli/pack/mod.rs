@@ -1,24 +1,20 @@
 //! `shardpack pack` and `shardpack merge`.
 
-use super::args::{
-    BadInputArg, CodecArg, FilterArg, JpegArg, KindArg, LayoutArg, MergeArgs, PackArgs, PreferArg, ShareArg,
-    SubsamplingArg, ValuesArg, WhenArg,
-};
+pub(super) mod args;
+
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
 use crate::place::for_packing;
-use anyhow::bail;
+use args::{MergeArgs, PackArgs};
 use serde_json::Value;
-use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
-use shardpack_format::MANIFEST_NAME;
-use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
+use shardpack_array::{Prefer, Trial};
+use shardpack_format::{MANIFEST_NAME, Voice};
 use shardpack_pack::pack::{
-    FieldSummary, Hooks, Jpeg, PackOptions, PackReport, PackedSplits, PictureOptions, Planned, Share, pack,
-    pack_splits, peak_rss_bytes, report_json, unfinished_json,
+    FieldSummary, Hooks, PackOptions, PackReport, PackedSplits, Planned, pack, pack_splits, peak_rss_bytes,
+    report_json, unfinished_json,
 };
-use shardpack_pack::sources::cubes::CubeOptions;
-use shardpack_pack::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
-use shardpack_writer::{Outcome as Written, Output, Part, Report};
+use shardpack_pack::sources::{BadInput, Kind, LabelsFrom};
+use shardpack_writer::{Outcome as Written, Output, Report};
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,11 +93,11 @@ fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<Outcome> {
             (packed.to_json(), reports, &packed.notes[..], &packed.bad[..])
         }
     };
-    notes.iter().for_each(|note| show::note(&format!("note: {note}")));
+    notes.iter().for_each(|note| show::note(&format!("note: {}", note.told(Voice::Command))));
     let mut skipped: Vec<String> = bad.iter().map(ToString::to_string).collect();
     for (split, packed) in &reports {
         let of = split.map_or_else(String::new, |split| format!("`{}`: ", split.escape_debug()));
-        packed.notes.iter().for_each(|note| show::note(&format!("note: {of}{note}")));
+        packed.notes.iter().for_each(|note| show::note(&format!("note: {of}{}", note.told(Voice::Command))));
         skipped.extend(skipped_lines(&packed.bad, &packed.report).into_iter().map(|line| format!("{of}{line}")));
         warn_below_target(&packed.report);
     }
@@ -164,146 +160,11 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
-    let source = SourceOptions {
-        kind: args.kind.map(|kind| match kind {
-            KindArg::Images => Kind::Images,
-            KindArg::Cubes => Kind::Cubes,
-        }),
-        labels: args.labels.clone(),
-        key_column: args.key_column.clone(),
-        masks: args.masks.clone(),
-        splits: args.splits,
-        clips: args.clips,
-        class_folders: match args.class_folders {
-            WhenArg::Auto => None,
-            WhenArg::On => Some(true),
-            WhenArg::Off => Some(false),
-        },
-        on_bad_input: match args.on_bad_input {
-            BadInputArg::Stop => OnBadInput::Stop,
-            BadInputArg::Skip => OnBadInput::Skip,
-        },
-        follow_links: args.follow_links,
-        // A link may lead to where it is.
-        exclude: args.follow_links.then(|| args.out.clone()),
-        listing: args.listing.clone(),
-        cubes: CubeOptions {
-            variable: args.variable.clone(),
-            spatial: args.spatial,
-            max_bytes: args.max_cube,
-            ..CubeOptions::default()
-        },
-        ..SourceOptions::default()
-    };
-    let arrays = ArrayOptions {
-        values: match args.values {
-            ValuesArg::Auto => Values::Auto,
-            ValuesArg::Keep => Values::Keep,
-            ValuesArg::F16 => Values::F16,
-            ValuesArg::Fixed => Values::Fixed,
-        },
-        max_error: args.max_error,
-        lossless: false,
-        band_difference: match args.band_difference {
-            WhenArg::Auto => BandDifference::Auto,
-            WhenArg::On => BandDifference::On,
-            WhenArg::Off => BandDifference::Off,
-        },
-        coder: match args.codec {
-            CodecArg::Auto => None,
-            CodecArg::Blosc2Lz4 => Some(Coder::Blosc2Lz4),
-            CodecArg::Blosc2Lz4hc => Some(Coder::Blosc2Lz4hc),
-            CodecArg::Blosc2Zstd => Some(Coder::Blosc2Zstd),
-            CodecArg::Zstd => Some(Coder::Zstd),
-            CodecArg::Raw => Some(Coder::Raw),
-        },
-        level: args.level,
-        filter: match args.filter {
-            FilterArg::Auto => None,
-            FilterArg::None => Some(Filter::None),
-            FilterArg::Shuffle => Some(Filter::Shuffle),
-            FilterArg::Bitshuffle => Some(Filter::Bitshuffle),
-            FilterArg::Bytedelta => Some(Filter::Bytedelta),
-        },
-        layout: match args.layout {
-            LayoutArg::Auto => None,
-            LayoutArg::AsGiven => Some(ArrayLayout::AsShape),
-            LayoutArg::BandMajor => Some(ArrayLayout::BandMajor),
-        },
-        prefer: match args.prefer {
-            PreferArg::Speed => Prefer::Speed,
-            PreferArg::Device => Prefer::Device,
-            PreferArg::Size => Prefer::Size,
-        },
-    };
-    Ok(PackOptions {
-        source,
-        pictures: pictures(args)?,
-        arrays,
-        shard_bytes: args.shard_size,
-        shuffle: (!args.no_shuffle).then_some(args.seed),
-        part: args.part.map(|(i, n)| Part::new(i - 1, n)).transpose()?,
-        force: args.force,
-        threads: args.threads.unwrap_or_else(super::open::all_cores).max(1),
-        memory_bytes: args.memory,
-    })
-}
-
-/// Options about pictures. An option that would have no effect is refused.
-fn pictures(args: &PackArgs) -> anyhow::Result<PictureOptions> {
-    let share = |share: Option<ShareArg>| match share {
-        None | Some(ShareArg::Sample) => Share::Sample,
-        Some(ShareArg::None) => Share::None,
-        Some(ShareArg::All) => Share::All,
-    };
-    let needs = |given: bool, flag: &str, jpeg: &str| match given {
-        true => bail!("`{flag}` has an effect with `--jpeg {jpeg}` only"),
-        false => Ok(()),
-    };
-    let reencode = args.jpeg == JpegArg::Reencode;
-    if !reencode {
-        needs(args.quality.is_some(), "--quality", "reencode")?;
-        needs(args.target.is_some(), "--target", "reencode")?;
-        needs(args.subsampling.is_some(), "--subsampling", "reencode")?;
-        needs(args.short_side.is_some(), "--short-side", "reencode")?;
-        needs(args.long_side.is_some(), "--long-side", "reencode")?;
-        needs(args.score.is_some(), "--score", "reencode")?;
-    }
-    needs(args.upright && args.jpeg != JpegArg::Tile, "--upright", "tile")?;
-    needs(args.check_pixels.is_some() && args.jpeg != JpegArg::Tile, "--check-pixels", "tile")?;
-    needs(args.keep_metadata && args.jpeg == JpegArg::Keep, "--keep-metadata", "tile` and `--jpeg reencode")?;
-    let jpeg = match args.jpeg {
-        JpegArg::Keep => Jpeg::Keep,
-        JpegArg::Tile => Jpeg::Tile,
-        JpegArg::Reencode => Jpeg::Reencode(ReencodeOptions {
-            quality: match (args.target, args.quality) {
-                (Some(score), _) => Quality::Ssimulacra2(score),
-                (None, quality) => Quality::Fixed(quality.unwrap_or(90)),
-            },
-            subsampling: match args.subsampling {
-                None | Some(SubsamplingArg::Keep) => ChromaSampling::Keep,
-                Some(SubsamplingArg::S420) => ChromaSampling::S420,
-                Some(SubsamplingArg::S444) => ChromaSampling::S444,
-            },
-            resize: match (args.short_side, args.long_side) {
-                (Some(side), _) => Resize::ShortSide(side),
-                (None, Some(side)) => Resize::LongSide(side),
-                (None, None) => Resize::No,
-            },
-            tile: TileOptions { keep_metadata: args.keep_metadata, ..TileOptions::default() },
-        }),
-    };
-    Ok(PictureOptions {
-        jpeg,
-        keep_metadata: args.keep_metadata,
-        upright: args.upright,
-        check_pixels: share(args.check_pixels),
-        score: share(args.score),
-    })
+    Ok(args.arguments().options(&args.out)?)
 }
 
 /// What is about to happen, for stderr.
-fn plan_text(planned: &Planned<'_>, prefer: PreferArg) -> String {
+fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
     let noun = match planned.kind {
         Kind::Images => "picture",
         Kind::Cubes => "cube",
@@ -319,9 +180,9 @@ fn plan_text(planned: &Planned<'_>, prefer: PreferArg) -> String {
     );
     for (field, trial) in planned.trials.iter().filter(|(_, trial)| trial.table.len() > 1) {
         let order = match prefer {
-            PreferArg::Speed => "fastest to read and decode first",
-            PreferArg::Device => "fastest to decode on a GPU first",
-            PreferArg::Size => "smallest first",
+            Prefer::Speed => "fastest to read and decode first",
+            Prefer::Device => "fastest to decode on a GPU first",
+            Prefer::Size => "smallest first",
         };
         out += &format!("\ncandidates for `{field}`, {order}\n{}", trial_text(trial));
     }

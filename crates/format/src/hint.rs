@@ -1,0 +1,276 @@
+//! Next steps as values: whoever shows one says how options are spelled there.
+
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Who is told: each spells an option in a way of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// A program in Rust: `max_error = 0.5`, after the field of the options.
+    Rust,
+    /// A command line: `--max-error 0.5`.
+    Command,
+    /// A program in Python: `max_error=0.5`.
+    Python,
+}
+
+/// An option, and perhaps its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its name, with `_` between words, as the options of `pack` are named.
+    option: Cow<'static, str>,
+    /// Its name in Rust, if that is another.
+    field: Option<Cow<'static, str>>,
+    given: Given,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Given {
+    /// The option itself is meant.
+    Nothing,
+    On,
+    Word(String),
+    /// A number, or a stand-in for a value such as `E`.
+    Bare(Cow<'static, str>),
+}
+
+impl Setting {
+    /// The option, whatever its value is.
+    #[must_use]
+    pub const fn named(option: &'static str) -> Self {
+        Self { option: Cow::Borrowed(option), field: None, given: Given::Nothing }
+    }
+
+    /// A switch that is on.
+    #[must_use]
+    pub const fn on(option: &'static str) -> Self {
+        Self { option: Cow::Borrowed(option), field: None, given: Given::On }
+    }
+
+    /// The option with a word or a path as its value.
+    pub fn word(option: &'static str, value: impl Into<String>) -> Self {
+        Self { option: Cow::Borrowed(option), field: None, given: Given::Word(value.into()) }
+    }
+
+    /// The option with a number as its value.
+    pub fn number(option: &'static str, value: impl fmt::Display) -> Self {
+        Self { option: Cow::Borrowed(option), field: None, given: Given::Bare(value.to_string().into()) }
+    }
+
+    /// The option with any value, for which a name stands: `E`, `FILE`.
+    #[must_use]
+    pub const fn any(option: &'static str, stand_in: &'static str) -> Self {
+        Self { option: Cow::Borrowed(option), field: None, given: Given::Bare(Cow::Borrowed(stand_in)) }
+    }
+
+    /// With its name in Rust, where the front ends have a name of their own: `max_record_bytes` of
+    /// the limits is the option `max_record`.
+    #[must_use]
+    pub fn in_rust(self, field: &'static str) -> Self {
+        Self { field: Some(Cow::Borrowed(field)), ..self }
+    }
+
+    /// The setting as `voice` spells it.
+    ///
+    /// ```
+    /// use shardpack_format::{Setting, Voice};
+    /// let spelled = |setting: Setting| [Voice::Command, Voice::Python, Voice::Rust].map(|voice| setting.spelled(voice));
+    /// assert_eq!(spelled(Setting::word("jpeg", "keep")), ["--jpeg keep", "jpeg=\"keep\"", "jpeg = keep"]);
+    /// assert_eq!(spelled(Setting::on("no_shuffle")), ["--no-shuffle", "no_shuffle=True", "no_shuffle = true"]);
+    /// assert_eq!(spelled(Setting::any("max_error", "E")), ["--max-error E", "max_error=E", "max_error = E"]);
+    /// let limit = Setting::named("max_record").in_rust("max_record_bytes");
+    /// assert_eq!(spelled(limit), ["--max-record", "max_record", "max_record_bytes"]);
+    /// ```
+    #[must_use]
+    pub fn spelled(&self, voice: Voice) -> String {
+        let name = match voice {
+            Voice::Command => format!("--{}", self.option.replace('_', "-")),
+            Voice::Rust => self.field.as_ref().unwrap_or(&self.option).to_string(),
+            Voice::Python => self.option.to_string(),
+        };
+        match (&self.given, voice) {
+            (Given::Nothing, _) | (Given::On, Voice::Command) => name,
+            (Given::On, Voice::Python) => name + "=True",
+            (Given::On, Voice::Rust) => name + " = true",
+            (Given::Word(value), Voice::Python) => format!("{name}={value:?}"),
+            (Given::Word(value), Voice::Rust) => format!("{name} = {value}"),
+            (Given::Bare(value), Voice::Python) => format!("{name}={value}"),
+            (Given::Bare(value), Voice::Rust) => format!("{name} = {value}"),
+            (Given::Word(value), Voice::Command) => format!("{name} {value}"),
+            (Given::Bare(value), Voice::Command) => format!("{name} {value}"),
+        }
+    }
+}
+
+/// What to do next, in words and options.
+///
+/// ```
+/// use shardpack_format::{Hint, Setting, Voice};
+/// let hint = Hint::set([Setting::word("values", "fixed"), Setting::any("max_error", "E")])
+///     .then(" keeps values within ±E");
+/// assert_eq!(hint.told(Voice::Command), "`--values fixed --max-error E` keeps values within ±E");
+/// assert_eq!(hint.told(Voice::Python), "`values=\"fixed\", max_error=E` keeps values within ±E");
+/// assert_eq!(hint.to_string(), "`values = fixed, max_error = E` keeps values within ±E");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hint(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Part {
+    Words(Cow<'static, str>),
+    /// Options that are given together.
+    Set(Vec<Setting>),
+}
+
+impl Hint {
+    /// A hint that begins with words.
+    pub fn new(words: impl Into<Cow<'static, str>>) -> Self {
+        Self(vec![Part::Words(words.into())])
+    }
+
+    /// A hint that begins with options.
+    pub fn set(settings: impl IntoIterator<Item = Setting>) -> Self {
+        Self(Vec::new()).and(settings)
+    }
+
+    /// With words behind it.
+    #[must_use]
+    pub fn then(mut self, words: impl Into<Cow<'static, str>>) -> Self {
+        self.0.push(Part::Words(words.into()));
+        self
+    }
+
+    /// With options behind it.
+    #[must_use]
+    pub fn and(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
+        self.0.push(Part::Set(settings.into_iter().collect()));
+        self
+    }
+
+    /// The hint as `voice` says it, without a line's `hint:` in front.
+    #[must_use]
+    pub fn told(&self, voice: Voice) -> String {
+        let part = |part: &Part| match part {
+            Part::Words(words) => words.to_string(),
+            Part::Set(settings) => {
+                let between = if voice == Voice::Command { " " } else { ", " };
+                let all: Vec<_> = settings.iter().map(|setting| setting.spelled(voice)).collect();
+                format!("`{}`", all.join(between))
+            }
+        };
+        self.0.iter().map(part).collect()
+    }
+
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Words(words) if words.is_empty()))
+    }
+
+    /// The options that it names.
+    pub fn options(&self) -> impl Iterator<Item = &str> {
+        let sets = self.0.iter().filter_map(|part| match part {
+            Part::Words(_) => None,
+            Part::Set(settings) => Some(settings),
+        });
+        sets.flatten().map(|setting| setting.option.as_ref())
+    }
+}
+
+/// As Rust says it.
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(Voice::Rust))
+    }
+}
+
+impl From<&'static str> for Hint {
+    fn from(words: &'static str) -> Self {
+        Self::new(words)
+    }
+}
+
+impl From<String> for Hint {
+    fn from(words: String) -> Self {
+        Self::new(words)
+    }
+}
+
+/// Something that the user should know, and perhaps what to do about it.
+///
+/// ```
+/// use shardpack_format::{Hint, Note, Setting, Voice};
+/// let note = Note::new("no labels").with_hint(Hint::set([Setting::any("labels", "FILE")]));
+/// assert_eq!(note.told(Voice::Command), "no labels\nhint: `--labels FILE`");
+/// assert_eq!(note.text, "no labels");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What there is to know.
+    pub text: String,
+    /// A next step.
+    pub hint: Option<Hint>,
+}
+
+impl Note {
+    /// A note without a hint.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: None }
+    }
+
+    /// With a next step.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same, about a part of the whole.
+    #[must_use]
+    pub fn about(self, name: &str) -> Self {
+        Self { text: format!("`{}`: {}", name.escape_debug(), self.text), ..self }
+    }
+
+    /// The note as `voice` says it; a hint is on a line of its own.
+    #[must_use]
+    pub fn told(&self, voice: Voice) -> String {
+        told(&self.text, &self.hint, voice)
+    }
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+/// An error that is a text and a next step, for where there is no type for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.text)]
+pub struct Hinted(Note);
+
+impl Hinted {
+    /// What is wrong, and what to do next.
+    pub fn new(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self(Note::new(text).with_hint(hint))
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        self.0.hint.clone()
+    }
+}
+
+/// A text, and hints on lines of their own, as `voice` says them.
+///
+/// ```
+/// use shardpack_format::{Error, Voice, told};
+/// let error = Error::limit("record", "max_record_bytes", 1, 2);
+/// let text = "record is over the limit: 2 > 1\nhint: raise `--max-record` if you trust this file";
+/// assert_eq!(told(&error, &error.hint(), Voice::Command), text);
+/// ```
+pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
+    let hints = hints.into_iter().filter(|hint| !hint.is_empty());
+    hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {}", hint.told(voice)))
+}

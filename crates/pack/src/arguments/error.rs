@@ -1,0 +1,59 @@
+//! What can be wrong with an option.
+
+use shardpack_format::{Hint, Setting, Voice};
+use std::fmt;
+
+/// An option that cannot be what it was given as.
+///
+/// ```
+/// use shardpack_format::Voice;
+/// use shardpack_pack::arguments::{PackArguments, Value};
+/// let error = PackArguments::default().set("shard_size", &Value::Text("much".into())).unwrap_err();
+/// assert_eq!(error.told(Voice::Command), "--shard-size: expected a number and a unit such as 8MiB, found `much`");
+/// assert_eq!(error.told(Voice::Python), "shard_size: expected a number and a unit such as 8MiB, found `much`");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentError {
+    option: &'static str,
+    rest: String,
+    hint: Option<Hint>,
+}
+
+impl ArgumentError {
+    /// What the option may be, and what it was.
+    pub fn new(option: &'static str, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        Self::of(option, format!("expected {expected}, found {found}"))
+    }
+
+    /// The same in one text.
+    pub fn of(option: &'static str, rest: impl Into<String>) -> Self {
+        Self { option, rest: rest.into(), hint: None }
+    }
+
+    /// With a next step.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The text, in which `voice` spells the option.
+    #[must_use]
+    pub fn told(&self, voice: Voice) -> String {
+        format!("{}: {}", Setting::named(self.option).spelled(voice), self.rest)
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        self.hint.clone()
+    }
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(Voice::Rust))
+    }
+}
+
+impl std::error::Error for ArgumentError {}

@@ -1,0 +1,76 @@
+//! Sizes in bytes, as people write them.
+
+const UNITS: [(&str, u64); 8] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+];
+
+/// Reads a size: `1048576`, `8MiB`, `1GiB`, `500MB`. KiB, MiB, GiB, TiB are powers of two; kB, MB,
+/// GB, TB powers of ten.
+///
+/// ```
+/// assert_eq!(shardpack_pack::arguments::parse_size("64MiB"), Ok(64 << 20));
+/// assert!(shardpack_pack::arguments::parse_size("much").is_err());
+/// ```
+///
+/// # Errors
+/// What was expected, and what was found.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" | "k" => 1 << 10,
+        "mib" | "m" => 1 << 20,
+        "gib" | "g" => 1 << 30,
+        "tib" | "t" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(format!("unknown unit `{unit}`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB")),
+    };
+    let too_large = || format!("`{text}` is more than 2^63 bytes");
+    let bytes = match number.split_once('.') {
+        None => number
+            .parse::<u64>()
+            .map_err(|_| format!("expected a number and a unit such as 8MiB, found `{text}`"))?
+            .checked_mul(factor)
+            .ok_or_else(too_large)?,
+        Some(_) => {
+            let value: f64 =
+                number.parse().map_err(|_| format!("expected a number and a unit such as 8MiB, found `{text}`"))?;
+            let bytes = value * factor as f64;
+            if bytes >= 9e18 {
+                return Err(too_large());
+            }
+            // Checked to be in range; fractions of a byte are dropped on purpose.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let whole = bytes as u64;
+            whole
+        }
+    };
+    match bytes {
+        0 => Err("expected a size above zero".into()),
+        n if n > 1 << 63 => Err(too_large()),
+        n => Ok(n),
+    }
+}
+
+/// A size as [`parse_size`] reads it, in the largest unit of which it is a whole number.
+///
+/// ```
+/// use shardpack_pack::arguments::spelled_size;
+/// assert_eq!([4 << 30, 1500, 100_000_000_000].map(spelled_size), ["4GiB", "1500", "100GB"]);
+/// ```
+#[must_use]
+pub fn spelled_size(bytes: u64) -> String {
+    let whole = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    whole.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
+}

@@ -1,0 +1,173 @@
+//! Values as callers give them, and how they become those of options.
+
+use super::words::Word;
+use super::{ArgumentError, Result, parse_size};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+/// A value of an option, as it was given. Numbers may also be given as text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Whether a switch is on.
+    Switch(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A number.
+    Float(f64),
+    /// A word, or anything else as text.
+    Text(String),
+    /// A path, which may not be text.
+    Path(PathBuf),
+    /// Two numbers: height and width, or a part and how many there are.
+    Pair(u64, u64),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(on) => on.fmt(f),
+            Self::Integer(number) => number.fmt(f),
+            Self::Float(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Path(path) => path.display().fmt(f),
+            Self::Pair(first, second) => write!(f, "({first}, {second})"),
+        }
+    }
+}
+
+/// A value, and the option that it is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) option: &'static str,
+    pub(super) value: &'a Value,
+}
+
+impl Named<'_> {
+    fn refused(self, expected: impl fmt::Display) -> ArgumentError {
+        ArgumentError::new(self.option, expected, format!("`{}`", self.value.to_string().escape_debug()))
+    }
+
+    /// What `parse` makes of the text.
+    pub(super) fn read<T>(self, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
+        parse(&self.value.to_string()).map_err(|said| ArgumentError::of(self.option, said))
+    }
+
+    pub(super) fn word<T: Word>(self) -> Result<T> {
+        self.read(T::parse)
+    }
+
+    pub(super) fn switch(self) -> Result<bool> {
+        match self.value {
+            Value::Switch(on) => Ok(*on),
+            Value::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
+            _ => Err(self.refused("true or false")),
+        }
+    }
+
+    pub(super) fn integer<T>(self, range: RangeInclusive<T>) -> Result<T>
+    where
+        T: TryFrom<i128> + PartialOrd + fmt::Display,
+    {
+        let number = match self.value {
+            Value::Integer(number) => Some(*number),
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        let number = number.and_then(|number| T::try_from(number).ok()).filter(|number| range.contains(number));
+        number.ok_or_else(|| self.refused(format_args!("a whole number from {} to {}", range.start(), range.end())))
+    }
+
+    pub(super) fn float(self) -> Result<f64> {
+        let number = match self.value {
+            Value::Float(number) => Some(*number),
+            #[allow(clippy::cast_precision_loss, reason = "a number where any may stand")]
+            Value::Integer(number) => Some(*number as f64),
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        number.ok_or_else(|| self.refused("a number"))
+    }
+
+    pub(super) fn size(self) -> Result<u64> {
+        self.read(parse_size)
+    }
+
+    pub(super) fn threads(self) -> Result<usize> {
+        self.read(parse_threads)
+    }
+
+    pub(super) fn text(self) -> String {
+        self.value.to_string()
+    }
+
+    pub(super) fn path(self) -> PathBuf {
+        match self.value {
+            Value::Path(path) => path.clone(),
+            other => other.to_string().into(),
+        }
+    }
+
+    pub(super) fn spatial(self) -> Result<(u64, u64)> {
+        match *self.value {
+            Value::Pair(height, width) => parse_spatial(&format!("{height}x{width}")),
+            ref other => parse_spatial(&other.to_string()),
+        }
+        .map_err(|said| ArgumentError::of(self.option, said))
+    }
+
+    pub(super) fn part(self) -> Result<(u32, u32)> {
+        match *self.value {
+            Value::Pair(part, of) => parse_part(&format!("{part}/{of}")),
+            ref other => parse_part(&other.to_string()),
+        }
+        .map_err(|said| ArgumentError::of(self.option, said))
+    }
+}
+
+/// Reads `480x640`.
+///
+/// # Errors
+/// What was expected, and what was found.
+pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
+    let fail = || format!("expected height and width such as 100x120, found `{text}`");
+    let (h, w) = text.split_once(['x', 'X', '×']).ok_or_else(fail)?;
+    match (h.trim().parse(), w.trim().parse()) {
+        (Ok(h), Ok(w)) if h > 0 && w > 0 => Ok((h, w)),
+        _ => Err(fail()),
+    }
+}
+
+/// Reads `2/8`: part 2 of 8, counted from 1.
+///
+/// # Errors
+/// As [`parse_spatial`].
+pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
+    let fail = || format!("expected a part and a count such as 1/4 … 4/4, found `{text}`");
+    let (i, n) = text.split_once('/').ok_or_else(fail)?;
+    match (i.trim().parse(), n.trim().parse()) {
+        (Ok(i), Ok(n)) if (1..=n).contains(&i) => Ok((i, n)),
+        _ => Err(fail()),
+    }
+}
+
+/// Reads `ssimulacra2=80`.
+///
+/// # Errors
+/// As [`parse_spatial`].
+pub fn parse_target(text: &str) -> Result<f64, String> {
+    let fail = || format!("expected ssimulacra2=S with S between 1 and 100, found `{text}`");
+    let score = text.strip_prefix("ssimulacra2=").and_then(|score| score.parse().ok()).ok_or_else(fail)?;
+    if (1.0..=100.0).contains(&score) { Ok(score) } else { Err(fail()) }
+}
+
+/// Reads a number of threads.
+///
+/// # Errors
+/// As [`parse_spatial`].
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=1024) => Ok(n),
+        _ => Err(format!("expected a number from 1 to 1024, found `{text}`")),
+    }
+}

@@ -1,0 +1,65 @@
+"""Keywords of functions that pack: their names and types, as the typed dicts of the options say."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+@cache
+def types_of(options: type) -> dict[str, tuple[type, ...]]:
+    """The types that each option of a typed dict accepts, in order of preference; ``list`` for one that may be several."""
+    return {name: tuple(dict.fromkeys(_types(hint))) for name, hint in get_type_hints(options).items()}
+
+
+def _types(hint: Any) -> list[type]:
+    if hint is type(None):
+        return []
+    if hint is float:
+        return [float, int]
+    origin = get_origin(hint)
+    if origin is None:
+        return [hint]
+    if origin is Literal:
+        return [type(word) for word in get_args(hint)]
+    if origin is Sequence:
+        return [list]
+    if isinstance(origin, type) and issubclass(origin, (tuple, os.PathLike)):
+        return [origin]
+    # A union.
+    return [one for part in get_args(hint) for one in _types(part)]
+
+
+def keywords(function: str, given: Mapping[str, object], options: type) -> dict[str, object]:
+    """The options that were given, without those that are ``None``: that is the default.
+
+    Raises
+    ------
+    TypeError
+        An unknown option, or a value of the wrong type.
+    """
+    known = types_of(options)
+    out: dict[str, object] = {}
+    for name, value in given.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}\nhint: {hint}")
+        if value is None:
+            continue
+        several = list in known[name] and isinstance(value, (list, tuple))
+        values = list(value) if several else [value]  # type: ignore[call-overload]
+        for one in values:
+            _check(function, name, one, tuple(kind for kind in known[name] if kind is not list))
+        out[name] = values if several else value
+    return out
+
+
+def _check(function: str, name: str, value: object, types: tuple[type, ...]) -> None:
+    # A bool is an int to Python, and never meant as one.
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        expected = " or ".join("path" if one is os.PathLike else one.__name__ for one in types)
+        raise TypeError(f"{function}(): {name}: expected {expected}, found {type(value).__name__} {value!r}")

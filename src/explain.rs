@@ -1,0 +1,84 @@
+//! Errors as the front ends show them: one text, with what to do next at its end, in which each front
+//! end spells options in its own way.
+
+use shardpack_array::EncodeError;
+use shardpack_format::{Error as FormatError, Hint, Hinted, Voice, told};
+use shardpack_pack::arguments::ArgumentError;
+use shardpack_pack::collect::CollectError;
+use shardpack_pack::pack::SampleError;
+use shardpack_pack::sources::SourceError;
+use shardpack_pack::sources::cubes::CubeError;
+use shardpack_reader::Error as ReaderError;
+use shardpack_writer::Error as WriterError;
+use std::error::Error;
+use std::io;
+
+/// An error and its causes as `voice` says them, then the hints of all, each on a line.
+///
+/// ```
+/// use shardpack::explain::explain;
+/// use shardpack_format::{Hinted, Hint, Setting, Voice};
+/// let error = Hinted::new("expected an empty folder", Hint::new("use ").and([Setting::on("force")]));
+/// let error = anyhow::Error::from(error).context("cannot pack");
+/// assert_eq!(explain(&error, Voice::Command), "cannot pack: expected an empty folder\nhint: use `--force`");
+/// assert_eq!(explain(&error, Voice::Python), "cannot pack: expected an empty folder\nhint: use `force=True`");
+/// ```
+#[must_use]
+pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
+    let mut text = String::new();
+    let mut hints: Vec<Hint> = Vec::new();
+    for cause in error.chain() {
+        let said = said(cause, voice);
+        // Many errors repeat their cause in their own text.
+        if text.is_empty() {
+            text = said;
+        } else if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        for hint in hints_of(cause) {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+    }
+    told(text, &hints, voice)
+}
+
+fn said(cause: &(dyn Error + 'static), voice: Voice) -> String {
+    match cause.downcast_ref::<ArgumentError>() {
+        Some(error) => error.told(voice),
+        None => cause.to_string(),
+    }
+}
+
+/// The hints of an error, without those of its causes. `tests/layers.rs` checks that every type with
+/// hints is asked here.
+fn hints_of(cause: &(dyn Error + 'static)) -> Vec<Hint> {
+    let one = |hint: Option<Hint>| hint.into_iter().collect();
+    if let Some(error) = cause.downcast_ref::<ArgumentError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<FormatError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<Hinted>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<EncodeError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<ReaderError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<WriterError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<CubeError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<SourceError>() {
+        error.hints()
+    } else if let Some(error) = cause.downcast_ref::<SampleError>() {
+        error.hints()
+    } else if let Some(error) = cause.downcast_ref::<CollectError>() {
+        error.hints()
+    } else if let Some(error) = cause.downcast_ref::<io::Error>() {
+        // What a store says itself: no cause of the error, as Rust sees it.
+        one(error.get_ref().and_then(|inner| inner.downcast_ref::<Hinted>()?.hint()))
+    } else {
+        Vec::new()
+    }
+}
