@@ -43,6 +43,7 @@ mod arrays;
 mod augment;
 mod batch;
 mod cached;
+mod desk;
 mod examples;
 mod fault;
 mod fields;
