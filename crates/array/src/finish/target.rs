@@ -133,7 +133,7 @@ impl Target {
                 && top.checked_rem(rows).is_some_and(|row| wanted.contains(&row));
         }
         let row = top.checked_rem(rows).unwrap_or(0);
-        // Across planes, some line is there anyway.
+        // What goes on into the next plane is not looked at closer.
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
