@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,6 +121,9 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::time", "format knows no clock"),
     ("rayon", "format has no threads"),
 ];
+
+/// Libraries none of whose modules, files or folders beside `lib.rs`, use each other in a circle.
+const WITHOUT_CIRCLES: &[&str] = &["array", "augment", "base", "format", "gpu", "jpeg", "report"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -269,6 +273,99 @@ fn libraries_without_a_fence_forbid_unsafe() {
         let text = fs::read_to_string(&lib).expect("lib.rs");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{}: expected `#![forbid(unsafe_code)]`", lib.display());
     }
+}
+
+/// What a file uses of the crate's root, by the paths of its code: those from `crate`, and those from
+/// `above`, which is the root as the file names it.
+fn uses(text: &str, above: &str) -> Vec<String> {
+    let code: String = code(text).into_iter().map(|(_, line)| line + "\n").collect();
+    let mut found = Vec::new();
+    for prefix in ["crate::", above] {
+        for (at, _) in code.match_indices(prefix) {
+            // `super::super::x` is none of the parent's, nor `my_crate::x` one of ours.
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            let rest = &code[at + prefix.len()..];
+            let list = match rest.strip_prefix('{') {
+                // Names at the head of each item, whatever is in braces of its own.
+                Some(list) => {
+                    let (mut depth, mut heads) = (1, String::new());
+                    for c in list.chars() {
+                        depth += i32::from(c == '{') - i32::from(c == '}');
+                        match depth {
+                            0 => break,
+                            1 => heads.push(c),
+                            _ => {}
+                        }
+                    }
+                    heads
+                }
+                None => rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned(),
+            };
+            let head = |item: &str| item.trim().split("::").next().unwrap_or_default().to_owned();
+            found.extend(list.split(',').map(head));
+        }
+    }
+    found
+}
+
+/// Which module of a library uses which others.
+fn modules(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in sources(dir).iter().filter(|path| !is_test_file(path) && !path.ends_with("lib.rs")) {
+        let place = path.strip_prefix(dir).expect("a file of the library");
+        let names: Vec<_> = place.components().map(|c| c.as_os_str().to_string_lossy().into_owned()).collect();
+        let depth = names.len() - usize::from(names.ends_with(&["mod.rs".to_owned()]));
+        let text = fs::read_to_string(path).expect("a readable source file");
+        let module = all.entry(names[0].trim_end_matches(".rs").to_owned()).or_default();
+        module.extend(uses(&text, &"super::".repeat(depth)));
+    }
+    let names: BTreeSet<String> = all.keys().cloned().collect();
+    for (own, used) in &mut all {
+        used.retain(|name| name != own && names.contains(name));
+    }
+    all
+}
+
+/// The modules that use each other in a circle, or are between two that do.
+fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    // Whoever uses none of those that are left, or is used by none, is in no circle.
+    loop {
+        let left: BTreeSet<String> = modules.keys().cloned().collect();
+        let used: BTreeSet<String> = modules.values().flatten().filter(|name| left.contains(*name)).cloned().collect();
+        modules.retain(|name, uses| used.contains(name) && uses.iter().any(|name| left.contains(name)));
+        if modules.len() == left.len() {
+            return left.into_iter().collect();
+        }
+    }
+}
+
+#[test]
+fn modules_use_each_other_in_no_circle() {
+    for library in WITHOUT_CIRCLES {
+        let found = circle(modules(&root().join("crates").join(library).join("src")));
+        assert!(found.is_empty(), "modules of `{library}` in a circle: sink what they share: {}", found.join(", "));
+    }
+}
+
+#[test]
+fn the_search_finds_circles() {
+    let text =
+        "use crate::{a::X, b::{c, d}};\nuse super::e;\nlet x = crate::f::g();\nuse super::super::h; // crate::i\n";
+    assert_eq!(uses(text, "super::"), ["a", "b", "f", "e", "super"]);
+    assert_eq!(uses(text, "super::super::"), ["a", "b", "f", "h"]);
+    let graph = |arrows: &[(&str, &str)]| {
+        let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, to) in arrows {
+            modules.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+            modules.entry((*to).to_owned()).or_default();
+        }
+        modules
+    };
+    assert!(circle(graph(&[("a", "b"), ("a", "c"), ("b", "c")])).is_empty());
+    assert_eq!(circle(graph(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")])), ["b", "c"]);
 }
 
 #[test]

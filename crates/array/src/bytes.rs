@@ -105,6 +105,14 @@ pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
     Err(Error::format("payload", "its end", format!("{} bytes more", payload.len() - pos)).at(pos as u64))
 }
 
+/// Fails if an array of so many bytes is over the limits.
+pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
+    if bytes > limits.max_decoded_bytes {
+        return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+    }
+    Ok(())
+}
+
 /// Fails if a field of `decoded` bytes expands too much for its `payload`. `coded` of these bytes
 /// are made by a coder (not runs).
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {

@@ -2,7 +2,7 @@
 //! what should happen.
 
 use crate::element::Comparison;
-use crate::values::Float;
+use crate::element::Float;
 use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
 use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};

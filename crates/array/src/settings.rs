@@ -1,9 +1,14 @@
 //! Settings: every choice about storing arrays, as recorded in the recipe.
 
-use crate::blosc2::ZSTD_LEVELS;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Layout, Result};
 use std::fmt;
+
+/// The zstd levels that c-blosc2 can reach: its own levels 1..=9 stand for these.
+///
+/// It maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to
+/// map 8 to 20 but compares the level already mapped, so 8 is 15.)
+pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 /// What happens to the values of an array (spec §4.3). The rule is applied to each array
 /// separately, and the array's descriptor records the result.

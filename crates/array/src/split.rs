@@ -1,40 +1,44 @@
 //! Payloads in parts, each of which any thread can decode without the others.
 //!
-//! Where elements are stored in the order of the shape, a Blosc2 chunk, or a run of raw elements,
-//! becomes values by itself. A pixel that lies across the border of two parts does not: its bands
-//! may be sums of those before them. Parts leave its elements over ([`Ends`]), and
+//! Where elements are stored in the order of the shape, a Blosc2 chunk, a zstd frame, or a run of raw
+//! elements becomes values by itself. A pixel that lies across the border of two parts does not: its
+//! bands may be sums of those before them. Parts leave its elements over ([`Ends`]), and
 //! [`ArraySplit::join`] makes its values when all parts are there.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::blosc2::{Chunk, HEADER_BYTES};
-use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
-use crate::decoder::{ArrayDecoder, check_size};
-use crate::values::{Values, check_tables, is_as_stored};
+use crate::bytes::{UNIT_BYTES, check_coded, check_size, end_of};
+use crate::decoder::{ArrayDecoder, stored_as};
+use crate::finish::{Origins, Room, Target};
+use crate::region::{Bands, Output};
+use crate::values::{self, To, Values, check_tables, is_as_stored};
+use crate::wanted::Wanted;
 use crate::window::{Block, Blocks};
+use crate::zstd_frame;
 use shardpack_base::parts::{check_length, item_bytes, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
-/// Most bytes of a chunk that is decoded by itself: what no writer makes of a unit is left to
-/// [`ArrayDecoder::decode_into`], which says what is wrong with it.
-const MOST_CHUNK_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
+/// Most bytes of a unit that is decoded by itself: what no writer makes of a unit is left to
+/// [`ArrayDecoder::decode_wanted`], which says what is wrong with it.
+const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
 /// Most bytes of raw elements that go through a thread's own memory on their way to values: they
 /// stay in the second-level cache of its core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
-/// How the payload of one array is cut into parts.
+/// How the payload of one array is cut into parts, and what becomes of them.
 ///
 /// ```
-/// use shardpack_array::{ArrayDecoder, ArraySplit};
+/// use shardpack_array::{ArrayDecoder, ArraySplit, Wanted};
 /// use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 /// let cube = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 3]);
 /// let payload: Vec<u8> = (0..12).collect();
-/// let split = ArraySplit::new(Codec::Raw, &cube, 12, 5, &Limits::default(), |_| None).unwrap();
+/// let (limits, bytes) = (Limits::default(), (12, 5));
+/// let split = ArraySplit::new(Codec::Raw, &cube, &Wanted::ALL, bytes, &limits, |_, _| None).unwrap();
 /// assert!(split.is_copy());
 /// let (mut decoder, mut out, mut ends) = (ArrayDecoder::new(), vec![0; 12], Vec::new());
 /// for (number, part) in split.parts().iter().enumerate() {
-///     let to = &mut out[part.out.clone()];
-///     ends.push(decoder.decode_part(&split, number, &payload[part.payload.clone()], to)?);
+///     ends.push(decoder.decode_part(&split, number, &payload[part.payload.clone()], &mut out.as_mut_slice())?);
 /// }
 /// split.join(&ends, &mut out)?;
 /// assert_eq!(out, payload);
@@ -42,20 +46,27 @@ const RAW_BYTES: usize = TILE_BYTES / 2;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ArraySplit {
+    codec: Codec,
     descriptor: ArrayDescriptor,
     arrangement: Arrangement,
-    is_coded: bool,
+    target: Target,
+    /// The bands that are asked for; none if all are.
+    bands: Vec<usize>,
+    /// Units of the target that a pixel becomes.
+    units: usize,
     parts: Vec<SplitPart>,
 }
 
-/// A part of a payload, and the values that it becomes.
+/// A part of a payload, and the pixels that are made of it alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart {
     /// Its bytes in the payload. Parts follow one another without a gap.
     pub payload: Range<usize>,
-    /// The bytes of its values in the array. Between those of one part and the next there may be
-    /// those of a pixel that belongs to both.
-    pub out: Range<usize>,
+    /// Its pixels, as [`ArraySplit::origins`] count. Between those of one part and the next there may
+    /// be one that belongs to both.
+    pub pixels: Range<usize>,
+    /// Whether any of it is asked for: if not, it need not be decoded.
+    pub is_wanted: bool,
     /// The stored elements.
     elements: Range<usize>,
 }
@@ -68,71 +79,74 @@ pub struct Ends {
 }
 
 impl ArraySplit {
-    /// Cuts a payload of `payload_bytes`: a Blosc2 payload into its chunks, a raw one into parts of
-    /// about `part_bytes`, or fewer where they have to be converted. `header` reads the bytes of a
-    /// chunk's header at a place in the payload. They are not trusted: whoever decodes a part finds
-    /// out if they were wrong.
+    /// Cuts a payload, of so many bytes: a coded one into its units, a raw one into parts of about so
+    /// many bytes, or fewer where they have to be converted. `read` fills a buffer with the bytes at a
+    /// place in the payload. They are not trusted: whoever decodes a part finds out if they were wrong.
     ///
-    /// `None` if the payload is one that [`ArrayDecoder::decode_into`] has to decode as a whole, or
-    /// would refuse: a band-major one, zstd frames, a length that does not fit, or what is over the
-    /// limits.
+    /// `None` if the payload is one that [`ArrayDecoder::decode_wanted`] has to decode as a whole, or
+    /// would refuse: a band-major one whose pixels have to be put together, a length that does not
+    /// fit, or what is over the limits.
     pub fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
-        payload_bytes: usize,
-        part_bytes: usize,
+        wanted: &Wanted<'_>,
+        (payload_bytes, part_bytes): (usize, usize),
         limits: &Limits,
-        header: impl FnMut(usize) -> Option<[u8; HEADER_BYTES]>,
+        read: impl FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<Self> {
-        let (stored, decoded) = (descriptor.stored_bytes().ok()?, descriptor.decoded_bytes().ok()?);
-        check_size(decoded.max(stored), limits).ok()?;
+        let target = wanted.of_window(descriptor).ok()?;
+        let stored = descriptor.stored_bytes().ok()?;
+        match wanted.region {
+            None => check_size(descriptor.decoded_bytes().ok()?.max(stored), limits).ok()?,
+            Some(region) => check_size(region.shape_of(descriptor).ok()?.bytes, limits).ok()?,
+        }
         // What a coder makes is not more than all.
-        check_expansion(stored, stored, payload_bytes as u64, limits).ok()?;
-        let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
+        check_coded(stored, stored, payload_bytes as u64, limits).ok()?;
+        let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
         let bands = usize::try_from(descriptor.bands()).ok()?.max(1);
         check_tables(descriptor, bands).ok()?;
-        if descriptor.layout != Layout::AsShape || (descriptor.band_difference && width > 2) {
+        if !Self::takes(codec, descriptor, wanted) || target.is_empty() {
             return None;
         }
-        let arrangement = Arrangement {
-            layout: descriptor.layout,
-            difference: descriptor.band_difference,
-            width,
-            bands,
-            pixels: stored / width / bands,
-        };
-        let is_plain = arrangement.is_identity() && is_as_stored(descriptor);
+        let arrangement = stored_as(descriptor, bands, stored / width, &target);
+        let bands = arrangement.bands;
+        let picks = wanted.region.map_or(Vec::new(), |region| match &region.bands {
+            Bands::All => Vec::new(),
+            some => some.numbers().collect(),
+        });
+        let units = if picks.is_empty() { bands } else { picks.len() } / target.each();
+        let mut split =
+            Self { codec, descriptor: descriptor.clone(), arrangement, target, bands: picks, units, parts: Vec::new() };
+        let is_plain = split.is_plain();
         // Every part but the last has at least one whole pixel.
         if !is_plain && bands * width > UNIT_BYTES / 2 {
             return None;
         }
-        let (is_coded, ends) = match codec {
-            Codec::Raw if payload_bytes == stored => {
-                let step = match is_plain {
-                    true => (part_bytes / width).max(1) * width,
-                    false => (part_bytes.min(RAW_BYTES) / (bands * width)).max(1) * bands * width,
-                };
-                let ends = (1..=stored.div_ceil(step)).map(|part| (step * part).min(stored));
-                (false, ends.map(|end| (end, end)).collect())
-            }
-            Codec::Blosc2 => (true, chunk_ends(payload_bytes, stored, header)?),
-            _ => return None,
+        let ends = if codec == Codec::Raw {
+            let step = match is_plain {
+                true => (part_bytes / width).max(1) * width,
+                false => (part_bytes.min(RAW_BYTES) / (bands * width)).max(1) * bands * width,
+            };
+            let ends = (1..=stored.div_ceil(step)).map(|part| (step * part).min(stored));
+            (payload_bytes == stored).then(|| ends.map(|end| (end, end)).collect())?
+        } else {
+            unit_ends(codec, payload_bytes, stored, read)?
         };
-        let mut parts = Vec::with_capacity(ends.len());
         let (mut from, mut first) = (0, 0);
         for (end, decoded_end) in ends {
             let elements = first..decoded_end / width;
-            let values = match is_plain {
-                true => elements.clone(),
-                false => elements.start.next_multiple_of(bands)..elements.end / bands * bands,
-            };
-            let out = values.start * size..values.end.max(values.start) * size;
             first = elements.end;
-            parts.push(SplitPart { payload: from..end, out, elements });
+            let touched = elements.start / bands..elements.end.div_ceil(bands);
+            let pixels = match is_plain {
+                true => elements.start * width..elements.end * width,
+                false => split.units_of(elements.start.div_ceil(bands)..elements.end / bands),
+            };
+            let is_wanted = is_plain || split.target.wants(split.units_of(touched));
+            split.parts.push(SplitPart { payload: from..end, pixels, is_wanted, elements });
             from = end;
         }
-        Some(Self { descriptor: descriptor.clone(), arrangement, is_coded, parts })
+        Some(split)
     }
 
     /// The parts, in order.
@@ -145,76 +159,126 @@ impl ArraySplit {
     /// read to where they belong.
     #[must_use]
     pub fn is_copy(&self) -> bool {
-        !self.is_coded && self.is_plain()
+        self.codec == Codec::Raw && self.is_plain()
     }
 
+    /// Which of the parts' pixels the bytes of the row are made of. Where elements are taken as they
+    /// are, a byte counts as a pixel.
+    #[must_use]
+    pub fn origins(&self) -> Origins {
+        if self.is_plain() { Origins::in_order(1) } else { self.target.origins() }
+    }
+
+    /// Whether stored elements are those of the row, one by one.
     fn is_plain(&self) -> bool {
-        self.arrangement.is_identity() && is_as_stored(&self.descriptor)
+        let as_they_are = self.arrangement.is_identity() && is_as_stored(&self.descriptor);
+        as_they_are && self.bands.is_empty() && self.target.is_nothing()
+    }
+
+    /// The units of the target that these pixels become.
+    fn units_of(&self, pixels: Range<usize>) -> Range<usize> {
+        pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
     /// Most bytes of a payload in one part, for arrays like this one whose payload takes
     /// `payload_bytes`: what a thread has to have room for. None where parts are read to where they
-    /// belong.
+    /// belong, which is if the array is wanted `as_it_is`.
     ///
-    /// Chunks are as different as the parts of an array are: an eighth more than their mean.
+    /// Units are as different as the parts of an array are: an eighth more than their mean.
     #[must_use]
-    pub fn part_bytes(codec: Codec, descriptor: &ArrayDescriptor, payload_bytes: u64) -> u64 {
+    pub fn part_bytes(codec: Codec, descriptor: &ArrayDescriptor, payload_bytes: u64, as_it_is: bool) -> u64 {
         let stored = descriptor.stored_bytes().unwrap_or(0).max(1);
         match codec {
-            Codec::Raw if !descriptor.band_difference && is_as_stored(descriptor) => 0,
+            Codec::Raw if as_it_is && !descriptor.band_difference && is_as_stored(descriptor) => 0,
             Codec::Raw => RAW_BYTES as u64,
             _ => {
                 let unit = u128::from(payload_bytes) * UNIT_BYTES as u128 / u128::from(stored);
                 let unit = u64::try_from(unit).unwrap_or(u64::MAX);
-                unit.saturating_add(unit / 8).min(MOST_CHUNK_BYTES as u64).min(payload_bytes)
+                unit.saturating_add(unit / 8).min(MOST_CODED_BYTES as u64).min(payload_bytes)
             }
         }
     }
 
     /// Whether payloads like this one are cut at all.
     #[must_use]
-    pub fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
-        descriptor.layout == Layout::AsShape && matches!(codec, Codec::Raw | Codec::Blosc2)
+    pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
+        let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
+        let is_ordered = descriptor.layout == Layout::AsShape || wanted.is_given_by_band(descriptor);
+        let is_summed = descriptor.band_difference && descriptor.stored.size() > 2;
+        !is_stored && is_ordered && !is_summed && matches!(codec, Codec::Raw | Codec::Blosc2 | Codec::Zstd)
     }
 
     /// Makes the pixels that lie across borders, of what all parts, in order, have left over. `out`
-    /// is the whole array.
+    /// is the whole row.
     ///
     /// # Errors
     /// `Internal` if `ends` are not those of the parts, or `out` has another length.
     pub fn join(&self, ends: &[Ends], out: &mut [u8]) -> Result<()> {
         check_length("ends of the parts of an array", self.parts.len(), ends.len())?;
         let Arrangement { bands, width, .. } = self.arrangement;
-        let pixel_bytes = bands * self.descriptor.decoded.size();
-        let mut scratch = Vec::new();
+        let mut scratch = values::Scratch::default();
         for (pair, at) in ends.windows(2).zip(self.parts.iter().skip(1)) {
             let [Ends { tail, .. }, Ends { head, .. }] = pair else { continue };
-            if tail.is_empty() && head.is_empty() {
+            let pixel = at.elements.start / bands;
+            let units = self.units_of(pixel..pixel + 1);
+            if (tail.is_empty() && head.is_empty()) || !self.target.wants(units.clone()) {
                 continue;
             }
-            let pixel = [tail.as_slice(), head].concat();
-            check_length("bytes of a pixel across a border", bands * width, pixel.len())?;
-            let start = at.elements.start / bands * pixel_bytes;
-            let out = part_mut(out, start..start + pixel_bytes, "place of a pixel")?;
-            let one = Arrangement { pixels: 1, ..self.arrangement };
-            Values::new(&self.descriptor, one, &mut scratch, out).take(&Block::Bytes(&pixel), 0..bands)?;
+            let bytes = [tail.as_slice(), head].concat();
+            check_length("bytes of a pixel across a border", bands * width, bytes.len())?;
+            let mut row = &mut *out;
+            let mut values = self.values(1, units, &mut row, &mut scratch)?;
+            values.take(&Block::Bytes(&bytes), 0..bands)?;
+            values.finish()?;
         }
         Ok(())
     }
+
+    /// What makes values of so many pixels, which become these units.
+    fn values<'a>(
+        &'a self,
+        pixels: usize,
+        units: Range<usize>,
+        out: &'a mut dyn Room,
+        scratch: &'a mut values::Scratch,
+    ) -> Result<Values<'a>> {
+        let to = if self.target.is_nothing() {
+            let unit = self.target.each() * self.descriptor.decoded.size();
+            let bytes = out.bytes(units.start * unit..units.end * unit);
+            To::Plain(bytes.ok_or_else(|| Error::internal("place of pixels", "one in their row", units.end))?)
+        } else {
+            To::Row(&self.target, units.start, out)
+        };
+        let arrangement = Arrangement { pixels, ..self.arrangement };
+        if self.bands.is_empty() {
+            return Values::new(&self.descriptor, arrangement, scratch, to);
+        }
+        let bands = || self.bands.iter().copied();
+        Values::of_bands(&self.descriptor, arrangement, (bands(), Some(bands())), scratch, to)
+    }
 }
 
-/// Where each chunk of a payload ends, and where its unit does.
-fn chunk_ends(
+/// Where each coded unit of a payload ends, and where what it decodes to does.
+fn unit_ends(
+    codec: Codec,
     payload_bytes: usize,
     stored: usize,
-    mut header: impl FnMut(usize) -> Option<[u8; HEADER_BYTES]>,
+    mut read: impl FnMut(usize, &mut [u8]) -> Option<()>,
 ) -> Option<Vec<(usize, usize)>> {
     let mut ends = Vec::with_capacity(stored.div_ceil(UNIT_BYTES).min(payload_bytes / HEADER_BYTES));
     let (mut pos, mut unit) = (0_usize, 0);
     while unit < stored {
-        let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = &header(pos)?;
-        let length = usize::try_from(u32::from_le_bytes([c0, c1, c2, c3])).ok()?;
-        if !(HEADER_BYTES..=MOST_CHUNK_BYTES).contains(&length) || length > payload_bytes - pos {
+        let left = payload_bytes - pos;
+        let length = match codec {
+            Codec::Zstd => frame_length(pos, left, &mut read)?,
+            _ => {
+                let mut header = [0; HEADER_BYTES];
+                read(pos, &mut header)?;
+                let [_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = header;
+                usize::try_from(u32::from_le_bytes([c0, c1, c2, c3])).ok().filter(|&bytes| bytes >= HEADER_BYTES)?
+            }
+        };
+        if length == 0 || length > MOST_CODED_BYTES.min(left) {
             return None;
         }
         pos += length;
@@ -224,56 +288,92 @@ fn chunk_ends(
     (pos == payload_bytes).then_some(ends)
 }
 
+/// Length of the zstd frame at `pos`, of which so many bytes are left at most. It is known only block
+/// by block.
+fn frame_length(pos: usize, left: usize, read: &mut impl FnMut(usize, &mut [u8]) -> Option<()>) -> Option<usize> {
+    /// Reads for one frame: blocks of a tenth of what writers make, or no blocks at all, are left to
+    /// the whole.
+    const MOST_READS: usize = 400;
+    let mut reads = 0;
+    let frame = zstd_frame::walk_by(left, |range| {
+        reads += 1;
+        let mut bytes = [0; 8];
+        read(pos.checked_add(range.start)?, bytes.get_mut(..range.len())?)?;
+        (reads <= MOST_READS).then(|| u64::from_le_bytes(bytes))
+    });
+    frame.ok().map(|frame| frame.len)
+}
+
 impl ArrayDecoder {
-    /// Decodes part `number` of a payload, which `payload` are the bytes of, to `out`, the bytes of
-    /// its values.
+    /// Decodes part `number` of a payload, which `payload` are the bytes of, to its places in a row.
     ///
-    /// After an error the content of `out` is unspecified.
+    /// After an error what is there is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or was cut by what is not there; `Internal` if `payload` or
-    /// `out` are not as long as the part says.
-    pub fn decode_part(&mut self, split: &ArraySplit, number: usize, payload: &[u8], out: &mut [u8]) -> Result<Ends> {
+    /// `Format` if the part is damaged, or was cut by what is not there; `Internal` if `payload` is
+    /// not as long as the part says, or `out` has not the bytes of its pixels.
+    pub fn decode_part(
+        &mut self,
+        split: &ArraySplit,
+        number: usize,
+        payload: &[u8],
+        out: &mut dyn Room,
+    ) -> Result<Ends> {
         let parts = split.parts.len();
         let here = split.parts.get(number).ok_or_else(|| Error::internal("part of an array", parts, number))?;
         check_length("bytes of a part of a payload", here.payload.len(), payload.len())?;
-        check_length("bytes of the values of a part", here.out.len(), out.len())?;
-        let (blosc2, piece, window) = self.of_parts();
+        let Self { blosc2, zstd, values: scratch, window, .. } = self;
         let Arrangement { bands, width, .. } = split.arrangement;
         let count = here.elements.len();
-        let blocks = if split.is_coded {
-            let item_bytes = item_bytes(width)?;
-            let chunk = Chunk::parse(payload, item_bytes, count * width)?;
-            end_of(payload, chunk.bytes().len())?;
-            Blocks::Blosc2 { decoder: blosc2, chunks: vec![chunk], item_bytes, payload }
-        } else {
-            Blocks::Raw { payload }
+        let blocks = match split.codec {
+            Codec::Raw => Blocks::Raw { payload },
+            Codec::Zstd => Blocks::Zstd { decoder: zstd, payload },
+            _ => {
+                let item_bytes = item_bytes(width)?;
+                let chunk = Chunk::parse(payload, item_bytes, count * width)?;
+                end_of(payload, chunk.bytes().len())?;
+                Blocks::Blosc2 { decoder: blosc2, chunks: vec![chunk], item_bytes, payload }
+            }
         };
         let mut ends = Ends::default();
         if split.is_plain() {
-            blocks.into_whole(out, &Limits::none())?;
+            let end = here.pixels.end;
+            let to = out.bytes(here.pixels.clone());
+            let to = to.ok_or_else(|| Error::internal("place of a part", "one in its row", end))?;
+            blocks.into_whole(to, &Limits::none())?;
             return Ok(ends);
         }
         let head = (here.elements.start.next_multiple_of(bands) - here.elements.start).min(count);
         let whole = head..head + (count - head) / bands * bands;
-        let arrangement = Arrangement { pixels: whole.len() / bands, ..split.arrangement };
-        let mut values = Values::new(&split.descriptor, arrangement, piece, out);
-        let mut at = 0;
-        blocks.for_each(count * width, window, |block, bytes| {
-            let end = at + bytes / width;
+        let mut values = split.values(whole.len() / bands, here.pixels.clone(), out, scratch)?;
+        let wants = |bytes: Range<usize>| {
+            let element = |byte: usize| here.elements.start + byte / width;
+            let touched = element(bytes.start) / bands..element(bytes.end).div_ceil(bands);
+            split.target.wants(split.units_of(touched))
+        };
+        // The next element, and the next that begins a pixel which is not left out.
+        let (mut at, mut begin) = (0, whole.start);
+        blocks.for_each_of(count * width, window, wants, |block, bytes| {
+            let (first, end) = (bytes.start / width, bytes.end / width);
+            if first > at {
+                let left_out = first.saturating_sub(whole.start).div_ceil(bands);
+                begin = whole.start + left_out * bands;
+                values.skip_to(here.pixels.start + left_out * split.units)?;
+            }
             // Number of the element in this block, for one of the part.
-            let within = |element: usize| element.clamp(at, end) - at;
+            let within = |element: usize| element.clamp(first, end) - first;
             let keep = |range: Range<usize>, to: &mut Vec<u8>| {
                 let (start, end) = (to.len(), to.len() + range.len() * width);
                 to.resize(end, 0);
                 block.read(range.start, width, part_mut(to, start..end, "end of a part")?)
             };
             keep(0..within(whole.start), &mut ends.head)?;
-            values.take(block, within(whole.start)..within(whole.end))?;
-            keep(within(whole.end)..end - at, &mut ends.tail)?;
+            values.take(block, within(begin)..within(whole.end.max(begin)))?;
+            keep(within(whole.end)..end - first, &mut ends.tail)?;
             at = end;
             Ok(())
         })?;
+        values.finish()?;
         Ok(ends)
     }
 }

@@ -1,11 +1,10 @@
 //! A payload taken apart but not decoded: for those who decode it elsewhere, on a GPU.
 
-use crate::blosc2::{Chunk, HEADER_BYTES};
-use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
-use crate::decoder::check_size;
+use crate::blosc2::{Chunk, STREAM_BYTES, walk_chunks};
+use crate::bytes::{UNIT_BYTES, check_expansion, check_size, end_of};
 use crate::values::{check_tables, special_bits};
 use crate::zstd_frame;
-use shardpack_base::parts::{item_bytes, part, rest};
+use shardpack_base::parts::{part, rest};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 /// The units of an array's payload (spec §5), in order. All but the last hold [`UNIT_BYTES`] of
@@ -59,29 +58,12 @@ impl<'a> Units<'a> {
     }
 }
 
-/// Walks all chunks of a payload of `stored_bytes`, one for each unit.
-pub(crate) fn walk_chunks<'a>(
-    payload: &'a [u8],
-    width: usize,
-    stored_bytes: usize,
-    limits: &Limits,
-) -> Result<Vec<Chunk<'a>>> {
-    let item_bytes = item_bytes(width)?;
-    // No more than the payload has room for, whatever its array is said to be.
-    let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES).min(payload.len() / HEADER_BYTES));
-    let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
-    while left > 0 {
-        let unit = left.min(UNIT_BYTES);
-        let bytes = rest(payload, pos, "payload after its chunks")?;
-        let chunk = Chunk::parse(bytes, item_bytes, unit).map_err(|e| e.at(pos as u64))?;
-        coded += chunk.coded_out_bytes();
-        pos += chunk.bytes().len();
-        left -= unit;
-        chunks.push(chunk);
+/// What a coder decodes at a time.
+pub(crate) const fn block_bytes(codec: Codec, width: u64) -> u64 {
+    match codec {
+        Codec::Zstd => UNIT_BYTES as u64,
+        _ => STREAM_BYTES as u64 * width,
     }
-    end_of(payload, pos)?;
-    check_expansion(stored_bytes as u64, coded, payload.len() as u64, limits)?;
-    Ok(chunks)
 }
 
 fn walk_frames<'a>(payload: &'a [u8], stored_bytes: usize, limits: &Limits) -> Result<Vec<&'a [u8]>> {

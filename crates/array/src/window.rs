@@ -4,12 +4,11 @@
 //! their places.
 
 use crate::blosc2::planes::{self, Planes};
-use crate::blosc2::{self, Chunk, Content, HEADER_BYTES, STREAM_BYTES};
+use crate::blosc2::{self, Chunk, Content, HEADER_BYTES, STREAM_BYTES, walk_chunks};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
-use crate::decoder::grow;
-use crate::units::walk_chunks;
-use shardpack_base::parts::{item_bytes, part, rest, split_mut};
+use shardpack_base::parts::{grow, item_bytes, part, rest, split_mut};
 use shardpack_format::{Error, Limits, Result};
+use std::ops::Range;
 
 /// Stored elements as the coder leaves them.
 #[derive(Clone, Copy)]
@@ -102,37 +101,48 @@ impl<'p, 's> Blocks<'p, 's> {
         window: &mut Vec<u8>,
         mut each: impl FnMut(&Block<'_>, usize) -> Result<()>,
     ) -> Result<()> {
+        self.for_each_of(stored_bytes, window, |_| true, |block, bytes| each(block, bytes.len()))
+    }
+
+    /// The same of the blocks whose decoded bytes are `wanted`.
+    pub(crate) fn for_each_of(
+        self,
+        stored_bytes: usize,
+        window: &mut Vec<u8>,
+        wanted: impl Fn(Range<usize>) -> bool,
+        mut each: impl FnMut(&Block<'_>, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
         match self {
-            Self::Raw { payload } => each(&Block::Bytes(payload), payload.len()),
+            Self::Raw { payload } => each(&Block::Bytes(payload), 0..payload.len()),
             Self::Zstd { decoder, payload } => {
-                let (mut pos, mut left) = (0, stored_bytes);
-                while left > 0 {
-                    let unit = left.min(UNIT_BYTES);
-                    let to = grow(window, unit);
+                let mut pos = 0;
+                for start in (0..stored_bytes).step_by(UNIT_BYTES) {
+                    let bytes = start..(start + UNIT_BYTES).min(stored_bytes);
+                    let to = grow(window, bytes.len());
                     let frame = rest(payload, pos, "payload after its frames")?;
                     pos += decoder.decode_unit(frame, to).map_err(|e| e.at(pos as u64))?;
-                    each(&Block::Bytes(to), unit)?;
-                    left -= unit;
+                    each(&Block::Bytes(to), bytes)?;
                 }
                 end_of(payload, pos)
             }
             Self::Blosc2 { decoder, chunks, item_bytes, payload } => {
-                let mut left = stored_bytes;
-                for chunk in &chunks {
-                    let unit = left.min(UNIT_BYTES);
-                    left -= unit;
+                for (chunk, start) in chunks.iter().zip((0..stored_bytes).step_by(UNIT_BYTES)) {
+                    let unit = start..(start + UNIT_BYTES).min(stored_bytes);
                     if let Some(block) = undecoded(chunk)? {
                         each(&block, unit)?;
                         continue;
                     }
                     let at = |e: Error| e.at(offset_in(payload, chunk));
                     let block_bytes = STREAM_BYTES * usize::from(item_bytes);
-                    for (number, start) in (0..unit).step_by(block_bytes).enumerate() {
-                        let bytes = block_bytes.min(unit - start);
+                    for (number, start) in unit.clone().step_by(block_bytes).enumerate() {
+                        let bytes = start..(start + block_bytes).min(unit.end);
+                        if !wanted(bytes.clone()) {
+                            continue;
+                        }
                         if let Some(planes) = decoder.planes(chunk, item_bytes, number).map_err(at)? {
                             each(&Block::Planes(planes), bytes)?;
                         } else {
-                            let to = grow(window, bytes);
+                            let to = grow(window, bytes.len());
                             decoder.decode_block(chunk, item_bytes, number, to).map_err(at)?;
                             each(&Block::Bytes(to), bytes)?;
                         }

@@ -5,6 +5,7 @@
 //! on damaged input.
 
 use shardpack_format::{Error, Result};
+use std::ops::Range;
 
 /// Largest window that a frame may ask for: the size that RFC 8878 recommends every decoder to
 /// support.
@@ -28,22 +29,30 @@ pub(crate) struct Frame {
 /// `Format` if it is not a zstd frame, is cut short, has no content size, has a checksum or a
 /// dictionary id, sets a reserved bit, or asks for a window over 8 MiB.
 pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
+    walk_by(bytes.len(), |range| bytes.get(range).map(little_endian))
+}
+
+/// The same of `length` bytes, of which `read` gives up to 8 that are asked for, as a number.
+pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Option<u64>) -> Result<Frame> {
     let mut pos = 0;
-    let mut take = |n: usize, what: &'static str| -> Result<&[u8]> {
-        let end = pos + n;
-        match bytes.get(pos..end) {
-            Some(slice) => {
-                pos = end;
-                Ok(slice)
-            }
-            None => Err(Error::format(what, format!("{n} more bytes"), bytes.len() - pos).at(pos as u64)),
+    let mut skip = |n: usize, what: &'static str| -> Result<Range<usize>> {
+        let here = pos..pos + n;
+        if here.end > length {
+            return Err(Error::format(what, format!("{n} more bytes"), length - pos).at(pos as u64));
         }
+        pos = here.end;
+        Ok(here)
     };
-    let magic = take(4, "zstd magic")?;
-    if magic != MAGIC {
-        return Err(Error::format("zstd magic", "28 b5 2f fd", format!("{magic:02x?}")).at(0));
+    let mut take = |here: Range<usize>| -> Result<u64> {
+        let at = here.start as u64;
+        read(here).ok_or_else(|| Error::format("bytes of a zstd frame", "some that can be read", "none").at(at))
+    };
+    let magic = take(skip(4, "zstd magic")?)?;
+    if magic != little_endian(&MAGIC) {
+        let found = magic.to_le_bytes();
+        return Err(Error::format("zstd magic", "28 b5 2f fd", format!("{:02x?}", found.split_at(4).0)).at(0));
     }
-    let descriptor = little_endian(take(1, "zstd frame header descriptor")?);
+    let descriptor = take(skip(1, "zstd frame header descriptor")?)?;
     if descriptor & 0b0000_1111 != 0 {
         let expected = "no checksum, no dictionary, reserved bit clear";
         return Err(Error::format("zstd frame header descriptor", expected, format!("{descriptor:#04x}")).at(4));
@@ -51,16 +60,16 @@ pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
     let single_segment = descriptor & 0b0010_0000 != 0;
     let mut window_bytes = 0;
     if !single_segment {
-        let window = little_endian(take(1, "zstd window descriptor")?);
+        let window = take(skip(1, "zstd window descriptor")?)?;
         let base = 1_u64 << (10 + (window >> 3));
         window_bytes = base + base / 8 * (window & 7);
     }
     let content_bytes = match (descriptor >> 6, single_segment) {
         (0, false) => return Err(Error::format("zstd content size", "present", "absent").at(4)),
-        (0, true) => little_endian(take(1, "zstd content size")?),
-        (1, _) => little_endian(take(2, "zstd content size")?) + 256,
-        (2, _) => little_endian(take(4, "zstd content size")?),
-        _ => little_endian(take(8, "zstd content size")?),
+        (0, true) => take(skip(1, "zstd content size")?)?,
+        (1, _) => take(skip(2, "zstd content size")?)? + 256,
+        (2, _) => take(skip(4, "zstd content size")?)?,
+        _ => take(skip(8, "zstd content size")?)?,
     };
     if single_segment {
         window_bytes = content_bytes;
@@ -69,14 +78,14 @@ pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
         return Err(Error::format("zstd window", format!("at most {MAX_WINDOW_BYTES} bytes"), window_bytes).at(4));
     }
     loop {
-        let header = little_endian(take(3, "zstd block header")?);
+        let header = take(skip(3, "zstd block header")?)?;
         let size = usize::try_from(header >> 3).unwrap_or(usize::MAX);
         if size > MAX_BLOCK_BYTES {
             return Err(Error::format("zstd block", format!("at most {MAX_BLOCK_BYTES} bytes"), size));
         }
         match header >> 1 & 3 {
-            0 | 2 => take(size, "zstd block")?,
-            1 => take(1, "zstd run block")?,
+            0 | 2 => skip(size, "zstd block")?,
+            1 => skip(1, "zstd run block")?,
             _ => return Err(Error::format("zstd block type", "0, 1 or 2", 3)),
         };
         if header & 1 == 1 {

@@ -57,6 +57,15 @@ fn other_length(what: &str, expected: usize, found: usize) -> Error {
     Error::internal(what, expected, found)
 }
 
+/// The first `length` bytes of a buffer that only ever grows. Their content is unspecified.
+pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
+    if buffer.len() < length {
+        buffer.resize(length, 0);
+    }
+    // Never beyond the end: it has just grown.
+    buffer.split_at_mut(length).0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Whether a stored picture still has the pixels of its source.
 #![deny(clippy::indexing_slicing)]
 
-use super::render::trim;
+use super::shared::trim;
 use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};

@@ -3,8 +3,9 @@
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
-use super::render::{Plan, Renderer, grown, trim};
+use super::render::{Plan, Renderer, grown};
 use super::resize::Pixels;
+use super::shared::trim;
 use super::turbo::{Color, Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;

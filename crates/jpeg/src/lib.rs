@@ -53,6 +53,7 @@ mod scaling;
 mod scan;
 #[cfg(feature = "encode")]
 mod score;
+mod shared;
 #[cfg(test)]
 mod sources;
 #[cfg(test)]
@@ -79,12 +80,13 @@ pub use rect::Rect;
 #[cfg(feature = "encode")]
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::{PixelLayout, Rendering};
-pub(crate) use render::{Plan, Renderer, grown, trim};
+pub(crate) use render::{Plan, Renderer, grown};
 pub(crate) use resize::Pixels;
 pub use scaling::{FloatTable, Scaling};
 #[cfg(feature = "encode")]
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
+pub(crate) use shared::trim;
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
 pub(crate) use turbo::{Bounds, Decompressor, Warnings};

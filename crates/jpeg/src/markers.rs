@@ -4,7 +4,7 @@
 
 use super::header::Walk;
 use super::scan::{End, Segments};
-use super::tile::parse;
+use super::shared::parse;
 use super::upsample::{BLOCK, max_factors};
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};

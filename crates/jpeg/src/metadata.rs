@@ -5,7 +5,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::header::{Walk, exif_orientation_at};
-use super::tile::parse;
+use super::shared::parse;
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Error, Result};
 

@@ -3,6 +3,7 @@
 
 use super::orientation::Turn;
 use super::resize::{Pixels, Resizer};
+use super::shared::trim;
 use super::view::{Area, Crop};
 use super::{DrawKey, Rect, View};
 use shardpack_format::{Error, Result};
@@ -144,19 +145,6 @@ impl Renderer {
         self.resizer.resize(from, window, area, plan.resized, resized)?;
         let rows = resized.as_chunks::<3>().0.chunks_exact(plan.resized.0 as usize);
         plan.turn.write(rows, (width, height), plan.layout, slot)
-    }
-}
-
-/// The most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
-pub(crate) const KEPT_BYTES: usize = 64 << 20;
-
-/// Frees buffers that a large picture has made larger than that, so that they do not stay in every
-/// thread that had one.
-pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
-    for buffer in buffers {
-        if buffer.capacity() > KEPT_BYTES {
-            *buffer = Vec::new();
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
 
 use super::Rect;
-use super::render::KEPT_BYTES;
+use super::shared::KEPT_BYTES;
 use super::view::Area;
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};

@@ -9,8 +9,9 @@
 use super::interval::{Interval, McuGrid};
 use super::keep::KeepReason;
 use super::metadata;
+use super::shared::parse;
 use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcoding, Warnings};
-use super::{JpegError, JpegHeader, end_of_image};
+use super::{JpegHeader, end_of_image};
 use shardpack_base::parts::split_mut;
 use shardpack_format::{Error, Limits, Result};
 
@@ -252,14 +253,6 @@ impl JpegTiler {
 #[allow(clippy::cast_precision_loss, reason = "a margin of some percent")]
 fn exceeds(tiled: usize, source: usize, max_growth: f64) -> bool {
     tiled as f64 > source as f64 * (1.0 + max_growth)
-}
-
-/// Reads the header of a whole file.
-pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
-    JpegHeader::parse(jpeg).map_err(|error| match error {
-        JpegError::Damaged { offset, what } => Error::format("JPEG header", "one that follows T.81", what).at(offset),
-        other => Error::format("JPEG header", "one that is complete", other),
-    })
 }
 
 /// Whether an Exif orientation swaps width and height.

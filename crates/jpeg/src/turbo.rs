@@ -25,7 +25,7 @@ pub(crate) use kinds::{Bounds, Color, Frame, Operation, PixelFormat, Transcoding
 pub(crate) use kinds::{Encoding, Subsampling};
 
 use super::header::scans;
-use super::tile::parse;
+use super::shared::parse;
 use super::{JpegHeader, Rect};
 use kinds::PIXEL_BYTES;
 use shardpack_format::{Error, Result};

@@ -2,7 +2,11 @@
 //! machine can do with the same records.
 //!
 //! `cargo run --release -p shardpack-loader --example large_rate -- DATASET [THREADS [BATCH
-//! [ROUNDS]]]`
+//! [ROUNDS [WANTED]]]]`
+//!
+//! `WANTED` is what the loaders make of the arrays: `stored` (default, nothing), `normalised` (mean and
+//! standard deviation of each band, bfloat16), `first` (bands first), `flipped` (at random), `patch`
+//! (64 × 64 pixels).
 //!
 //! Medians of `ROUNDS` (default 5), all sides in turn in each, after a round that does not count.
 //! Loaders go on from epoch to epoch. Of a dataset with one array in a record: *alone* decodes the
@@ -13,9 +17,10 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use shardpack_array::ArrayDecoder;
-use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Limits};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, FieldKind, Limits};
+use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::End;
-use shardpack_loader::{Loader, LoaderOptions};
+use shardpack_loader::{ArrayDtype, Augment, CubeMode, Factors, Loader, LoaderOptions, Place};
 use shardpack_reader::Dataset;
 use std::cell::RefCell;
 use std::error::Error;
@@ -43,15 +48,16 @@ struct Stored {
 
 fn main() -> Outcome<()> {
     let mut args = std::env::args().skip(1);
-    let path = PathBuf::from(args.next().ok_or("usage: large_rate DATASET [THREADS [BATCH [ROUNDS]]]")?);
+    let path = PathBuf::from(args.next().ok_or("usage: large_rate DATASET [THREADS [BATCH [ROUNDS [WANTED]]]]")?);
     let cores = std::thread::available_parallelism()?.get();
     let threads: usize = args.next().map_or(Ok(cores), |n| n.parse())?;
     let batch = args.next().map_or(Ok(4), |n| n.parse())?;
     let rounds = args.next().map_or(Ok(5), |n| n.parse())?;
+    let wanted = args.next().unwrap_or_else(|| "stored".into());
     let dataset = Dataset::open(&path)?;
     let stored = stored(&dataset)?;
     let load = |part_bytes| -> Outcome<_> {
-        let options = LoaderOptions { batch_size: batch, threads, part_bytes, end: End::Uneven, ..Default::default() };
+        let options = LoaderOptions { batch_size: batch, threads, part_bytes, end: End::Uneven, ..options(&wanted)? };
         let loader = RefCell::new(Loader::open(&dataset, options)?);
         Ok(move || epoch(&mut loader.borrow_mut()))
     };
@@ -88,6 +94,29 @@ fn main() -> Outcome<()> {
         println!("{name:30} {:8.1} a second {:8.2} ms of processor time each", count / wall, 1e3 * cpu / count);
     }
     Ok(())
+}
+
+/// What the loaders make of arrays.
+fn options(wanted: &str) -> Outcome<LoaderOptions> {
+    let plain = LoaderOptions::default();
+    Ok(match wanted {
+        "stored" => plain,
+        "normalised" => {
+            let factors = Factors::new(&[0.5], &[2.0])?;
+            let normalise = vec![("cube".to_owned(), factors)];
+            LoaderOptions { normalise, dtype: ArrayDtype::Cubes(ElementType::Bf16), ..plain }
+        }
+        "first" => LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..plain },
+        "flipped" => {
+            let augment = Augment { flip_rows: true, flip_columns: true, rotate: false };
+            LoaderOptions { augment, ..plain }
+        }
+        "patch" => {
+            let cube = CubeMode::Patch { height: 64, width: 64, place: Place::Random };
+            LoaderOptions { cube, ..plain }
+        }
+        other => return Err(format!("`{other}`: expected stored, normalised, first, flipped or patch").into()),
+    })
 }
 
 fn median(mut times: Vec<f64>) -> f64 {

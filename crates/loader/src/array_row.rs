@@ -7,17 +7,15 @@ use super::fields::From;
 use super::patch::PatchAt;
 use super::record::{FieldOf, limits_of_a_part};
 use super::work::Recipe;
-use shardpack_array::blosc2::HEADER_BYTES;
-use shardpack_array::{ArrayDecoder, ArraySplit, As, Ends, Factors, Finish, Region, decoded_as};
-use shardpack_augment::BandAugmentation;
-use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, Transform,
+use shardpack_array::{
+    ArrayDecoder, ArraySplit, As, Ends, Factors, Finish, Region, Room, UNIT_BYTES, Wanted, decoded_as,
 };
+use shardpack_augment::BandAugmentation;
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result};
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
 pub(super) struct ArrayRows {
     pub(super) decoder: ArrayDecoder,
-    scratch: Vec<u8>,
     /// Decoded elements that are not finished.
     pub(super) decoded: Vec<u8>,
     pub(super) fields: Vec<Known>,
@@ -73,19 +71,30 @@ impl ArrayRows {
             _ => Known { descriptor: None, region: None, finish: Finish::NOTHING, factors: None },
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
-        Self {
-            decoder: ArrayDecoder::new(),
-            scratch: Vec::new(),
-            decoded: Vec::new(),
-            fields,
-            cut: None,
-            volume: Vec::new(),
-        }
+        Self { decoder: ArrayDecoder::new(), decoded: Vec::new(), fields, cut: None, volume: Vec::new() }
     }
 
     /// Decodes a part of an array.
-    pub(super) fn part(&mut self, split: &ArraySplit, number: usize, payload: &[u8], out: &mut [u8]) -> Result<Ends> {
+    pub(super) fn part(
+        &mut self,
+        split: &ArraySplit,
+        number: usize,
+        payload: &[u8],
+        out: &mut dyn Room,
+    ) -> Result<Ends> {
         self.decoder.decode_part(split, number, payload, out)
+    }
+
+    /// An array of this row was made in parts: what was known of its window when it was cut.
+    pub(super) fn was_cut(&mut self, cut: Option<CutOf>) -> Result<()> {
+        if let (Some(others), Some(cut)) = (self.cut, cut)
+            && others.size != cut.size
+        {
+            // The whole record says it as ever.
+            return Err(Error::internal("arrays of one row", format!("{:?}", others.size), format!("{:?}", cut.size)));
+        }
+        self.cut = cut.or(self.cut);
+        Ok(())
     }
 
     /// Begins a row.
@@ -127,24 +136,24 @@ impl ArrayRows {
     }
 
     /// How a payload of so many bytes, as long as the value says nothing but how it is stored, is
-    /// cut into parts for several threads; `None` if it has to be decoded as a whole, or would be
-    /// refused. `header` reads the header of a chunk at a place in the payload.
+    /// cut into parts for several threads, and what is known of its window; `None` if it has to be
+    /// decoded as a whole, or would be refused. `read` fills a buffer with the bytes at a place in the
+    /// payload.
     pub(super) fn split(
         &mut self,
         recipe: &Recipe,
         of: &FieldOf<'_>,
         value: &FieldValue<'_>,
-        (channels_first, dims): (bool, &[u64]),
-        (payload_bytes, part_bytes): (usize, usize),
-        header: impl FnMut(usize) -> Option<[u8; HEADER_BYTES]>,
-    ) -> Option<ArraySplit> {
+        (how, dims): ((bool, Option<&Cut>), &[u64]),
+        bytes: (usize, usize),
+        read: impl FnMut(usize, &mut [u8]) -> Option<()>,
+    ) -> Option<(ArraySplit, Option<CutOf>)> {
         let known = known(&mut self.fields, of).ok()?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let (descriptor, ..) = known.ask(recipe, of, value, (channels_first, None), expected, &mut self.cut).ok()?;
+        let asked = known.ask(recipe, of, value, how, expected, &mut self.cut).ok()?;
         let limits = &of.shard.options().limits;
-        let turned = channels_first.then(|| turned(descriptor));
-        let descriptor = turned.as_ref().map_or(Some(descriptor), Option::as_ref)?;
-        ArraySplit::new(value.codec, descriptor, payload_bytes, part_bytes, limits, header)
+        let split = ArraySplit::new(value.codec, asked.0, &wanted(&asked, how.0), bytes, limits, read)?;
+        Some((split, self.cut))
     }
 
     /// Decodes an array, or what `cut` leaves of it, into the whole of `out`. `dims` are the axes
@@ -154,27 +163,26 @@ impl ArrayRows {
         recipe: &Recipe,
         of: &FieldOf<'_>,
         value: &FieldValue<'_>,
-        (channels_first, cut): (bool, Option<&Cut>),
+        how: (bool, Option<&Cut>),
         out: &mut [u8],
         dims: &[u64],
     ) -> Result<()> {
         let limits = &of.shard.options().limits;
-        let Self { decoder, scratch, decoded, fields, cut: cut_of, .. } = self;
+        let Self { decoder, fields, cut: cut_of, .. } = self;
         let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let (descriptor, region, finish) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_of)?;
-        let dtype = descriptor.decoded;
-        if finish.is_nothing(dtype) {
-            return plain((decoder, scratch), value, (descriptor, region, channels_first), out, limits);
-        }
-        let length = plain_bytes(dtype, expected, limits)?;
-        if decoded.len() < length {
-            decoded.resize(length, 0);
-        }
-        let decoded = decoded.get_mut(..length).unwrap_or_default();
-        plain((decoder, scratch), value, (descriptor, region, channels_first), decoded, limits)?;
-        finish.apply(dtype, axes(expected, channels_first)?, decoded, out)
+        let asked = known.ask(recipe, of, value, how, expected, cut_of)?;
+        decoder.decode_wanted(value.codec, asked.0, value.bytes, &wanted(&asked, how.0), out, limits)
     }
+}
+
+/// What is asked of an array, as its decoder takes it.
+fn wanted<'a>((_, region, finish): &Asked<'a>, channels_first: bool) -> Wanted<'a> {
+    Wanted { region: *region, layout: layout(channels_first), finish }
+}
+
+const fn layout(channels_first: bool) -> Layout {
+    if channels_first { Layout::BandMajor } else { Layout::AsShape }
 }
 
 /// Bytes of an array of this shape, before anything becomes of its elements.
@@ -184,38 +192,6 @@ pub(super) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Resul
         return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
     }
     usize::try_from(bytes).map_err(|_| Error::limit("decoded array", "memory", usize::MAX as u64, bytes))
-}
-
-/// Decodes an array, or a part of it, into the whole of `out`, in its own type.
-fn plain(
-    (decoder, scratch): (&mut ArrayDecoder, &mut Vec<u8>),
-    value: &FieldValue<'_>,
-    (descriptor, region, channels_first): (&ArrayDescriptor, Option<&Region>, bool),
-    out: &mut [u8],
-    limits: &Limits,
-) -> Result<()> {
-    if let Some(region) = region {
-        return decoder.decode_region(value.codec, descriptor, value.bytes, region, out, limits).map(|_| ());
-    }
-    if !channels_first {
-        return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
-    }
-    let &[_, _, channels] = &*descriptor.shape else {
-        return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
-    };
-    if let Some(turned) = turned(descriptor) {
-        return decoder.decode_into(value.codec, &turned, value.bytes, out, limits);
-    }
-    if scratch.len() < out.len() {
-        scratch.resize(out.len(), 0);
-    }
-    let room = scratch.len();
-    let (Some(scratch), Ok(channels)) = (scratch.get_mut(..out.len()), usize::try_from(channels)) else {
-        return Err(Error::internal("scratch for an array", out.len(), room));
-    };
-    decoder.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
-    turn(scratch, channels, descriptor.decoded, out);
-    Ok(())
 }
 
 /// Rows, columns and bands of what comes out, and which of them come first. Arrays of other numbers
@@ -342,26 +318,18 @@ pub(super) fn check_alike(
     Err(Error::usage(what, format!("{}, as the field before it", words(others)), found))
 }
 
-/// What decoding one array takes besides its row, of `row_elements`: an array like the example, but
-/// perhaps of more or fewer pixels. `is_finished`: whether decoded elements become others.
+/// What decoding one array takes besides its row, which takes `row_bytes` in elements of so many: an
+/// array like the example, but perhaps of more or fewer pixels.
 pub(super) fn scratch_bytes(
-    stored: &(Codec, ArrayDescriptor),
-    how: (bool, Option<&Cut>),
-    row_elements: u64,
-    is_finished: bool,
-) -> Result<u64> {
-    let row_bytes = row_elements.saturating_mul(stored.1.decoded.bytes());
-    let finishing = if is_finished { row_bytes } else { 0 };
-    Ok(decoding_bytes(stored, how, row_bytes)?.saturating_add(finishing))
-}
-
-/// The same, for rows of decoded elements.
-fn decoding_bytes(
     (codec, descriptor): &(Codec, ArrayDescriptor),
-    (channels_first, cut): (bool, Option<&Cut>),
-    row_bytes: u64,
+    cut: Option<&Cut>,
+    (row_bytes, element_bytes): (u64, u64),
+    becomes: Becomes,
 ) -> Result<u64> {
-    if let Some(cut) = cut {
+    let decoded_bytes = (row_bytes / element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
+    // Rows that become columns are held until all are there.
+    let held = if becomes.rows_are_columns { row_bytes } else { 0 };
+    let bytes = if let Some(cut) = cut {
         let mut region = cut.region.clone();
         if cut.place.is_none()
             && let &[height, width, ..] = &*descriptor.shape
@@ -369,21 +337,37 @@ fn decoding_bytes(
             (region.height, region.width) = (height, width);
         }
         let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
-        return Ok(scaled(bytes, row_bytes, region.shape_of(descriptor)?.bytes));
-    }
-    let by_shape = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
-    let (descriptor, also) = match channels_first {
-        true if is_stored_channels_first(descriptor) => (&by_shape, 0),
-        // The same, before it is turned.
-        true => (descriptor, row_bytes),
-        false => (descriptor, 0),
+        let bytes = scaled(bytes, decoded_bytes, region.shape_of(descriptor)?.bytes);
+        // Stored elements are not those of the row.
+        bytes.saturating_add(if becomes.others { decoded_bytes } else { 0 })
+    } else {
+        let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
+        match descriptor.layout {
+            Layout::BandMajor => scaled(bytes, decoded_bytes, descriptor.decoded_bytes()?),
+            _ => bytes,
+        }
     };
-    let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
-    let bytes = match descriptor.layout {
-        Layout::BandMajor => scaled(bytes, row_bytes, descriptor.decoded_bytes()?),
-        _ => bytes,
-    };
-    Ok(bytes.saturating_add(also))
+    Ok(bytes.saturating_add(held))
+}
+
+/// The same of one part of an array.
+pub(super) fn scratch_bytes_in_parts(
+    (codec, descriptor): &(Codec, ArrayDescriptor),
+    (row_bytes, element_bytes): (u64, u64),
+    becomes: Becomes,
+) -> Result<u64> {
+    let in_order = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
+    let unit = (UNIT_BYTES as u64 / descriptor.stored.bytes()).saturating_mul(element_bytes);
+    let held = if becomes.rows_are_columns { unit.min(row_bytes) } else { 0 };
+    Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
+}
+
+/// What becomes of decoded elements, as far as memory goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Becomes {
+    /// They become others, or go elsewhere.
+    pub(super) others: bool,
+    pub(super) rows_are_columns: bool,
 }
 
 /// `bytes`, as much more as `wanted` is more than `example`.
@@ -447,75 +431,17 @@ fn other_shape(of: &FieldOf<'_>, expected: &[u64], found: &[u64]) -> Error {
     }
 }
 
-/// What bands first are, if nothing has to be turned for it: stored just so.
-fn turned(descriptor: &ArrayDescriptor) -> Option<ArrayDescriptor> {
-    let &[height, width, channels] = &*descriptor.shape else { return None };
-    let turned =
-        || ArrayDescriptor { layout: Layout::AsShape, shape: vec![channels, height, width], ..descriptor.clone() };
-    is_stored_channels_first(descriptor).then(turned)
-}
-
 /// Whether large records of arrays like this one are cut into parts, and most bytes of a part that
 /// a thread has to have room for.
 pub(super) fn part_bytes(
     (codec, descriptor): &(Codec, ArrayDescriptor),
     (channels_first, cut): (bool, Option<&Cut>),
+    is_finished: bool,
     record_bytes: u64,
 ) -> Option<u64> {
-    let turned = if channels_first { Some(turned(descriptor)?) } else { None };
-    let descriptor = turned.as_ref().unwrap_or(descriptor);
-    let takes = cut.is_none() && ArraySplit::takes(*codec, descriptor);
-    takes.then(|| ArraySplit::part_bytes(*codec, descriptor, record_bytes))
-}
-
-/// Whether the payload, decoded as if its shape were `[channels, height, width]`, is just that.
-fn is_stored_channels_first(descriptor: &ArrayDescriptor) -> bool {
-    let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
-    descriptor.layout == Layout::BandMajor && !descriptor.band_difference && !by_band
-}
-
-/// `[pixels, channels]` to `[channels, pixels]`.
-fn turn(from: &[u8], channels: usize, dtype: Dtype, to: &mut [u8]) {
-    match dtype.bytes() {
-        1 => turn_by::<1>(from, channels, to),
-        2 => turn_by::<2>(from, channels, to),
-        4 => turn_by::<4>(from, channels, to),
-        _ => turn_by::<8>(from, channels, to),
-    }
-}
-
-fn turn_by<const N: usize>(from: &[u8], channels: usize, to: &mut [u8]) {
-    /// Pixels at a time: what is read stays in the first cache while every band takes its part.
-    const BLOCK: usize = 64;
-    let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<N>().0);
-    let pixels = from.len().checked_div(channels).unwrap_or(0);
-    for start in (0..pixels).step_by(BLOCK) {
-        let block = from.get(start * channels..(start + BLOCK).min(pixels) * channels).unwrap_or_default();
-        for (band, plane) in to.chunks_exact_mut(pixels).enumerate() {
-            let values = block.iter().skip(band).step_by(channels);
-            for (value, out) in values.zip(plane.iter_mut().skip(start)) {
-                *out = *value;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turning_moves_every_element() {
-        for (pixels, channels) in [(1, 1), (5, 3), (64, 2), (200, 7)] {
-            let from: Vec<u8> = (0..251).cycle().take(pixels * channels * 2).collect();
-            let mut to = vec![0; from.len()];
-            turn(&from, channels, Dtype::U16, &mut to);
-            for pixel in 0..pixels {
-                for band in 0..channels {
-                    let (a, b) = (2 * (pixel * channels + band), 2 * (band * pixels + pixel));
-                    assert_eq!(from[a..a + 2], to[b..b + 2]);
-                }
-            }
-        }
-    }
+    let region = cut.map(|cut| &cut.region);
+    let wanted = Wanted { region, layout: layout(channels_first), ..Wanted::ALL };
+    let as_it_is = region.is_none() && !is_finished && wanted.layout == descriptor.layout;
+    let takes = ArraySplit::takes(*codec, descriptor, &wanted);
+    takes.then(|| ArraySplit::part_bytes(*codec, descriptor, record_bytes, as_it_is))
 }

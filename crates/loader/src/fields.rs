@@ -125,19 +125,14 @@ impl From {
     }
 
     /// Whether large values of this field are made in parts by the host.
-    fn is_in_parts(&self) -> bool {
+    pub(super) fn is_in_parts(&self) -> bool {
         match self {
             Self::Raw { .. } => true,
-            Self::Array { channels_first, cut, finish: None, stored, .. } => {
+            Self::Array { channels_first, cut, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
-                !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
+                !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, false, 0).is_some())
             }
-            Self::Scalar(_)
-            | Self::OneHot { .. }
-            | Self::Picture { .. }
-            | Self::Array { .. }
-            | Self::Volume(_)
-            | Self::Mask { .. } => false,
+            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Volume(_) | Self::Mask { .. } => false,
         }
     }
 }

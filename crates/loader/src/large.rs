@@ -11,7 +11,7 @@
 //! is read once more as a whole, in the way of small records. That way alone says what is wrong, or
 //! that it was nothing lasting; here nobody has to.
 
-use super::array_row::ArrayRows;
+use super::array_row::{ArrayRows, CutOf};
 use super::job::RowOf;
 use super::read;
 use super::rows::{PartMut, RowMut};
@@ -95,7 +95,8 @@ pub(super) enum Field {
     Kept,
     /// Its stored bytes come as they are, so many.
     Stored(u64),
-    Array(Box<ArraySplit>),
+    /// Decoded part by part; and what was known of its window.
+    Array(Box<(ArraySplit, Option<CutOf>)>),
     /// Its stored bytes are read into staging memory, and prepared when all parts are there.
     Staged,
 }
@@ -219,7 +220,7 @@ impl Large {
         let PartState { to, crc, ends } = &mut *state;
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
-            Some((Field::Array(split), part)) if !split.is_copy() => Some((split, part)),
+            Some((Field::Array(array), part)) if !array.0.is_copy() => Some((&array.0, part)),
             // The stage has given no room for it, or room of another size.
             Some((Field::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
@@ -227,13 +228,15 @@ impl Large {
         match (to, split) {
             (Some(to), None) => self.read(part, Some(to.bytes()), &mut bench.bytes, crc, counters),
             (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
-            (None, Some(_)) => None,
-            (Some(to), Some((split, number))) => {
+            // Nothing of it is asked for.
+            (None, Some(_)) => self.read(part, None, &mut bench.bytes, crc, counters),
+            (Some(To::Stage { .. }), Some(_)) => None,
+            (Some(To::Row(to)), Some((split, number))) => {
                 read::class_room(&mut bench.bytes, length as u64).ok()?;
                 let bytes = bench.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
-                *ends = arrays.part(split, number, bytes, to.bytes()).ok()?;
+                *ends = arrays.part(split, number, bytes, to).ok()?;
                 add_since(&counters.decode, start);
                 Some(())
             }
@@ -330,13 +333,20 @@ impl Large {
     }
 
     /// Completes a field that was made in parts, with its axes; false if it was not.
-    pub(super) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
+    pub(super) fn complete(
+        &self,
+        number: usize,
+        row: &mut RowMut,
+        (arrays, dims): (&mut ArrayRows, &mut [u64]),
+    ) -> Result<bool> {
         match self.fields.get(number) {
             Some(Field::Stored(length)) => {
                 dims.fill(*length);
                 Ok(true)
             }
-            Some(Field::Array(split)) => {
+            Some(Field::Array(array)) => {
+                let (split, window) = &**array;
+                arrays.was_cut(*window)?;
                 if !split.is_copy() {
                     split.join(&self.ends(number), row.part(number))?;
                 }

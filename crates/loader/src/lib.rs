@@ -45,6 +45,7 @@ mod batch;
 mod cached;
 mod classes;
 mod clips;
+mod desk;
 mod examples;
 mod fault;
 mod fields;

@@ -6,10 +6,9 @@ use super::job::RowOf;
 use super::large::{Field, Kept, Large, Part, Row, There, To, size, steps, within};
 use super::read;
 use super::record::{FieldOf, Source};
-use super::rows::{PartMut, RowMut};
+use super::rows::{PartMut, RowMut, Share};
 use super::stage::{StagedPart, StagedParts};
 use super::work::{Recipe, SampleAt};
-use shardpack_array::blosc2::HEADER_BYTES;
 use shardpack_format::{FRAME_BYTES, FieldPlace, FieldValue, Frame, Record};
 use shardpack_reader::Shard;
 use std::ops::Range;
@@ -29,8 +28,8 @@ pub(super) struct Opening<'a> {
 #[derive(Default)]
 struct Cuts {
     parts: Vec<Cut>,
-    /// Where parts go in the row: the field, and its bytes.
-    to: Vec<(usize, Range<usize>)>,
+    /// Where parts go in the row: the field, and what of it.
+    to: Vec<(usize, Share)>,
     /// Values that go to staging memory: the field, and where they are in the record.
     staged: Vec<(usize, Range<u64>)>,
     fields: Vec<Field>,
@@ -55,7 +54,7 @@ enum Goal {
 
 impl Cuts {
     /// Adds part `part` of a field, which goes to `to` in the row.
-    fn push(&mut self, bytes: Range<u64>, (field, part): (usize, usize), to: Range<usize>) {
+    fn push(&mut self, bytes: Range<u64>, (field, part): (usize, usize), to: Share) {
         self.parts.push(Cut { bytes, of: Some((field, part)), goal: Goal::Row(self.to.len()) });
         self.to.push((field, to));
     }
@@ -174,7 +173,7 @@ impl Opening<'_> {
                 }
                 for (part, bytes) in steps(&place.bytes, self.part_bytes as u64).enumerate() {
                     let to = size(bytes.start - start)?..size(bytes.end - start)?;
-                    cuts.push(bytes, (number, part), to);
+                    cuts.push(bytes, (number, part), Share::of_bytes(to));
                 }
                 Some(Field::Stored(length))
             }
@@ -185,8 +184,8 @@ impl Opening<'_> {
                 cuts.stage(number, &place.bytes, self.part_bytes as u64);
                 Some(Field::Staged)
             }
-            From::Array { channels_first, cut: None, finish: None, .. }
-                if !plan.staged && place.decoded_bytes <= limits.max_decoded_bytes =>
+            From::Array { channels_first, cut, .. }
+                if !plan.staged && (cut.is_some() || place.decoded_bytes <= limits.max_decoded_bytes) =>
             {
                 let (codec, decoded_bytes, descriptor) = (place.codec, place.decoded_bytes, place.descriptor);
                 let value = FieldValue { codec, decoded_bytes, descriptor, bytes: &[] };
@@ -195,19 +194,23 @@ impl Opening<'_> {
                 let axes = if plan.is_ragged() { plan.shape.len() } else { 0 };
                 let dims = dims.get(plan.dims_at..plan.dims_at + axes)?;
                 let offset = shard.row(record).ok()?.offset + start;
-                let header = |at: usize| {
-                    let mut header = [0; HEADER_BYTES];
-                    shard.file().read_exact_at(&mut header, offset.checked_add(at as u64)?).ok()?;
-                    Some(header)
-                };
-                let bytes = (size(length)?, self.part_bytes);
-                let split = self.arrays.split(self.recipe, &field, &value, (*channels_first, dims), bytes, header);
-                let Some(split) = split else { return Some(Field::Kept) };
+                let read =
+                    |at: usize, to: &mut [u8]| shard.file().read_exact_at(to, offset.checked_add(at as u64)?).ok();
+                let (bytes, how) = ((size(length)?, self.part_bytes), (*channels_first, cut.as_ref()));
+                let split = self.arrays.split(self.recipe, &field, &value, (how, dims), bytes, read);
+                let Some((split, window)) = split else { return Some(Field::Kept) };
                 for (part, here) in split.parts().iter().enumerate() {
                     let bytes = start + here.payload.start as u64..start + here.payload.end as u64;
-                    cuts.push(bytes, (number, part), here.out.clone());
+                    match here.is_wanted {
+                        true => cuts.push(
+                            bytes,
+                            (number, part),
+                            Share { origins: split.origins(), own: here.pixels.clone() },
+                        ),
+                        false => cuts.parts.push(Cut { bytes, of: Some((number, part)), goal: Goal::Nowhere }),
+                    }
                 }
-                Some(Field::Array(Box::new(split)))
+                Some(Field::Array(Box::new((split, window))))
             }
             _ => Some(Field::Kept),
         }

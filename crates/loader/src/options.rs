@@ -286,8 +286,8 @@ pub struct LoaderOptions {
     pub read_ahead_bytes: u64,
     /// Bytes of a part of a large record, about: records of four parts and more are read, checked
     /// and decoded in parts, by all threads together, straight into their rows, where their values
-    /// can be (stored bytes, and arrays that come whole and are stored raw or by Blosc2, in the
-    /// order of their shape); or into staging memory of a [`stage`](Self::stage), where that wants
+    /// can be (stored bytes, and arrays in the order of their shape, with whatever is made of them:
+    /// patches, bands, other types, mean and std, turns); or into staging memory of a [`stage`](Self::stage), where that wants
     /// them as they are stored. What is loaded is the same. Default 1 MiB; `usize::MAX` leaves each
     /// record to one thread.
     pub part_bytes: usize,

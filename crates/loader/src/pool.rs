@@ -1,10 +1,10 @@
 //! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
 //! can be decoded, else the next run, else it sleeps.
 
-use super::job::{Claim, Job, Outcome, RowOf, Want};
+use super::desk::Desk;
+use super::job::{Job, Want};
 use super::large::Large;
 use super::memory::Allocate;
-use super::mend::Mend;
 use super::plan::{Plan, Planner};
 use super::read::ReadJob;
 use super::rows::{RowMut, Rows};
@@ -12,13 +12,11 @@ use super::scout::Scout;
 use super::stage::{Ending, Refusals, Room, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
-use super::work::{Bench, Common, Recipe, SampleAt};
+use super::work::{Common, Recipe};
 use crate::order::Steps;
-use shardpack_format::Error as FormatError;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -34,17 +32,17 @@ pub(super) struct Shared {
     /// There may be something to do.
     work: Condvar,
     /// A batch is done, or a thread has ended.
-    done: Condvar,
+    pub(super) done: Condvar,
     pub(super) planner: Mutex<Planner>,
     scout: Mutex<Scout>,
     /// Another epoch for the scout, which has not taken it up.
     orders: Mutex<Option<(u64, Steps)>>,
     pub(super) counters: Counters,
-    recipe: Recipe,
+    pub(super) recipe: Recipe,
     /// Of the current generation; changed only between epochs.
-    epoch: AtomicU32,
+    pub(super) epoch: AtomicU32,
     memory: Arc<dyn Allocate>,
-    stage: Option<Arc<dyn Stage>>,
+    pub(super) stage: Option<Arc<dyn Stage>>,
     pub(super) refusals: Refusals,
     /// The process that started the threads, once it has: a fork of it has none.
     pid: OnceLock<u32>,
@@ -193,13 +191,13 @@ impl Shared {
     }
 
     /// A large record was opened: its parts are for all threads.
-    fn share(&self, large: Large) {
+    pub(super) fn share(&self, large: Large) {
         add(&self.counters.read_bytes, large.kept_bytes());
         self.state().share(large);
         self.work.notify_all();
     }
 
-    fn clear(&self, row: &mut RowMut) {
+    pub(super) fn clear(&self, row: &mut RowMut) {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
@@ -253,7 +251,7 @@ impl Shared {
     }
 
     /// What is the same for all rows.
-    const fn work(&self) -> Common<'_> {
+    pub(super) const fn work(&self) -> Common<'_> {
         Common { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
@@ -344,160 +342,6 @@ impl Drop for Leaving<'_> {
         self.0.done.notify_all();
         self.0.work.notify_all();
     }
-}
-
-/// What one thread works with: used again for every row.
-struct Desk {
-    bench: Bench,
-    claims: Vec<Claim>,
-    /// Axes of the ragged fields of these rows, as the index has them.
-    promised: Vec<u64>,
-    outcomes: Vec<Outcome>,
-    /// The axes of those.
-    dims: Vec<u64>,
-}
-
-impl Desk {
-    fn new(shared: &Shared) -> Self {
-        let bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-        Self { bench, claims: Vec::new(), promised: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
-    }
-
-    fn decode(&mut self, shared: &Shared) {
-        let stride = shared.recipe.fields.dims;
-        let epoch = shared.epoch.load(Ordering::Relaxed);
-        let mut claims = std::mem::take(&mut self.claims);
-        let mut promised = std::mem::take(&mut self.promised);
-        for (i, claim) in claims.drain(..).enumerate() {
-            let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
-            let Claim { of, mut handle, run } = claim;
-            if let Some(shard) = run.as_ref().filter(|run| run.is_large).and_then(|run| run.shard.as_ref()) {
-                let open = AssertUnwindSafe(|| self.bench.open(&shared.recipe, shard, (of, epoch), handle, dims));
-                match catch_unwind(open) {
-                    Ok(Ok(large)) => {
-                        shared.share(large);
-                        continue;
-                    }
-                    Ok(Err(row)) => handle = row,
-                    Err(panic) => {
-                        self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                        self.post(of, Some(panicked(of.sample, &*panic)), dims);
-                        continue;
-                    }
-                }
-            }
-            match run {
-                Some(run) => self.row(shared, (of, &mut handle), dims, |bench, at, row, dims| {
-                    bench.decode(shared.work(), &run, at, row, dims)
-                }),
-                None => {
-                    // Padding is zero.
-                    shared.clear(&mut handle);
-                    self.post(of, None, dims);
-                }
-            }
-        }
-        promised.clear();
-        (self.claims, self.promised) = (claims, promised);
-    }
-
-    /// Reads a scene and decodes its patches.
-    fn scene(&mut self, shared: &Shared, job: &mut ReadJob) -> Result<()> {
-        let epoch = shared.epoch.load(Ordering::Relaxed);
-        let Some(read) = job.scene.clone() else { return Ok(()) };
-        let (of, into) = ((&job.shard, job.records.start), &mut job.into);
-        let scene = AssertUnwindSafe(|| self.bench.scene(shared.work(), epoch, of, (&read, into)));
-        catch_unwind(scene).unwrap_or_else(|panic| {
-            self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-            Err(panicked(read.sample, &*panic))
-        })
-    }
-
-    /// Works on parts of a large record until none is left, and completes it if it was the last to
-    /// do so.
-    fn parts(&mut self, shared: &Shared, large: &Large) {
-        while let Some(number) = large.take() {
-            let part = AssertUnwindSafe(|| self.bench.part(large, number, &shared.counters));
-            if catch_unwind(part).is_err() {
-                // Whatever the decoders hold is not to be trusted any more.
-                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                large.fail();
-            }
-            if !large.done(number) || large.is_abandoned() {
-                continue;
-            }
-            let Some((mut row, mut dims, there)) = large.take_row() else {
-                let error = Error::internal("row of a large record", "one that nobody else has", "none");
-                self.post(large.of, Some(error), &[]);
-                return;
-            };
-            self.row(shared, (large.of, &mut row), &mut dims, |bench, at, row, dims| {
-                bench.complete(shared.work(), (large, &there), at, row, dims)
-            });
-            // Before the row: the slot is in use until then.
-            drop(there);
-        }
-    }
-
-    /// Makes a row, and notes what became of it.
-    fn row(
-        &mut self,
-        shared: &Shared,
-        (of, row): (RowOf, &mut RowMut),
-        dims: &mut [u64],
-        make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
-    ) {
-        let at = of.at(shared.epoch.load(Ordering::Relaxed));
-        let made = AssertUnwindSafe(|| make(&mut self.bench, at, row, dims));
-        let fault = match catch_unwind(made) {
-            Ok(result) => result.err(),
-            Err(panic) => {
-                // Whatever the decoders hold is not to be trusted any more.
-                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                Some(panicked(of.sample, &*panic))
-            }
-        };
-        // Rows that may be skipped are zero.
-        if fault.is_some() {
-            shared.clear(row);
-        }
-        self.post(of, fault, dims);
-    }
-
-    fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
-        let made = std::mem::take(&mut self.bench.made);
-        self.dims.extend_from_slice(dims);
-        self.outcomes.push(of.done(fault.map_or(Ok(made), Err)));
-    }
-
-    /// Has the host decode what the device found odd.
-    fn mend(&mut self, shared: &Shared, mend: Mend) {
-        let epoch = shared.epoch.load(Ordering::Relaxed);
-        let fields = shared.recipe.fields.plans.len();
-        let Mend { generation, batch, rows } = mend;
-        let mended = rows.into_iter().map(|mut odd| {
-            let bench = &mut self.bench;
-            let row = AssertUnwindSafe(|| bench.mend(shared.work(), epoch, &mut odd));
-            let mut fault = catch_unwind(row).map_or_else(
-                |panic| {
-                    self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                    Some(panicked(odd.sample, &*panic))
-                },
-                Result::err,
-            );
-            if fault.is_some() {
-                fault = odd.erase(fields).err().or(fault);
-            }
-            odd.done(fault)
-        });
-        let mended = mended.collect();
-        shared.state().mended(generation, batch, mended);
-        shared.done.notify_all();
-    }
-}
-
-fn panicked(sample: u64, panic: &(dyn std::any::Any + Send)) -> Error {
-    Error::Internal(FormatError::panicked(format!("decoding of sample {sample}"), panic))
 }
 
 impl Pool {

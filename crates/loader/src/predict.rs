@@ -2,7 +2,7 @@
 
 use super::align::mask_scratch_bytes;
 use super::array_patches::patches_bytes;
-use super::array_row::{part_bytes, scratch_bytes};
+use super::array_row::{Becomes, part_bytes, scratch_bytes, scratch_bytes_in_parts};
 use super::cached::Held;
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
@@ -146,13 +146,20 @@ pub(super) fn predict(
             From::Array { channels_first, cut, finish, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
                 // What is wrong with the part that is asked for is said when its batch comes.
-                let part = |stored| part_bytes(stored, how, reads.record);
+                let part = |stored| part_bytes(stored, how, finish.is_some(), reads.record);
                 // What is read into staging memory takes no other.
                 if fields.large_bytes.is_some_and(|large| reads.record >= large) && !field.is_shared() {
                     parts = stored.iter().filter_map(part).fold(parts, u64::max);
                 }
                 let elements = largest_row / field.dtype.bytes();
-                let bytes = |stored| scratch_bytes(stored, how, elements, finish.is_some()).ok();
+                let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.augment.rotate };
+                let row = (largest_row, field.dtype.bytes());
+                // Where all records are large, nothing is decoded as a whole.
+                let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && field.from.is_in_parts();
+                let bytes = |stored| match in_parts {
+                    true => scratch_bytes_in_parts(stored, row, becomes).ok(),
+                    false => scratch_bytes(stored, cut.as_ref(), row, becomes).ok(),
+                };
                 let scratch = stored.iter().filter_map(bytes);
                 let several = |stored: &(Codec, ArrayDescriptor)| {
                     let finished = if finish.is_some() { elements.saturating_mul(stored.1.decoded.bytes()) } else { 0 };

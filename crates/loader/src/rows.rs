@@ -9,8 +9,9 @@
 //!    byte belongs to two handles.
 //! 3. A handle gives its bytes to one caller at a time (`&mut self`), and cannot be cloned.
 //!    A handle that was divided gives none ([`RowMut::divide`]): its parts do, each its own bytes.
-//!    Parts are checked to be disjoint and within the row. They share the handle, which can be had
-//!    alone (`Arc::into_inner`) only when all of them are dropped.
+//!    Each byte is made of one pixel, which [`Origins`] name, and parts have no pixel in common.
+//!    They share the handle, which can be had alone (`Arc::into_inner`) only when all of them are
+//!    dropped.
 //! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while
 //!    it is lent, because of rule 1.
 //! 5. [`Rows::memory`] gives a pointer under the same condition. Whoever hands it to another
@@ -24,7 +25,8 @@
 #![allow(unsafe_code)]
 
 use super::memory::SlotMemory;
-use super::stage::{Room, Spot, StageSlot};
+use super::stage::{Room as SlotRoom, Spot, StageSlot};
+use shardpack_array::{Origins, Room};
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -79,8 +81,29 @@ pub(super) struct RowMut {
 /// A part of a field of a row that was divided: the right to write it.
 pub(super) struct PartMut {
     row: Arc<RowMut>,
-    /// In the block.
-    bytes: Range<usize>,
+    /// The field, in the block.
+    field: Range<usize>,
+    share: Share,
+}
+
+/// What of a field is a thread's own: the bytes that are made of these pixels.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Share {
+    pub(super) origins: Origins,
+    pub(super) own: Range<usize>,
+}
+
+impl Share {
+    /// Just these bytes.
+    pub(super) const fn of_bytes(own: Range<usize>) -> Self {
+        Self { origins: Origins::in_order(1), own }
+    }
+
+    /// Whether all these bytes of the field are its own.
+    fn has(&self, bytes: Range<usize>) -> bool {
+        let is_own = |pixel: i64| usize::try_from(pixel).is_ok_and(|pixel| self.own.contains(&pixel));
+        bytes.is_empty() || self.origins.of(bytes).is_some_and(|pixels| pixels.into_iter().all(is_own))
+    }
 }
 
 impl Rows {
@@ -113,13 +136,13 @@ impl Rows {
     }
 
     /// Whether a batch that needs `room` fits.
-    pub(super) fn holds(&self, room: &Room) -> bool {
+    pub(super) fn holds(&self, room: &SlotRoom) -> bool {
         self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
     }
 
     /// What it was made for.
-    pub(super) fn room(&self) -> Room {
-        let host = Room { host_bytes: self.len, ..Room::default() };
+    pub(super) fn room(&self) -> SlotRoom {
+        let host = SlotRoom { host_bytes: self.len, ..SlotRoom::default() };
         self.stage.as_ref().map_or(host, |stage| stage.room())
     }
 
@@ -215,25 +238,30 @@ impl RowMut {
         Some((Arc::clone(stage), Spot { row: number(self.row)?, field: number(field)?, bytes }))
     }
 
-    /// Divides the row among several threads. `parts` are fields, ascending, and ranges of the bytes
-    /// of each, ascending. The row itself comes back, undivided, if they are not, or are not in the
-    /// block.
-    pub(super) fn divide(self, parts: &[(usize, Range<usize>)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
-        let mut ranges = Vec::with_capacity(parts.len());
-        let mut last = (0, 0);
-        for (field, range) in parts {
+    /// Divides the row among several threads. `parts` are fields, ascending, and shares of each, whose
+    /// pixels ascend, and come from the same origins. The row itself comes back, undivided, if they do
+    /// not, or a field is not in the block.
+    pub(super) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
+        let mut shares = Vec::with_capacity(parts.len());
+        let mut last: Option<&(usize, Share)> = None;
+        for part in parts {
+            let (field, share) = part;
             let Some(place) = self.place(*field).filter(|place| place.start < self.block.host) else {
                 return Err(self);
             };
-            let free = if last.0 == *field { last.1 } else { 0 };
-            if *field < last.0 || range.start < free || range.end < range.start || range.end > place.end - place.start {
+            let follows = last.is_none_or(|(before, other)| {
+                let beside = other.origins == share.origins && other.own.end <= share.own.start;
+                before < field || (before == field && beside)
+            });
+            if !follows || share.own.end < share.own.start {
                 return Err(self);
             }
-            last = (*field, range.end);
-            ranges.push(place.start + range.start..place.start + range.end);
+            last = Some(part);
+            shares.push((place, share.clone()));
         }
         let row = Arc::new(self);
-        let parts = ranges.into_iter().map(|bytes| PartMut { row: Arc::clone(&row), bytes }).collect();
+        let part = |(field, share)| PartMut { row: Arc::clone(&row), field, share };
+        let parts = shares.into_iter().map(part).collect();
         Ok((row, parts))
     }
 
@@ -269,12 +297,29 @@ impl RowMut {
 }
 
 impl PartMut {
-    /// Its bytes.
+    /// All its bytes, if it is just a range of them; else none.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `divide` has checked that the range is inside a field of the row, which is inside
-        // the block, and overlaps that of no other part; only this one has it, and it is borrowed
-        // mutably. The handle gives no bytes while a part shares it: that takes it mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.row.block.base.add(self.bytes.start), self.bytes.len()) }
+        match self.share == Share::of_bytes(self.share.own.clone()) {
+            true => Room::bytes(self, self.share.own.clone()).unwrap_or_default(),
+            false => &mut [],
+        }
+    }
+}
+
+impl Room for PartMut {
+    fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
+        let inside = range.start <= range.end && range.end <= self.field.len();
+        if !inside || !self.share.has(range.clone()) {
+            return None;
+        }
+        // SAFETY: the range is inside a field of the row, which is inside the block. All its bytes are
+        // this part's own: origins name one pixel for each byte, that of a byte between two of one line
+        // lies between theirs, and `divide` has checked that the parts of a field have the same origins
+        // and no pixel in common. Only this part has it, and it is borrowed mutably. The handle gives
+        // no bytes while a part shares it: that takes it mutably.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(self.row.block.base.add(self.field.start + range.start), range.len())
+        })
     }
 }
 
@@ -286,160 +331,4 @@ impl Drop for RowMut {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::{Allocate, Heap};
-
-    /// The bytes lie in the value: where it goes, they go.
-    struct Inline([u8; 64], Arc<AtomicUsize>);
-
-    impl SlotMemory for Inline {
-        fn bytes_mut(&mut self) -> &mut [u8] {
-            &mut self.0
-        }
-    }
-
-    impl Drop for Inline {
-        fn drop(&mut self) {
-            self.1.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn bytes_may_lie_in_the_value_itself() {
-        let dropped = Arc::new(AtomicUsize::new(0));
-        let mut moved = vec![Rows::new(Box::new(Inline([7; 64], Arc::clone(&dropped))))];
-        moved.reserve(100);
-        let mut block = Arc::new(moved.remove(0));
-        assert_eq!(Rows::bytes(&block), Some(&[7; 64][..]));
-        let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, (1, usize::MAX), std::slice::from_ref(&(0..64)), &mut handles).unwrap());
-        handles.iter_mut().flatten().for_each(|handle| handle.part(0).fill(9));
-        handles.clear();
-        assert_eq!(Rows::bytes(&block), Some(&[9; 64][..]));
-        assert_eq!(dropped.load(Ordering::Relaxed), 0);
-        drop(block);
-        assert_eq!(dropped.load(Ordering::Relaxed), 1);
-    }
-
-    fn block(bytes: usize) -> Arc<Rows> {
-        Arc::new(Rows::new(Heap.allocate(bytes).unwrap()))
-    }
-
-    #[test]
-    fn threads_write_their_rows_and_nothing_else() {
-        let mut block = block(64);
-        // Two fields of four rows: 4 bytes each, then 8.
-        let parts: Vec<_> = (0..4).map(|r| r * 4..r * 4 + 4).chain((0..4).map(|r| 16 + r * 8..24 + r * 8)).collect();
-        for round in 0..20_u8 {
-            let mut handles = Vec::new();
-            assert!(Rows::lend(&mut block, (4, usize::MAX), &parts, &mut handles).unwrap());
-            assert!(Rows::bytes(&block).is_none(), "rows are being written");
-            std::thread::scope(|scope| {
-                for (row, handle) in (0_u8..).zip(handles) {
-                    let mut handle = handle.unwrap();
-                    scope.spawn(move || {
-                        handle.part(0).fill(round + row);
-                        handle.part(1).fill(round + row + 100);
-                        assert!(handle.part(2).is_empty());
-                    });
-                }
-            });
-            let bytes = Rows::bytes(&block).unwrap();
-            for row in 0..4_u8 {
-                let at = usize::from(row);
-                assert!(bytes[at * 4..at * 4 + 4].iter().all(|&b| b == round + row));
-                assert!(bytes[16 + at * 8..24 + at * 8].iter().all(|&b| b == round + row + 100));
-            }
-        }
-    }
-
-    #[test]
-    fn another_library_writes_through_the_pointer() {
-        let mut block = block(8);
-        let whole = std::slice::from_ref(&(0..8));
-        let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
-        handles[0].as_mut().unwrap().part(0).fill(1);
-        assert_eq!(Rows::memory(&block, 0..8), None, "a row is being written");
-        handles.clear();
-        for range in [7..9, 9..9, Range { start: 5, end: 4 }] {
-            assert_eq!(Rows::memory(&block, range), None);
-        }
-        let part = Rows::memory(&block, 2..6).unwrap();
-        assert_eq!(part.len(), 4);
-        // SAFETY: rule 5: four bytes of the block, which lives, and no slice of it is there.
-        unsafe { std::ptr::write_bytes(part.cast::<u8>().as_ptr(), 9, part.len()) };
-        assert_eq!(Rows::bytes(&block), Some(&[1, 1, 9, 9, 9, 9, 1, 1][..]));
-        // And the next batch is written into it as ever.
-        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
-        handles[0].as_mut().unwrap().part(0).fill(2);
-        handles.clear();
-        assert_eq!(Rows::bytes(&block), Some(&[2; 8][..]));
-    }
-
-    #[test]
-    fn parts_on_the_device_are_not_in_the_block() {
-        let mut block = block(8);
-        let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, (1, 4), &[64..1000, 0..4], &mut handles).unwrap());
-        let handle = handles[0].as_mut().unwrap();
-        assert!(handle.part(0).is_empty());
-        assert_eq!((handle.place(0), handle.part(1).len()), (Some(64..1000), 4));
-        handles.clear();
-        assert!(Rows::lend(&mut block, (1, 3), &[64..1000, 0..4], &mut handles).is_err(), "across the border");
-    }
-
-    #[test]
-    fn threads_share_a_row_and_give_it_back() {
-        let mut block = block(64);
-        let mut handles = Vec::new();
-        let fields = [0..4, 4..8, 8..40, 40..64];
-        assert!(Rows::lend(&mut block, (2, usize::MAX), &fields, &mut handles).unwrap());
-        let mut second = handles.swap_remove(1).unwrap();
-        drop(handles);
-        let overlapping = [[(0, 0..3), (0, 2..4)], [(1, 0..3), (0, 0..2)], [(0, 3..4), (0, 0..1)]];
-        for parts in overlapping.iter().map(|parts| &parts[..]).chain([&[(1, 0..25)][..], &[(2, 0..0)], &[(9, 0..0)]]) {
-            second = second.divide(parts).map(|_| ()).unwrap_err();
-        }
-        let parts = [(0, 1..3), (1, 0..10), (1, 10..10), (1, 12..24)];
-        let (row, parts) = second.divide(&parts).ok().unwrap();
-        let row = Arc::try_unwrap(row).map(|_| ()).expect_err("parts share it");
-        std::thread::scope(|scope| {
-            for (value, mut part) in (1_u8..).zip(parts) {
-                scope.spawn(move || part.bytes().fill(value));
-            }
-        });
-        assert!(Rows::bytes(&block).is_none(), "the row is still lent");
-        let mut row = Arc::into_inner(row).unwrap();
-        row.part(1)[10..12].fill(9);
-        drop(row);
-        let bytes = Rows::bytes(&block).unwrap();
-        assert_eq!(bytes[4..8], [0, 1, 1, 0]);
-        assert_eq!((&bytes[40..50], &bytes[50..52], &bytes[52..]), (&[2; 10][..], &[9; 2][..], &[4; 12][..]));
-        assert!(bytes[..4].iter().chain(&bytes[8..40]).all(|&byte| byte == 0), "the other row");
-    }
-
-    #[test]
-    fn a_block_in_use_is_not_lent_again() {
-        let mut block = block(8);
-        let whole = std::slice::from_ref(&(0..8));
-        let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
-        assert!(!Rows::lend(&mut block, (1, usize::MAX), whole, &mut Vec::new()).unwrap(), "a handle is out");
-        handles.clear();
-        let reader = Arc::clone(&block);
-        assert!(!Rows::lend(&mut block, (1, usize::MAX), whole, &mut Vec::new()).unwrap(), "a reader is out");
-        drop(reader);
-        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
-    }
-
-    #[test]
-    fn parts_that_overlap_or_leave_the_block_are_refused() {
-        let mut block = block(8);
-        for parts in [&[0..4, 3..8][..], &[0..4, 4..9], &[2..4, 0..1], &[0..1, 1..2, 2..3]] {
-            assert!(Rows::lend(&mut block, (2, usize::MAX), parts, &mut Vec::new()).is_err(), "{parts:?}");
-        }
-        assert!(Rows::bytes(&block).is_some());
-    }
-}
+mod tests;

@@ -263,7 +263,7 @@ impl Bench {
                 return Err(place(FormatError::internal("axes of a row", end, dims.len())));
             };
             if let Source::Parts(large, _) = source
-                && large.complete(number, row, dims).map_err(place)?
+                && large.complete(number, row, (&mut self.arrays, &mut *dims)).map_err(place)?
             {
                 continue;
             }

@@ -9,6 +9,8 @@
 mod loader;
 #[path = "loader_dtypes.rs"]
 mod loader_dtypes;
+#[path = "loader_finish.rs"]
+mod loader_finish;
 #[path = "loader_patches.rs"]
 mod loader_patches;
 #[path = "loader_resume.rs"]
@@ -25,11 +27,13 @@ mod support;
 
 use loader_support::{Disk, Made, Seen, base, epoch, record, seen, write};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
-use shardpack_format::{Dtype, Field, FieldKind, Schema, shard_name};
+use shardpack_format::{Dtype, ElementType, Field, FieldKind, Schema, shard_name};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
-use shardpack_reader::{Dataset, DatasetOptions};
+use shardpack_loader::{
+    ArrayDtype, Augment, CubeMode, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, Window,
+};
+use shardpack_reader::{Bands, Dataset, DatasetOptions};
 use support::faults::{Fault, FaultyStorage};
 
 fn options(batch_size: u32) -> LoaderOptions {
@@ -132,6 +136,85 @@ fn chunks_of_one_cube_are_decoded_by_several_threads() {
         let expected = by_one(&dataset, &options);
         for threads in [1, 2, 7] {
             assert!(epochs(&dataset, LoaderOptions { threads, ..options.clone() }) == expected, "{coder:?}, {threads}");
+        }
+    }
+}
+
+/// What is asked of [`chunked`] cubes, and how often.
+fn asked() -> Vec<(&'static str, LoaderOptions)> {
+    let normalised = |bands: usize| {
+        let numbers: Vec<f64> = (1..=bands).map(|n| n as f64 / 4.0).collect();
+        vec![("cube".to_owned(), Factors::new(&numbers, &numbers).unwrap())]
+    };
+    let bf16 = ArrayDtype::Fields(vec![("cube".into(), ElementType::Bf16)]);
+    let flips = Augment { flip_rows: true, flip_columns: true, rotate: false };
+    let turns = Augment { rotate: true, ..flips };
+    let augment_bands = vec!["band_jitter(gain=0.2,offset=1)".parse().unwrap(), "band_dropout(p=0.2)".parse().unwrap()];
+    let first = PixelLayout::ChannelsHeightWidth;
+    let patch = CubeMode::Patch { height: 48, width: 48, place: Place::Random };
+    let bands = Bands::List(vec![90, 3, 4]);
+    let options = || LoaderOptions { part_bytes: 1 << 18, dtype: bf16.clone(), ..options(2) };
+    vec![
+        ("normalised", LoaderOptions { normalise: normalised(103), ..options() }),
+        ("normalised, bands first", LoaderOptions { normalise: normalised(103), layout: first, ..options() }),
+        ("only turned", LoaderOptions { augment: flips, dtype: ArrayDtype::Source, ..options() }),
+        ("bands changed", LoaderOptions { augment_bands, augment: flips, layout: first, ..options() }),
+        ("some bands", LoaderOptions { bands: bands.clone(), normalise: normalised(103), layout: first, ..options() }),
+        ("patches", LoaderOptions { cube: patch, normalise: normalised(103), ..options() }),
+        ("turned patches", LoaderOptions { cube: patch, bands, augment: turns, layout: first, ..options() }),
+    ]
+}
+
+#[test]
+fn whatever_becomes_of_cubes_several_threads_make_it() {
+    let difference = |coder: Coder, filter| (coder, filter, true, ArrayLayout::AsShape);
+    for (coder, filter, band_difference, layout) in [
+        difference(Coder::Blosc2Lz4, Filter::Bitshuffle),
+        difference(Coder::Zstd, Filter::None),
+        (Coder::Raw, Filter::None, false, ArrayLayout::AsShape),
+        (Coder::Blosc2Lz4, Filter::Shuffle, false, ArrayLayout::BandMajor),
+    ] {
+        let level = coder.default_level();
+        let dir = chunked(ArraySettings { values: ValueRule::F16, coder, level, filter, band_difference, layout });
+        let dataset = Dataset::open(dir.path()).unwrap();
+        for (what, options) in asked() {
+            let rows = |options: LoaderOptions| {
+                let mut loader = Loader::open(&dataset, options).unwrap();
+                let rows = epoch(&mut loader);
+                (rows, loader.stats().peak_run_bytes)
+            };
+            let (expected, _) = rows(LoaderOptions { part_bytes: usize::MAX, threads: 1, ..options.clone() });
+            for threads in [1, 2, 7] {
+                let (found, run_bytes) = rows(LoaderOptions { threads, ..options.clone() });
+                assert!(found == expected, "{what}, {coder:?}, {threads} threads");
+                // Runs are for records that one thread makes.
+                let in_order = layout == ArrayLayout::AsShape;
+                assert!(!in_order || run_bytes == 0, "{what}, {coder:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_chunks_are_said_as_ever_whatever_becomes_of_them() {
+    let (coder, filter, layout) = (Coder::Blosc2Lz4, Filter::Shuffle, ArrayLayout::AsShape);
+    let settings = ArraySettings { values: ValueRule::F16, coder, level: None, filter, band_difference: true, layout };
+    let dir = chunked(settings);
+    let path = dir.path().join(shard_name(0));
+    let good = std::fs::read(&path).unwrap();
+    let row = Dataset::open(dir.path()).unwrap().shard(0).unwrap().row(1).unwrap();
+    for at in [70, 400, row.length / 3, row.length / 2, row.length - 9] {
+        let mut bytes = good.clone();
+        bytes[(row.offset + at) as usize] ^= 0x41;
+        std::fs::write(&path, bytes).unwrap();
+        for check_crc in [true, false] {
+            let dataset = DatasetOptions::new().verify_crc(check_crc).open(dir.path()).unwrap();
+            for (what, options) in asked().into_iter().step_by(3) {
+                let expected = said(&dataset, LoaderOptions { part_bytes: usize::MAX, threads: 1, ..options.clone() });
+                assert!(!check_crc || expected[0].is_err(), "byte {at}");
+                let found = said(&dataset, LoaderOptions { threads: 2, ..options });
+                assert!(found == expected, "byte {at}, {what}, {check_crc}");
+            }
         }
     }
 }

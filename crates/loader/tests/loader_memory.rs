@@ -10,10 +10,10 @@ mod support;
 
 use loader_support::{Disk, Made, write};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
-use shardpack_format::{Dtype, Field, FieldKind, RecordBuilder, Schema, StoredField};
+use shardpack_format::{Dtype, ElementType, Field, FieldKind, RecordBuilder, Schema, StoredField};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{Mode, Order, Runs, Sampling};
-use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, LoaderStats, Place, Window};
+use shardpack_loader::{ArrayDtype, CubeMode, Factors, ImageMode, Loader, LoaderOptions, LoaderStats, Place, Window};
 use shardpack_reader::Dataset;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -132,18 +132,28 @@ fn cubes_take_what_was_predicted(rows: u64) {
     ] {
         let dir = cubes(8, rows, dtype, settings);
         let dataset = Dataset::open(dir.path()).unwrap();
-        for (cube, layout) in [
-            (CubeMode::Whole, PixelLayout::HeightWidthChannels),
-            (CubeMode::Whole, PixelLayout::ChannelsHeightWidth),
-            (patch, PixelLayout::HeightWidthChannels),
+        let (last, first) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
+        for (cube, layout, is_normalised) in [
+            (CubeMode::Whole, last, false),
+            (CubeMode::Whole, first, false),
+            (CubeMode::Whole, first, true),
+            (patch, last, false),
         ] {
             // Of a payload that is band-major, streams that the coder stored as they are need no
             // scratch; how many, only the payload knows.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // Records of 61 MB are over what is read ahead anyway.
             let read_ahead_bytes = 0;
+            let plain = LoaderOptions::default();
+            let (normalise, dtype) = match is_normalised {
+                true => {
+                    let factors = Factors::new(&[1000.0], &[100.0]).unwrap();
+                    (vec![("cube".to_owned(), factors)], ArrayDtype::Cubes(ElementType::Bf16))
+                }
+                false => (Vec::new(), plain.dtype.clone()),
+            };
             let options =
-                LoaderOptions { batch_size: 1, threads: 2, cube, layout, read_ahead_bytes, ..Default::default() };
+                LoaderOptions { batch_size: 1, threads: 2, cube, layout, read_ahead_bytes, normalise, dtype, ..plain };
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();

@@ -2,238 +2,17 @@
 
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::fs::{Folder, ReadAt, Storage, Traffic, open_regular, read_exact_at};
-use crate::generation::find_manifest;
+use crate::fs::{Storage, Traffic};
 use crate::handles::{Handles, ShardFile};
 use crate::keys::KeyTable;
-use crate::shard::{Shard, ShardOptions, room};
+use crate::shard::{Shard, ShardOptions};
 use crate::union::Cast;
 use shardpack_format::{
-    DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, Manifest, Metadata, Recipe, Schema, ShardEntry,
-    SharedMetadata,
+    DatasetId, Dtype, Error as FormatError, Limits, Manifest, Metadata, Recipe, Schema, ShardEntry, SharedMetadata,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-
-/// How a dataset is opened.
-///
-/// ```
-/// use shardpack_reader::{DatasetOptions, Limits};
-/// let options = DatasetOptions::new().limits(Limits { max_record_bytes: 8 << 30, ..Default::default() }).verify_crc(true);
-/// assert!(options.open("no/such/folder").is_err());
-/// ```
-#[derive(Debug, Clone)]
-pub struct DatasetOptions {
-    shard: ShardOptions,
-    follow_symlinks: bool,
-    max_open_files: usize,
-    generation: Option<u32>,
-}
-
-impl Default for DatasetOptions {
-    fn default() -> Self {
-        Self { shard: ShardOptions::default(), follow_symlinks: false, max_open_files: 256, generation: None }
-    }
-}
-
-impl DatasetOptions {
-    /// The defaults: limits for data from strangers, CRC32 checked, no symlinks, at most 256 open
-    /// files.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// What the files may ask for.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.shard.limits = limits;
-        self
-    }
-
-    /// Whether the CRC32 of each record is compared before the record is handed out. Default true;
-    /// headers, indexes and frames are always checked.
-    #[must_use]
-    pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
-        self.shard.check_crc = verify_crc;
-        self
-    }
-
-    /// Whether shards may be symlinks, to anywhere. Default false: a link in a dataset from a
-    /// stranger could lead to any file of yours. Caches that keep files elsewhere need it.
-    #[must_use]
-    pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
-        self.follow_symlinks = follow_symlinks;
-        self
-    }
-
-    /// Most shards open at once, default 256; fewer if the process may open no more.
-    #[must_use]
-    pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
-        self.max_open_files = max_open_files;
-        self
-    }
-
-    /// Which generation of a dataset to open, from 1; default the newest. Of a folder only: a
-    /// manifest is one generation.
-    #[must_use]
-    pub const fn generation(mut self, generation: Option<u32>) -> Self {
-        self.generation = generation;
-        self
-    }
-
-    /// A generation was asked of something that is one.
-    pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
-        let Some(generation) = generation else { return Ok(()) };
-        let what = format!("dataset of which to open generation {generation}");
-        Err(Error::usage(what, "a folder with a manifest.json", format!("`{}`, a file", path.display())))
-    }
-
-    /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
-    ///
-    /// # Errors
-    /// `Io` if something cannot be read, `Usage` if it is nothing of the kind, `Format` or `Limit`
-    /// if the manifest, or the lone shard, is not as it should be.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
-        let path = path.as_ref();
-        if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
-            return self.open_in(Arc::new(Folder::open(path, self.follow_symlinks)?));
-        }
-        Self::refuse_generation(self.generation, path)?;
-        let file = open_regular(path)?;
-        if is_shard(&*file, path)? {
-            let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone(), None)?;
-            return Ok(Dataset::of_lone_shard(shard, None));
-        }
-        let manifest = read_manifest(&*file, path, &self.shard.limits)?;
-        let folder = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        self.with_manifest(Arc::new(Folder::open(folder, self.follow_symlinks)?), path.into(), manifest)
-    }
-
-    /// Opens the dataset whose manifest is in `storage`.
-    ///
-    /// # Errors
-    /// As [`DatasetOptions::open`].
-    pub fn open_in(&self, storage: Arc<dyn Storage>) -> Result<Dataset> {
-        let found = find_manifest(&*storage, self.generation, &self.shard.limits);
-        let (name, manifest) = found.map_err(|e| match e {
-            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => no_manifest(&*storage),
-            other => other,
-        })?;
-        let path = storage.path().join(name);
-        self.with_manifest(storage, path, manifest)
-    }
-
-    /// Opens the manifest or the lone shard `name` of `storage`.
-    ///
-    /// # Errors
-    /// As [`DatasetOptions::open`].
-    pub fn open_file_in(&self, storage: Arc<dyn Storage>, name: &str) -> Result<Dataset> {
-        let path = storage.path().join(name);
-        Self::refuse_generation(self.generation, &path)?;
-        let file = storage.open(name)?;
-        if !is_shard(&*file, &path)? {
-            let manifest = read_manifest(&*file, &path, &self.shard.limits)?;
-            return self.with_manifest(storage, path, manifest);
-        }
-        let shard = Shard::from_file(ShardFile::open(path, file), self.shard.clone(), None)?;
-        Ok(Dataset::of_lone_shard(shard, Some(storage)))
-    }
-
-    fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, manifest: Manifest) -> Result<Dataset> {
-        let handles = Arc::new(Handles::new(Arc::clone(&storage), self.max_open_files));
-        let mut first = 0_u64;
-        let slots = manifest.shards.iter().map(|entry| {
-            let slot = Slot {
-                first,
-                samples: entry.samples,
-                of: Of::Entry(entry.clone()),
-                shard: OnceLock::new(),
-                damage: OnceLock::new(),
-            };
-            // The manifest was checked: the sum does not overflow.
-            first = first.saturating_add(entry.samples);
-            slot
-        });
-        let slots = slots.collect();
-        let metadata = Metadata {
-            schema: manifest.schema.clone(),
-            classes: manifest.classes.clone(),
-            recipe: manifest.recipe.clone(),
-            shards: None,
-        };
-        let parts = std::iter::once(0..first).collect();
-        Ok(Dataset(Arc::new(Inner {
-            path,
-            samples: first,
-            dataset_id: manifest.dataset_id,
-            metadata,
-            source: Some(FromManifest { handles, manifest }),
-            storage: Some(storage),
-            slots,
-            parts,
-            options: self.shard.clone(),
-            keys: OnceLock::new(),
-            known: OnceLock::new(),
-        })))
-    }
-}
-
-/// What a file is, its content says; the name decides only for what is neither shard nor manifest.
-fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
-    let mut magic = [0; 8];
-    let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
-    let (start, _) = magic.split_at_mut(known);
-    read_exact_at(file, path, start, 0)?;
-    Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
-}
-
-/// Why nothing stands at a path, or what to do with it if it is no path at all.
-pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
-    let text = path.to_string_lossy();
-    match text.split_once("://") {
-        Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            let found = "a URL\nhint: datasets in object stores are opened by the crate shardpack-store";
-            Error::usage("dataset", "a path of this machine", found)
-        }
-        _ => Error::io(path, "open", source),
-    }
-}
-
-/// What the packer keeps in its folder until the dataset is complete.
-const JOURNAL: &str = ".shardpack-journal.jsonl";
-
-fn no_manifest(storage: &dyn Storage) -> Error {
-    if storage.open(JOURNAL).is_ok() {
-        let found = "one whose packing was interrupted, or goes on\n\
-                     hint: give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
-        return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found);
-    }
-    let shards = storage.shard_names().map_or(0, |names| names.len());
-    let found = match shards {
-        0 => "neither manifest nor shards".to_owned(),
-        n => format!(
-            "{n} shard{}, but no manifest\nhint: `shardpack salvage` rebuilds a manifest; a shard can also be opened alone",
-            if n == 1 { "" } else { "s" }
-        ),
-    };
-    Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
-}
-
-pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
-    let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
-    if file.len() > limits.max_manifest_bytes {
-        let limit = limits.max_manifest_bytes;
-        return Err(in_file(FormatError::limit("manifest", "max_manifest_bytes", limit, file.len())));
-    }
-    let mut bytes = Vec::new();
-    read_exact_at(file, path, room(&mut bytes, file.len())?, 0)?;
-    Manifest::parse(&bytes, limits).map_err(in_file)
-}
 
 /// An open dataset. Cloning it is cheap; all methods may be called from many threads at once.
 ///
@@ -264,8 +43,8 @@ pub(crate) struct Inner {
 
 #[derive(Debug)]
 pub(crate) struct FromManifest {
-    handles: Arc<Handles>,
-    manifest: Manifest,
+    pub(crate) handles: Arc<Handles>,
+    pub(crate) manifest: Manifest,
 }
 
 /// The place of one shard; filled when it is first needed.
@@ -318,16 +97,7 @@ pub struct ShardInfo {
 }
 
 impl Dataset {
-    /// Opens the dataset at `path` with the default [`DatasetOptions`]: a folder with a manifest, a
-    /// manifest, or a lone shard.
-    ///
-    /// # Errors
-    /// As [`DatasetOptions::open`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        DatasetOptions::default().open(path)
-    }
-
-    fn of_lone_shard(shard: Shard, storage: Option<Arc<dyn Storage>>) -> Self {
+    pub(crate) fn of_lone_shard(shard: Shard, storage: Option<Arc<dyn Storage>>) -> Self {
         let slot =
             Slot { first: 0, samples: shard.len(), of: Of::Lone, shard: OnceLock::new(), damage: OnceLock::new() };
         let inner = Inner {

@@ -1,8 +1,9 @@
 //! Generations of a dataset (spec §3.5): which manifest is which.
 
-use crate::dataset::{Dataset, read_manifest};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fs::Storage;
+use crate::opening::read_manifest;
 use sha2::{Digest, Sha256};
 use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_name};
 use std::io::ErrorKind;

@@ -34,6 +34,7 @@ mod generation;
 mod handles;
 mod keys;
 pub mod mask_names;
+mod opening;
 mod salvage;
 mod sample;
 mod scalar;
@@ -43,9 +44,10 @@ mod union;
 mod verify;
 
 pub use column::Column;
-pub use dataset::{Dataset, DatasetOptions, ShardInfo};
+pub use dataset::{Dataset, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{CacheStats, Folder, Listed, ReadAt, Storage, Traffic, is_url, open_regular};
+pub use opening::DatasetOptions;
 pub use salvage::{
     Lost, MetadataSource, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,
 };

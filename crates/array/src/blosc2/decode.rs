@@ -2,8 +2,7 @@
 
 use super::planes::{self, Coders, Planes};
 use super::{Chunk, Content, HEADER_BYTES, STREAM_BYTES, Shuffle};
-use crate::decoder::grow;
-use shardpack_base::parts::{part, split_mut};
+use shardpack_base::parts::{grow, part, split_mut};
 use shardpack_format::{Error, Result};
 
 /// Decodes chunks. Keeps its contexts and its scratch (two blocks) for the next call.

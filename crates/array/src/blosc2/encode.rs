@@ -12,8 +12,8 @@ use super::chunk::{
 };
 use super::{HEADER_BYTES, STREAM_BYTES, bits, delta, ffi, shuffle};
 use crate::bytes::UNIT_BYTES;
-use crate::decoder::grow;
-use crate::settings::Filter;
+use crate::settings::{Filter, ZSTD_LEVELS};
+use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 use zstd::zstd_safe::{CCtx, ErrorCode};
 
@@ -24,12 +24,6 @@ pub(crate) enum Blosc2Coder {
     Lz4hc,
     Zstd,
 }
-
-/// The zstd levels that c-blosc2 can reach: its own levels 1..=9 stand for these.
-///
-/// It maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to
-/// map 8 to 20 but compares the level already mapped, so 8 is 15.)
-pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 /// Units shorter than this are never coded.
 const MIN_CODED_BYTES: usize = 32;

@@ -9,6 +9,7 @@ mod encode;
 mod ffi;
 #[cfg(test)]
 mod golden_tests;
+mod payload;
 pub(crate) mod planes;
 mod shuffle;
 #[cfg(test)]
@@ -16,7 +17,8 @@ mod test_units;
 #[cfg(test)]
 mod tests;
 
+pub use crate::settings::ZSTD_LEVELS;
 pub use chunk::{Chunk, Content, Filters, HEADER_BYTES, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 pub(crate) use decode::Decoder;
-pub use encode::ZSTD_LEVELS;
 pub(crate) use encode::{Blosc2Coder, Encoder};
+pub(crate) use payload::walk_chunks;

@@ -20,8 +20,7 @@
 use super::shuffle::join;
 use super::{Chunk, Content, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind, bits, delta, ffi};
 use crate::bytes::ZstdDecoder;
-use crate::decoder::grow;
-use shardpack_base::parts::part;
+use shardpack_base::parts::{grow, part};
 use shardpack_format::{Error, Result};
 
 /// The first bytes of all planes of a block, or all bytes.

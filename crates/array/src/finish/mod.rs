@@ -2,18 +2,22 @@
 //! each band, and pixels turned. Kernels do the same, to the bit.
 
 mod factors;
+mod room;
 mod runs;
 mod singles;
+mod taker;
+mod target;
 #[cfg(test)]
 mod tests;
 
 pub use factors::Factors;
+pub use room::{Origins, Room};
 pub use runs::change_runs;
+pub(crate) use taker::{Scratch, Taker};
+pub(crate) use target::Target;
 
 use crate::turn::Turn;
-use shardpack_base::parts::{part, part_mut};
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result};
-use singles::RUN;
 
 /// In which type values come out.
 ///
@@ -141,129 +145,18 @@ impl Finish {
         elements: &[u8],
         out: &mut [u8],
     ) -> Result<()> {
-        let element = self.check(decoded, shape)?;
+        let target = Target::new(self, decoded, (shape, layout, layout))?;
         for (what, expected, found) in [
             ("decoded elements", decoded.array_bytes(&shape)?, elements.len()),
-            ("output buffer", element.array_bytes(&shape)?, out.len()),
+            ("output buffer", target.element().array_bytes(&shape)?, out.len()),
         ] {
             if found as u64 != expected {
                 return Err(Error::usage(what, format!("{expected} bytes"), found));
             }
         }
-        if out.is_empty() {
-            return Ok(());
-        }
-        // No axis is 0, so each is at most the number of bytes.
-        let [rows, columns, bands] = shape.map(|axis| usize::try_from(axis).unwrap_or(usize::MAX));
-        let (planes, each) = match layout {
-            Layout::AsShape => (1, bands),
-            Layout::BandMajor => (bands, 1),
-        };
-        let job = Job { finish: self, decoded, element, size: [rows, columns], each };
-        let plane = rows * columns * each;
-        let mut row = Vec::new();
-        let out_planes = out.chunks_exact_mut(plane * element.size());
-        for (number, (from, to)) in elements.chunks_exact(plane * decoded.size()).zip(out_planes).enumerate() {
-            job.plane(if planes == 1 { 0 } else { number }, from, to, &mut row)?;
-        }
-        Ok(())
-    }
-}
-
-/// The work on an array.
-struct Job<'a> {
-    finish: &'a Finish,
-    decoded: Dtype,
-    element: ElementType,
-    /// Rows and columns.
-    size: [usize; 2],
-    /// Elements of a pixel that stand beside each other.
-    each: usize,
-}
-
-impl Job<'_> {
-    /// A plane, of which `band` is the first band. `row` is scratch memory.
-    fn plane(&self, band: usize, from: &[u8], to: &mut [u8], row: &mut Vec<u8>) -> Result<()> {
-        let turn = &self.finish.turn;
-        let [_, columns] = self.size;
-        let (length, length_out) =
-            (columns * self.each * self.decoded.size(), columns * self.each * self.element.size());
-        let converts = self.finish.factors.is_some() || self.element != self.decoded;
-        // Row by row of the output, so that what is written is written once and in order. Of a
-        // transposed plane a row reads one element of each row of the array; the rows of cache that it
-        // touches serve the rows after it.
-        for (number, out) in to.chunks_exact_mut(length_out).enumerate() {
-            if !turn.transpose && !turn.flip_columns {
-                let [y, _] = turn.source([number, 0], self.size);
-                let from = part(from, y * length..(y + 1) * length, "row of an array")?;
-                match converts {
-                    true => self.convert(band, from, out)?,
-                    false => out.copy_from_slice(from),
-                }
-                continue;
-            }
-            if !converts {
-                self.gather(number, from, out)?;
-                continue;
-            }
-            row.resize(length, 0);
-            self.gather(number, from, row)?;
-            self.convert(band, row, out)?;
-        }
-        Ok(())
-    }
-
-    /// Row `number` of the turned plane.
-    fn gather(&self, number: usize, from: &[u8], out: &mut [u8]) -> Result<()> {
-        let pixel = self.each * self.decoded.size();
-        // Lengths that the compiler knows make copies single instructions.
-        match pixel {
-            1 => self.gather_pixels::<1>(number, from, out),
-            2 => self.gather_pixels::<2>(number, from, out),
-            4 => self.gather_pixels::<4>(number, from, out),
-            8 => self.gather_pixels::<8>(number, from, out),
-            _ => {
-                for (column, to) in out.chunks_exact_mut(pixel).enumerate() {
-                    let at = self.source(number, column) * pixel;
-                    to.copy_from_slice(part(from, at..at + pixel, "pixel of an array")?);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn gather_pixels<const N: usize>(&self, number: usize, from: &[u8], out: &mut [u8]) -> Result<()> {
-        let from = from.as_chunks::<N>().0;
-        for (column, to) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-            let at = self.source(number, column);
-            *to = *from.get(at).ok_or_else(|| Error::internal("pixel of an array", from.len(), at))?;
-        }
-        Ok(())
-    }
-
-    /// Number of the pixel of the array that comes to a place of the output.
-    const fn source(&self, row: usize, column: usize) -> usize {
-        let [y, x] = self.finish.turn.source([row, column], self.size);
-        // As many columns as rows, if they change places.
-        let [_, columns] = self.size;
-        y * columns + x
-    }
-
-    /// Elements of one row, whose first one has the band `band`.
-    fn convert(&self, band: usize, from: &[u8], out: &mut [u8]) -> Result<()> {
-        let mut singles = [0.0; RUN];
-        let (width, size) = (self.decoded.size(), self.element.size());
-        for (number, (from, out)) in from.chunks(RUN * width).zip(out.chunks_mut(RUN * size)).enumerate() {
-            let run = part_mut(&mut singles, 0..from.len() / width, "elements of a run")?;
-            singles::load(self.decoded, from, run);
-            if let Some(factors) = &self.finish.factors {
-                match self.each {
-                    1 => factors.normalise_band(band, run),
-                    each => factors.normalise(number * RUN % each, run),
-                }
-            }
-            singles::store(self.element, run, out);
-        }
-        Ok(())
+        let (mut scratch, mut out) = (Scratch::default(), out);
+        let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
+        taker.take(elements)?;
+        taker.finish()
     }
 }

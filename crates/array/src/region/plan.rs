@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Lists of bands, kept to reuse their memory.
 #[derive(Default)]
-pub(super) struct Lists {
+pub(crate) struct Lists {
     asked: Vec<usize>,
     fetched: Vec<usize>,
     picks: Vec<usize>,
@@ -15,20 +15,20 @@ pub(super) struct Lists {
 
 /// Some of the numbers below the number of bands.
 #[derive(Debug, Clone)]
-pub(super) enum BandSet<'a> {
+pub(crate) enum BandSet<'a> {
     Run(Range<usize>),
     List(&'a [usize]),
 }
 
 impl<'a> BandSet<'a> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Run(range) => range.len(),
             Self::List(list) => list.len(),
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + Clone + use<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + Clone + use<'a> {
         self.clone().into_iter()
     }
 
@@ -46,7 +46,7 @@ impl<'a> BandSet<'a> {
 /// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are
 /// the positions along the last axis (spec §4.2) for the difference, the layout and the tables of
 /// fixed point.
-pub(super) struct Plan<'a> {
+pub(crate) struct Plan<'a> {
     height: usize,
     width: usize,
     bands: usize,
@@ -62,7 +62,7 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// `region` must have passed [`Region::shape_of`] and have elements.
-    pub(super) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
+    pub(crate) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
         let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis", "max_axis", usize::MAX as u64, n));
         let range = |first: u64, count: u64| Ok(size(first)?..size(first + count)?);
         let rows = range(region.y, region.height)?;
@@ -129,48 +129,48 @@ impl<'a> Plan<'a> {
     }
 
     /// Bands of the array.
-    pub(super) const fn bands(&self) -> usize {
+    pub(crate) const fn bands(&self) -> usize {
         self.bands
     }
 
     /// Pixels of the region.
-    pub(super) fn pixels(&self) -> usize {
+    pub(crate) fn pixels(&self) -> usize {
         self.rows.len() * self.columns.len()
     }
 
     /// The requested bands, in the requested order.
-    pub(super) const fn asked(&self) -> &BandSet<'a> {
+    pub(crate) const fn asked(&self) -> &BandSet<'a> {
         &self.asked
     }
 
     /// The bands that must be decoded for these, ascending.
-    pub(super) const fn fetched(&self) -> &BandSet<'a> {
+    pub(crate) const fn fetched(&self) -> &BandSet<'a> {
         &self.fetched
     }
 
     /// The positions of the requested bands among the fetched ones; `None` if the two are the same.
-    pub(super) const fn picks(&self) -> Option<&BandSet<'a>> {
+    pub(crate) const fn picks(&self) -> Option<&BandSet<'a>> {
         self.picks.as_ref()
     }
 
     /// Order of the axes of the output.
-    pub(super) const fn layout(&self) -> Layout {
+    pub(crate) const fn layout(&self) -> Layout {
         self.layout
     }
 
     /// Elements that [`Plan::runs`] goes over.
-    pub(super) fn fetched_elements(&self) -> usize {
+    pub(crate) fn fetched_elements(&self) -> usize {
         self.pixels() * self.fetched.len()
     }
 
     /// Whether those elements are, one by one, the output.
-    pub(super) fn same_order(&self) -> bool {
+    pub(crate) fn same_order(&self) -> bool {
         let one = self.fetched.len() == 1 || self.pixels() == 1;
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
     }
 
     /// The stored bytes that the region needs, ascending; an element has `size` of them.
-    pub(super) fn runs(&self, size: usize) -> impl Iterator<Item = Run> + Clone {
+    pub(crate) fn runs(&self, size: usize) -> impl Iterator<Item = Run> + Clone {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;

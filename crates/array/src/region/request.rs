@@ -15,6 +15,18 @@ pub enum Bands {
     List(Vec<u64>),
 }
 
+impl Bands {
+    /// The numbers of those that are named; none of [`Bands::All`].
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
+        let (range, list) = match self {
+            Self::All => (0..0, &[][..]),
+            Self::Range(range) => (range.clone(), &[][..]),
+            Self::List(list) => (0..0, list.as_slice()),
+        };
+        range.chain(list.iter().copied()).map(|band| usize::try_from(band).unwrap_or(usize::MAX))
+    }
+}
+
 /// Which elements to return.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {

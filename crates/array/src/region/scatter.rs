@@ -1,162 +1,30 @@
 //! Several regions of one array at once: each block is decoded once, however many of them touch it.
 
-use super::plan::{Lists, Plan};
 use super::source::{Run, Source};
-use super::{RegionScratch, is_as_stored};
-use crate::decoder::{ArrayDecoder, check_size, grow};
-use crate::region::Region;
-use crate::values::check_tables;
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use shardpack_format::{Error, Result};
 
 /// A run of stored bytes, and where it goes.
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
-    pub(super) run: Run,
+pub(crate) struct Placed {
+    pub(crate) run: Run,
     /// Number of the region.
-    pub(super) region: usize,
+    pub(crate) region: usize,
     /// Where in the bytes of the region.
-    pub(super) at: usize,
-}
-
-impl ArrayDecoder {
-    /// Decodes several regions of one array, which may overlap, each into its own part of `outs`, as
-    /// [`ArrayDecoder::decode_region`] does one. A block that several of them touch is decoded once:
-    /// how many were, as [`RegionDecoded::blocks_decoded`](crate::RegionDecoded) counts them.
-    ///
-    /// ```
-    /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Region};
-    /// use shardpack_format::{Dtype, Limits};
-    ///
-    /// // [4, 5]: the element at y, x is 5 y + x.
-    /// let array = Array::new(Dtype::U8, vec![4, 5], (0..20).collect())?;
-    /// let settings = shardpack_array::trial(&[(&array, None)], &ArrayOptions::default())?.settings;
-    /// let encoded = ArrayEncoder::new(settings)?.encode(&array, None)?;
-    /// let (mut a, mut b) = ([0; 2], [0; 2]);
-    /// let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
-    /// let regions = [Region::new(1, 1, 1, 2), Region::new(1, 2, 2, 1)];
-    /// let mut decoder = ArrayDecoder::new();
-    /// decoder.decode_regions(codec, descriptor, payload, &regions, &mut [&mut a, &mut b], &Limits::default())?;
-    /// assert_eq!((a, b), ([6, 7], [7, 12]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`ArrayDecoder::decode_region`]; `Usage` too if there are not as many `outs` as `regions`.
-    pub fn decode_regions(
-        &mut self,
-        codec: Codec,
-        descriptor: &ArrayDescriptor,
-        payload: &[u8],
-        regions: &[Region],
-        outs: &mut [&mut [u8]],
-        limits: &Limits,
-    ) -> Result<u64> {
-        if regions.len() != outs.len() {
-            return Err(Error::usage("output buffers of regions", regions.len(), outs.len()));
-        }
-        let Self { blosc2, zstd, region: scratch, .. } = self;
-        let RegionScratch { source, plan: lists, several, arrange, .. } = scratch;
-        let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source))?;
-        let width = descriptor.stored.size();
-        if descriptor.band_difference && width > 2 {
-            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
-        }
-        let Several { runs, stored } = several;
-        runs.clear();
-        // Where the stored elements of each region begin; `None` where they are the output.
-        let mut starts = Vec::with_capacity(regions.len());
-        let mut stored_bytes = 0_usize;
-        for (number, (region, out)) in regions.iter().zip(&*outs).enumerate() {
-            let shape = region.shape_of(descriptor)?;
-            if out.len() as u64 != shape.bytes {
-                return Err(Error::usage("output buffer", format!("{} bytes", shape.bytes), out.len()));
-            }
-            check_size(shape.bytes, limits)?;
-            starts.push(None);
-            if out.is_empty() {
-                continue;
-            }
-            let plan = Plan::new(descriptor, region, lists)?;
-            check_tables(descriptor, plan.bands())?;
-            let mut at = 0;
-            if !(plan.same_order() && is_as_stored(descriptor, region)) {
-                let bytes = plan.fetched_elements() * width;
-                check_size(bytes as u64, limits)?;
-                at = stored_bytes;
-                if let Some(start) = starts.last_mut() {
-                    *start = Some(at..at + bytes);
-                }
-                stored_bytes += bytes;
-            }
-            for run in plan.runs(width) {
-                let length = run.len();
-                runs.push(Placed { run, region: number, at });
-                at += length;
-            }
-        }
-        runs.sort_unstable_by_key(|placed| placed.run.start);
-        let stored = grow(stored, stored_bytes);
-        source.scatter(runs, |placed, range, bytes| {
-            let to = match starts.get(placed.region) {
-                Some(Some(_)) => Some(&mut *stored),
-                Some(None) => outs.get_mut(placed.region).map(|out| &mut **out),
-                None => None,
-            };
-            let Some(to) = to.and_then(|to| to.get_mut(range)) else {
-                return Err(Error::internal("place of a run", "one in its region", placed.at));
-            };
-            to.copy_from_slice(bytes);
-            Ok(())
-        })?;
-        let decoded = source.finish()?;
-        for ((region, start), out) in regions.iter().zip(starts).zip(outs) {
-            let Some(stored) = start.and_then(|range| stored.get(range)) else { continue };
-            let plan = Plan::new(descriptor, region, lists)?;
-            arrange.region((descriptor, region), &plan, stored, out)?;
-        }
-        Ok(decoded)
-    }
-
-    /// How many bytes [`ArrayDecoder::decode_regions`] takes and keeps for so many regions like this
-    /// one, as [`ArrayDecoder::region_scratch_bytes`] says for one.
-    ///
-    /// # Errors
-    /// As [`ArrayDecoder::region_scratch_bytes`].
-    pub fn regions_scratch_bytes(
-        codec: Codec,
-        descriptor: &ArrayDescriptor,
-        region: &Region,
-        count: u64,
-    ) -> Result<u64> {
-        let one = Self::region_scratch_bytes(codec, descriptor, region)?;
-        let mut lists = Lists::default();
-        if region.shape_of(descriptor)?.bytes == 0 {
-            return Ok(0);
-        }
-        let plan = Plan::new(descriptor, region, &mut lists)?;
-        let runs = (plan.runs(1).count() * size_of::<Placed>()) as u64;
-        let stored = match plan.same_order() && is_as_stored(descriptor, region) {
-            true => 0,
-            false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
-        };
-        // A block, besides those of one region, in which what several need is decoded.
-        let block = crate::decoder::block_bytes(codec, descriptor.stored.bytes());
-        Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
-    }
+    pub(crate) at: usize,
 }
 
 /// Memory that several regions leave for the next.
 #[derive(Default)]
-pub(super) struct Several {
-    runs: Vec<Placed>,
+pub(crate) struct Several {
+    pub(crate) runs: Vec<Placed>,
     /// Stored elements of the regions, one after the other.
-    stored: Vec<u8>,
+    pub(crate) stored: Vec<u8>,
 }
 
 impl Source<'_, '_> {
     /// Gives the stored bytes of `runs`, which are in the order of their starts and may overlap, to
     /// `put`: for each run and each block a range of its place, and the bytes.
-    pub(super) fn scatter(
+    pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],
         mut put: impl FnMut(&Placed, Run, &[u8]) -> Result<()>,

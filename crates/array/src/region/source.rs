@@ -2,19 +2,18 @@
 
 use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
-use crate::decoder::grow;
-use shardpack_base::parts::{item_bytes, part, rest, split_mut};
+use shardpack_base::parts::{grow, item_bytes, part, rest, split_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 use std::ops::Range;
 
 /// Memory that one region leaves for the next.
 #[derive(Default)]
-pub(super) struct SourceScratch {
+pub(crate) struct SourceScratch {
     /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of
     /// plain zstd 4 MiB.
     block: Vec<u8>,
     /// A whole block, of which several regions take their parts.
-    pub(super) tile: Vec<u8>,
+    pub(crate) tile: Vec<u8>,
     streams: Vec<blosc2::Stream>,
 }
 
@@ -22,14 +21,14 @@ pub(super) struct SourceScratch {
 ///
 /// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is walked
 /// completely before any of it is decoded.
-pub(super) struct Source<'p, 's> {
+pub(crate) struct Source<'p, 's> {
     kind: Kind<'s>,
     payload: &'p [u8],
     /// Bytes of an element.
     width: usize,
     stored_bytes: usize,
     limits: &'s Limits,
-    pub(super) scratch: &'s mut SourceScratch,
+    pub(crate) scratch: &'s mut SourceScratch,
     /// Number of the current unit, and where in the payload it starts.
     unit: usize,
     at: usize,
@@ -42,7 +41,7 @@ pub(super) struct Source<'p, 's> {
 }
 
 /// Stored bytes in a range.
-pub(super) type Run = Range<usize>;
+pub(crate) type Run = Range<usize>;
 
 enum Kind<'s> {
     Raw,
@@ -53,7 +52,7 @@ enum Kind<'s> {
 impl<'p, 's> Source<'p, 's> {
     /// Fails if the payload is too short for the array, or if the array has no elements and the
     /// payload has bytes.
-    pub(super) fn new(
+    pub(crate) fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
         payload: &'p [u8],
@@ -105,7 +104,7 @@ impl<'p, 's> Source<'p, 's> {
     }
 
     /// Blocks, or units of plain zstd, of the whole payload.
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         match self.kind {
             Kind::Raw => 0,
             // A unit is a whole number of blocks.
@@ -123,7 +122,7 @@ impl<'p, 's> Source<'p, 's> {
 
     /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements,
     /// and none starts before the one before it ends.
-    pub(super) fn read(&mut self, mut runs: impl Iterator<Item = Run> + Clone, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&mut self, mut runs: impl Iterator<Item = Run> + Clone, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         loop {
             let ahead = runs.clone();
@@ -167,7 +166,7 @@ impl<'p, 's> Source<'p, 's> {
 
     /// The block that contains the stored byte `at`, decoded; of a raw payload all that is left. Blocks
     /// must be asked for in ascending order.
-    pub(super) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
+    pub(crate) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
     where
         'p: 't,
     {
@@ -297,7 +296,7 @@ impl<'p, 's> Source<'p, 's> {
 
     /// Walks to the end, which must be the end of the payload, and returns how many blocks were
     /// decoded.
-    pub(super) fn finish(&mut self) -> Result<u64> {
+    pub(crate) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
         if !matches!(self.kind, Kind::Raw) {
             end_of(self.payload, self.at)?;

@@ -12,7 +12,7 @@ const RUN: usize = 512;
 /// Band tables of a fixed-point array, repeated to the length of a piece, so that loops run over
 /// pieces, not over the bands of a pixel.
 #[derive(Default)]
-pub(crate) struct Tables {
+pub(super) struct Tables {
     scale: Vec<f32>,
     offset: Vec<f32>,
     /// Largest stored element that may occur.
@@ -20,17 +20,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(descriptor: &ArrayDescriptor, piece_pixels: usize) -> Self {
-        match &descriptor.transform {
-            Transform::Fixed { bits, scale, offset } => {
-                Self { scale: scale.repeat(piece_pixels), offset: offset.repeat(piece_pixels), top: top(*bits) }
-            }
-            _ => Self::default(),
-        }
-    }
-
     /// Sets the tables to only `bands`, in that order, and keeps their memory.
-    pub(crate) fn refill(
+    pub(super) fn refill(
         &mut self,
         descriptor: &ArrayDescriptor,
         bands: impl Iterator<Item = usize>,
@@ -74,7 +65,7 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
 
 /// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes
 /// of the same number of decoded elements.
-pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
     // The loops below end with the shorter one.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     if !stored.len().is_multiple_of(width) || stored.len() / width * size != out.len() {
@@ -114,7 +105,7 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
 }
 
 /// Passes elements on unchanged; only a boolean can be invalid.
-pub(crate) fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     check_length("bytes of elements", stored.len(), out.len())?;
     out.copy_from_slice(stored);
     if dtype == Dtype::Bool { check_booleans(stored) } else { Ok(()) }

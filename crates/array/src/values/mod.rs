@@ -12,8 +12,9 @@ mod tests;
 mod whole;
 
 pub(crate) use crate::element::Float;
-pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece, special_bits};
-pub(crate) use whole::{Values, is_as_stored};
+use decode::{Tables, decode_piece};
+pub(crate) use decode::{check_tables, special_bits};
+pub(crate) use whole::{Scratch, To, Values, is_as_stored};
 
 use crate::arrange::Arrangement;
 use crate::element::Element;

@@ -1,29 +1,56 @@
-//! The values of a whole array, made from its stored elements while these are in the cache.
+//! The values of an array, made from its stored elements while these are in the cache, and passed on
+//! to where they go.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
-use crate::decoder::grow;
+use crate::finish::{self, Room, Taker, Target};
 use crate::window::Block;
-use shardpack_base::parts::{part, part_mut, split_mut};
-use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform};
+use shardpack_base::parts::{grow, part, part_mut, split_mut};
+use shardpack_format::{ArrayDescriptor, Dtype, Error, Result, Transform};
 use std::ops::Range;
 
 /// Takes stored elements as they arrive and puts their values in their places.
 pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,
-    tables: Tables,
+    tables: &'a Tables,
+    /// Numbers of the bands that are asked for, of those of a pixel; none if all are.
+    picks: &'a [usize],
     /// Stored elements of some pixels; between blocks, those of an incomplete pixel.
     piece: &'a mut Vec<u8>,
+    picked: &'a mut Vec<u8>,
+    values: &'a mut Vec<u8>,
     /// Pixels of a piece.
     pixels: usize,
     /// Number of the elements at the start of `piece`; less than a pixel.
     kept: usize,
-    /// Number of elements that have become values.
+    /// Number of stored elements that have become values.
     done: usize,
-    out: &'a mut [u8],
-    /// Bytes of a value.
-    size: usize,
+    out: Out<'a>,
+}
+
+/// Where values go.
+pub(crate) enum To<'a> {
+    /// One after the other, as they are.
+    Plain(&'a mut [u8]),
+    /// As the target says. The first ones are those of this unit.
+    Row(&'a Target, usize, &'a mut dyn Room),
+}
+
+enum Out<'a> {
+    Plain(&'a mut [u8]),
+    Row(Taker<'a>),
+}
+
+/// Memory that one array leaves for the next.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    tables: Tables,
+    picks: Vec<usize>,
+    piece: Vec<u8>,
+    picked: Vec<u8>,
+    values: Vec<u8>,
+    finish: finish::Scratch,
 }
 
 /// Whether every stored element is its own value.
@@ -34,25 +61,49 @@ pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
 }
 
 impl<'a> Values<'a> {
+    /// Of an array, or a part of one, with all its bands.
     pub(crate) fn new(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
-        piece: &'a mut Vec<u8>,
-        out: &'a mut [u8],
-    ) -> Self {
+        scratch: &'a mut Scratch,
+        to: To<'a>,
+    ) -> Result<Self> {
+        Self::of_bands(descriptor, arrangement, (0..arrangement.bands, None::<std::iter::Empty<usize>>), scratch, to)
+    }
+
+    /// The same with some of its bands only: their numbers in the array, and in a pixel, if those
+    /// are not all of the pixel.
+    pub(crate) fn of_bands(
+        descriptor: &'a ArrayDescriptor,
+        arrangement: Arrangement,
+        (bands, picks): (impl Iterator<Item = usize>, Option<impl Iterator<Item = usize>>),
+        scratch: &'a mut Scratch,
+        to: To<'a>,
+    ) -> Result<Self> {
         let pixels = arrangement.piece_pixels().min(arrangement.pixels.max(1));
-        let size = descriptor.decoded.size();
-        let tables = Tables::new(descriptor, pixels);
-        Self { descriptor, arrangement, tables, piece, pixels, kept: 0, done: 0, out, size }
+        let Scratch { tables, picks: list, piece, picked, values, finish } = scratch;
+        tables.refill(descriptor, bands, pixels)?;
+        list.clear();
+        list.extend(picks.into_iter().flatten());
+        let out = match to {
+            To::Plain(out) => Out::Plain(out),
+            To::Row(target, first, out) => {
+                let asked = if list.is_empty() { arrangement.bands } else { list.len() };
+                let mut taker = Taker::new(target, finish, out, first);
+                taker.expect(arrangement.pixels * asked / target.each().max(1));
+                Out::Row(taker)
+            }
+        };
+        Ok(Self { descriptor, arrangement, tables, picks: list, piece, picked, values, pixels, kept: 0, done: 0, out })
     }
 
     /// Takes these elements of a block in shape order, after those taken before.
     pub(crate) fn take(&mut self, block: &Block<'_>, elements: Range<usize>) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         let Range { start: mut first, end: count } = elements;
-        if is_as_stored(self.descriptor) {
+        if let (Out::Plain(out), true, []) = (&mut self.out, is_as_stored(self.descriptor), self.picks) {
             let count = count.saturating_sub(first);
-            let (before, rest) = split_mut(self.out, self.done * width, "elements before a block")?;
+            let (before, rest) = split_mut(out, self.done * width, "elements before a block")?;
             let place = part_mut(rest, 0..count * width, "place of a block")?;
             let band = self.done % bands;
             self.arrangement.read(block, first, band, if band == 0 { &[] } else { before }, place)?;
@@ -86,6 +137,16 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
+    /// The next element to be taken is the first one of a pixel, which begins with this unit of the
+    /// target. What was taken of the pixel before it is dropped.
+    pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
+        self.kept = 0;
+        match &mut self.out {
+            Out::Row(taker) => taker.skip_to(unit),
+            Out::Plain(_) => Err(Error::internal("elements that are skipped", "those of a target", unit)),
+        }
+    }
+
     /// Takes all elements of a band-major array, in `blocks` of equal size.
     pub(crate) fn take_planes(&mut self, blocks: (&[Block<'_>], usize), window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
@@ -95,30 +156,76 @@ impl<'a> Values<'a> {
             let tile = grow(window, count * bands * width);
             self.arrangement.tile(blocks, first, tile)?;
             let tiled = Arrangement { difference: false, pixels: count, ..self.arrangement };
-            for at in (0..count).step_by(self.pixels) {
-                let elements = self.pixels.min(count - at) * bands;
-                if is_as_stored(self.descriptor) {
-                    let range = self.done * width..(self.done + elements) * width;
-                    tiled.fetch(tile, at, part_mut(self.out, range, "place of a piece")?)?;
-                    self.done += elements;
-                } else {
-                    let mut piece = std::mem::take(self.piece);
-                    let stored = grow(&mut piece, elements * width);
-                    tiled.fetch(tile, at, stored)?;
-                    let result = self.put(stored);
-                    *self.piece = piece;
-                    result?;
-                }
-            }
+            self.take_pixels(&tiled, tile)?;
         }
         Ok(())
     }
 
+    /// Takes the pixels of `arrangement`, all that `stored` holds.
+    pub(crate) fn take_pixels(&mut self, arrangement: &Arrangement, stored: &[u8]) -> Result<()> {
+        let Arrangement { bands, width, pixels, .. } = *arrangement;
+        for at in (0..pixels).step_by(self.pixels) {
+            let elements = self.pixels.min(pixels - at) * bands;
+            if let (Out::Plain(out), true, []) = (&mut self.out, is_as_stored(self.descriptor), self.picks) {
+                let range = self.done * width..(self.done + elements) * width;
+                arrangement.fetch(stored, at, part_mut(out, range, "place of a piece")?)?;
+                self.done += elements;
+                continue;
+            }
+            let mut piece = std::mem::take(self.piece);
+            let room = grow(&mut piece, elements * width);
+            arrangement.fetch(stored, at, room)?;
+            let result = self.put(room);
+            *self.piece = piece;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Puts in its place what was held back until all is there.
+    pub(crate) fn finish(self) -> Result<()> {
+        match self.out {
+            Out::Plain(_) => Ok(()),
+            Out::Row(mut taker) => taker.finish(),
+        }
+    }
+
     /// Makes values of the next pixels.
     fn put(&mut self, stored: &[u8]) -> Result<()> {
-        let elements = stored.len() / self.arrangement.width;
-        let range = self.done * self.size..(self.done + elements) * self.size;
+        let Arrangement { bands, width, .. } = self.arrangement;
+        if let Out::Row(taker) = &mut self.out {
+            let asked = if self.picks.is_empty() { bands } else { self.picks.len() };
+            if !taker.wants(stored.len() / (bands * width) * asked / taker.each()) {
+                return Ok(());
+            }
+        }
+        let stored = match self.picks {
+            [] => stored,
+            picks => {
+                let picked = grow(self.picked, stored.len() / bands * picks.len());
+                let pixels = stored.chunks_exact(bands * width).zip(picked.chunks_exact_mut(picks.len() * width));
+                for (from, to) in pixels {
+                    for (pick, to) in picks.iter().zip(to.chunks_exact_mut(width)) {
+                        to.copy_from_slice(part(from, pick * width..(pick + 1) * width, "band that is asked for")?);
+                    }
+                }
+                &*picked
+            }
+        };
+        let (elements, size) = (stored.len() / width, self.descriptor.decoded.size());
+        match &mut self.out {
+            Out::Plain(out) => {
+                let to = part_mut(out, self.done * size..(self.done + elements) * size, "place of values")?;
+                decode_piece(self.descriptor, self.tables, stored, to)?;
+            }
+            Out::Row(taker) if is_as_stored(self.descriptor) => taker.take(stored)?,
+            Out::Row(taker) => {
+                let values = grow(self.values, elements * size);
+                decode_piece(self.descriptor, self.tables, stored, values)?;
+                taker.take(values)?;
+            }
+        }
         self.done += elements;
-        decode_piece(self.descriptor, &self.tables, stored, part_mut(self.out, range, "place of values")?)
+        Ok(())
     }
 }

@@ -25,7 +25,7 @@ mod streams;
 mod tables;
 mod upsample;
 
-use super::render::KEPT_BYTES;
+use super::shared::KEPT_BYTES;
 use super::{JpegHeader, Rect};
 use bands::Bands;
 use layout::Layout;

@@ -3,7 +3,7 @@
 
 use super::bits::Bits;
 use super::layout::Layout;
-use crate::render::KEPT_BYTES;
+use crate::shared::KEPT_BYTES;
 use memchr::memchr_iter;
 
 /// Zeros after the last segment, so that eight bytes can be read anywhere in it.

@@ -2,10 +2,10 @@
 //! that a link leads to.
 
 use super::scan::SalvageScan;
-use crate::dataset::read_manifest;
 use crate::error::Result;
 use crate::fs::{Folder, Storage};
 use crate::handles::{Handles, ShardFile};
+use crate::opening::read_manifest;
 use shardpack_format::{Limits, MANIFEST_NAME, Manifest, SharedMetadata};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
 //! The schema of a shard that may have lost it.
 
-use crate::dataset::read_manifest;
 use crate::fs::Storage;
 use crate::handles::ShardFile;
+use crate::opening::read_manifest;
 use crate::shard::{Shard, ShardOptions};
 use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
 use std::path::PathBuf;

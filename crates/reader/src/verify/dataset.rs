@@ -4,11 +4,11 @@ use super::problem::Problem;
 use super::unique::Unique;
 use super::work::{self, Target};
 use super::{VerifyOptions, VerifyReport};
-use crate::dataset::{DatasetOptions, cannot_open, read_manifest};
 use crate::error::{Error, Result};
 use crate::fs::{Folder, Storage, open_regular, read_exact_at};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
+use crate::opening::{DatasetOptions, cannot_open, read_manifest};
 use shardpack_format::{
     DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata,
 };

@@ -1,12 +1,18 @@
 //! Payloads to arrays. The bytes may come from strangers: the result is always an array or an
 //! error.
 
+mod region;
+mod regions;
+
 use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
-use crate::blosc2::{self, STREAM_BYTES};
-use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
+use crate::blosc2;
+use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, check_size, end_of};
+use crate::finish::Target;
 use crate::region::RegionScratch;
-use crate::values::{Values, check_tables, is_as_stored};
+use crate::units::block_bytes;
+use crate::values::{self, To, Values, check_tables, is_as_stored};
+use crate::wanted::Wanted;
 use crate::window::Blocks;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 
@@ -21,9 +27,8 @@ pub struct ArrayDecoder {
     stored: Vec<u8>,
     /// A tile of stored elements. For other payloads, a block of them that does not come as byte
     /// planes.
-    window: Vec<u8>,
-    /// Stored elements of some pixels, and of a part of the next one.
-    piece: Vec<u8>,
+    pub(crate) window: Vec<u8>,
+    pub(crate) values: values::Scratch,
     pub(crate) region: RegionScratch,
 }
 
@@ -75,9 +80,59 @@ impl ArrayDecoder {
         out: &mut [u8],
         limits: &Limits,
     ) -> Result<()> {
+        self.decode_whole((codec, descriptor), payload, &Wanted::ALL.of_whole(descriptor)?, out, limits)
+    }
+
+    /// Decodes what is wanted of an array into `out`, exactly as many bytes as that takes.
+    ///
+    /// ```
+    /// use shardpack_array::{ArrayDecoder, As, Finish, Region, Wanted};
+    /// use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout, Limits};
+    /// // [2, 2, 2], the second row of it with bands first, as float32.
+    /// let cube = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 2]);
+    /// let region = Region { layout: Layout::BandMajor, ..Region::new(1, 0, 1, 2) };
+    /// let wanted = Wanted { region: Some(&region), finish: &Finish::from(As::F32), ..Wanted::ALL };
+    /// let mut out = vec![0; 16];
+    /// let payload = [0, 1, 2, 3, 4, 5, 6, 7];
+    /// ArrayDecoder::new().decode_wanted(Codec::Raw, &cube, &payload, &wanted, &mut out, &Limits::default())?;
+    /// assert_eq!(out, [4.0_f32, 6.0, 5.0, 7.0].map(f32::to_le_bytes).concat());
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ArrayDecoder::decode_into`], or of a region [`ArrayDecoder::decode_region`]; and as
+    /// [`Finish::check`](crate::Finish::check).
+    pub fn decode_wanted(
+        &mut self,
+        codec: Codec,
+        descriptor: &ArrayDescriptor,
+        payload: &[u8],
+        wanted: &Wanted<'_>,
+        out: &mut [u8],
+        limits: &Limits,
+    ) -> Result<()> {
+        match wanted.region {
+            None => self.decode_whole((codec, descriptor), payload, &wanted.of_whole(descriptor)?, out, limits),
+            Some(region) => {
+                let target = (region, wanted.of_region(descriptor, region)?);
+                self.region_into((codec, descriptor), payload, target, out, limits).map(|_| ())
+            }
+        }
+    }
+
+    fn decode_whole(
+        &mut self,
+        (codec, descriptor): (Codec, &ArrayDescriptor),
+        payload: &[u8],
+        target: &Target,
+        out: &mut [u8],
+        limits: &Limits,
+    ) -> Result<()> {
         let (decoded_bytes, stored_bytes) = (descriptor.decoded_bytes()?, descriptor.stored_bytes()?);
-        if out.len() as u64 != decoded_bytes {
-            return Err(Error::usage("output buffer", format!("{decoded_bytes} bytes"), out.len()));
+        // As many elements come out as are decoded.
+        let out_bytes = decoded_bytes / descriptor.decoded.bytes() * target.element().bytes();
+        if out.len() as u64 != out_bytes {
+            return Err(Error::usage("output buffer", format!("{out_bytes} bytes"), out.len()));
         }
         check_size(decoded_bytes.max(stored_bytes), limits)?;
         self.plausible(codec, descriptor, payload, limits)?;
@@ -85,7 +140,7 @@ impl ArrayDecoder {
             // Nothing to decode, however long the other axes claim to be.
             return end_of(payload, 0);
         }
-        let Self { blosc2, zstd, stored, piece, window, .. } = self;
+        let Self { blosc2, zstd, stored, values: scratch, window, .. } = self;
         let width = descriptor.stored.size();
         let stored_bytes = usize::try_from(stored_bytes)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))?;
@@ -97,13 +152,7 @@ impl ArrayDecoder {
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
         }
-        let arrangement = Arrangement {
-            layout: descriptor.layout,
-            difference: descriptor.band_difference,
-            width,
-            bands,
-            pixels: elements / bands,
-        };
+        let arrangement = stored_as(descriptor, bands, elements, target);
         let blocks = match codec {
             Codec::Raw if payload.len() == stored_bytes => Blocks::Raw { payload },
             Codec::Raw => return Err(Error::format("raw payload", format!("{stored_bytes} bytes"), payload.len())),
@@ -111,19 +160,22 @@ impl ArrayDecoder {
             Codec::Blosc2 => Blocks::of_chunks(blosc2, payload, width, stored_bytes, limits)?,
             _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
         };
-        if arrangement.is_identity() && is_as_stored(descriptor) {
+        if arrangement.is_identity() && is_as_stored(descriptor) && target.is_nothing() {
             return blocks.into_whole(out, limits);
         }
-        let mut values = Values::new(descriptor, arrangement, piece, out);
+        let mut row = out;
+        let to = if target.is_nothing() { To::Plain(row) } else { To::Row(target, 0, &mut row) };
+        let mut values = Values::new(descriptor, arrangement, scratch, to)?;
         match arrangement.layout {
             Layout::AsShape => {
-                blocks.for_each(stored_bytes, window, |block, bytes| values.take(block, 0..bytes / width))
+                blocks.for_each(stored_bytes, window, |block, bytes| values.take(block, 0..bytes / width))?;
             }
             Layout::BandMajor => {
                 let (blocks, block) = blocks.into_all(stored_bytes, width, stored, limits)?;
-                values.take_planes((&blocks, block), window)
+                values.take_planes((&blocks, block), window)?;
             }
         }
+        values.finish()
     }
 
     /// How many bytes [`ArrayDecoder::decode_into`] takes and keeps for an array of this
@@ -163,11 +215,6 @@ impl ArrayDecoder {
         })
     }
 
-    /// What decoding a part takes.
-    pub(crate) const fn of_parts(&mut self) -> (&mut blosc2::Decoder, &mut Vec<u8>, &mut Vec<u8>) {
-        (&mut self.blosc2, &mut self.piece, &mut self.window)
-    }
-
     /// Refuses what a payload of this length cannot hold under the limits, before memory is
     /// allocated for it.
     fn plausible(&self, codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
@@ -189,26 +236,13 @@ impl ArrayDecoder {
     }
 }
 
-/// What a coder decodes at a time.
-pub(crate) const fn block_bytes(codec: Codec, width: u64) -> u64 {
-    match codec {
-        Codec::Zstd => UNIT_BYTES as u64,
-        _ => STREAM_BYTES as u64 * width,
-    }
-}
-
-pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
-    if bytes > limits.max_decoded_bytes {
-        return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
-    }
-    Ok(())
-}
-
-/// The first `length` bytes of a buffer that only ever grows. Their content is unspecified.
-pub(crate) fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
-    if buffer.len() < length {
-        buffer.resize(length, 0);
-    }
-    // Never beyond the end: it has just grown.
-    buffer.split_at_mut(length).0
+/// How stored elements become those of a target: bands that come by themselves, as they are stored,
+/// are as good as pixels of one element.
+pub(crate) fn stored_as(descriptor: &ArrayDescriptor, bands: usize, elements: usize, target: &Target) -> Arrangement {
+    let ArrayDescriptor { layout, band_difference: difference, stored, .. } = descriptor;
+    let (layout, bands) = match target.from() {
+        Layout::BandMajor => (Layout::AsShape, 1),
+        Layout::AsShape => (*layout, bands),
+    };
+    Arrangement { layout, difference: *difference, width: stored.size(), bands, pixels: elements / bands }
 }

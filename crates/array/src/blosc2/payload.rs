@@ -1,0 +1,31 @@
+//! The chunks of a payload, one for each unit.
+
+use super::{Chunk, HEADER_BYTES};
+use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
+use shardpack_base::parts::{item_bytes, rest};
+use shardpack_format::{Limits, Result};
+
+/// Walks all chunks of a payload of `stored_bytes`, one for each unit.
+pub(crate) fn walk_chunks<'a>(
+    payload: &'a [u8],
+    width: usize,
+    stored_bytes: usize,
+    limits: &Limits,
+) -> Result<Vec<Chunk<'a>>> {
+    let item_bytes = item_bytes(width)?;
+    // No more than the payload has room for, whatever its array is said to be.
+    let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES).min(payload.len() / HEADER_BYTES));
+    let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
+    while left > 0 {
+        let unit = left.min(UNIT_BYTES);
+        let bytes = rest(payload, pos, "payload after its chunks")?;
+        let chunk = Chunk::parse(bytes, item_bytes, unit).map_err(|e| e.at(pos as u64))?;
+        coded += chunk.coded_out_bytes();
+        pos += chunk.bytes().len();
+        left -= unit;
+        chunks.push(chunk);
+    }
+    end_of(payload, pos)?;
+    check_expansion(stored_bytes as u64, coded, payload.len() as u64, limits)?;
+    Ok(chunks)
+}

@@ -1,0 +1,130 @@
+//! One region of an array.
+
+use super::ArrayDecoder;
+use crate::bytes::check_size;
+use crate::finish::Target;
+use crate::region::{Lists, Plan, Region, RegionDecoded, RegionScratch, Source};
+use crate::units::block_bytes;
+use crate::values::check_tables;
+use crate::wanted::Wanted;
+use shardpack_base::parts::grow;
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+
+impl ArrayDecoder {
+    /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian,
+    /// exactly [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values are
+    /// those of the whole array, to the bit.
+    ///
+    /// Of Blosc2 chunks only the blocks that the region touches are decoded, each once. With a band
+    /// difference, all bands up to the last requested one are decoded, only for the touched pixels;
+    /// that costs extra blocks if the payload is band-major.
+    ///
+    /// After the decoder has seen the largest region, it allocates nothing. After an error the
+    /// content of `out` is unspecified and the decoder stays usable. Damage in places that the
+    /// region does not need may go unnoticed: the record's checksum covers it.
+    ///
+    /// ```
+    /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
+    /// use shardpack_format::{Dtype, Limits};
+    ///
+    /// // [4, 5, 3]: the element at y, x, band is 15 y + 3 x + band.
+    /// let cube = Array::new(Dtype::U8, vec![4, 5, 3], (0..60).collect())?;
+    /// let settings = shardpack_array::trial(&[(&cube, None)], &ArrayOptions::default())?.settings;
+    /// let encoded = ArrayEncoder::new(settings)?.encode(&cube, None)?;
+    ///
+    /// let region = Region { bands: Bands::Range(1..3), ..Region::new(2, 1, 1, 2) };
+    /// let mut out = vec![0; 4];
+    /// let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
+    /// let done = ArrayDecoder::new().decode_region(codec, descriptor, payload, &region, &mut out, &Limits::default())?;
+    /// assert_eq!(out, [34, 35, 37, 38]);
+    /// assert_eq!(done.shape.shape, [1, 2, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or
+    /// `out` has another length; `Format` if the payload is damaged, has another length than the
+    /// array's, or its codec is not for arrays; `Limit` if the region (with the bands that a
+    /// difference needs) is over `limits.max_decoded_bytes`, or if the array is over 1 MiB and the
+    /// touched blocks are more than `limits.max_expansion` times the payload.
+    pub fn decode_region(
+        &mut self,
+        codec: Codec,
+        descriptor: &ArrayDescriptor,
+        payload: &[u8],
+        region: &Region,
+        out: &mut [u8],
+        limits: &Limits,
+    ) -> Result<RegionDecoded> {
+        let wanted = Wanted { region: Some(region), ..Wanted::ALL };
+        let target = wanted.of_region(descriptor, region)?;
+        self.region_into((codec, descriptor), payload, (region, target), out, limits)
+    }
+
+    /// The same, with whatever else becomes of its elements.
+    pub(super) fn region_into(
+        &mut self,
+        (codec, descriptor): (Codec, &ArrayDescriptor),
+        payload: &[u8],
+        (region, target): (&Region, Target),
+        out: &mut [u8],
+        limits: &Limits,
+    ) -> Result<RegionDecoded> {
+        let shape = region.shape_of(descriptor)?;
+        let out_bytes = shape.bytes / shape.dtype.bytes() * target.element().bytes();
+        if out.len() as u64 != out_bytes {
+            return Err(Error::usage("output buffer", format!("{out_bytes} bytes"), out.len()));
+        }
+        check_size(shape.bytes, limits)?;
+        let Self { blosc2, zstd, region: scratch, values, .. } = self;
+        let RegionScratch { source: source_scratch, plan: lists, stored, .. } = scratch;
+        let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source_scratch))?;
+        if out.is_empty() {
+            return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
+        }
+        let plan = Plan::new(descriptor, region, lists)?;
+        check_tables(descriptor, plan.bands())?;
+        let width = descriptor.stored.size();
+        if descriptor.band_difference && width > 2 {
+            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
+        }
+        if plan.is_output(descriptor, region) && target.clone().given(plan.layout()).is_nothing() {
+            source.read(plan.runs(width), out)?;
+            return Ok(RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() });
+        }
+        let stored_bytes = plan.fetched_elements() * width;
+        check_size(stored_bytes as u64, limits)?;
+        let stored = grow(stored, stored_bytes);
+        source.read(plan.runs(width), stored)?;
+        let done = RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() };
+        plan.values((descriptor, region), target, stored, values, out)?;
+        Ok(done)
+    }
+
+    /// How many bytes [`ArrayDecoder::decode_region`] takes and keeps, besides the payload and
+    /// `out`: the stored elements that the region needs, unless they are the output themselves, and
+    /// one block, or two for Blosc2. The coders' own contexts, about 100 KiB, do not count.
+    ///
+    /// # Errors
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes.
+    pub fn region_scratch_bytes(codec: Codec, descriptor: &ArrayDescriptor, region: &Region) -> Result<u64> {
+        if region.shape_of(descriptor)?.bytes == 0 {
+            return Ok(0);
+        }
+        let mut lists = Lists::default();
+        let plan = Plan::new(descriptor, region, &mut lists)?;
+        let width = descriptor.stored.bytes();
+        let fetched = match plan.is_output(descriptor, region) {
+            true => 0,
+            false => (plan.fetched_elements() as u64).saturating_mul(width),
+        };
+        let block = block_bytes(codec, width).min(descriptor.stored_bytes()?);
+        let blocks = match codec {
+            Codec::Raw => 0,
+            // Its byte planes, and the block that they make.
+            Codec::Blosc2 => 2 * block,
+            _ => block,
+        };
+        Ok(fetched.saturating_add(blocks))
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory that a row is made in: all of it, or the part of one thread.
+
+use std::ops::Range;
+
+/// Bytes of a row that may be written.
+pub trait Room {
+    /// These bytes of the row; `None` if some of them are not in it, or somebody else writes them.
+    fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
+}
+
+impl Room for &mut [u8] {
+    fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
+        self.get_mut(range)
+    }
+}
+
+/// Which pixel of an array each byte of a row is made of. It says who writes the byte, where several
+/// threads make one row: the one that has decoded the pixel.
+///
+/// A row is planes of pixels, so many of them beside each other in a line. From line to line, and
+/// from pixel to pixel in it, the number in the array grows, or falls, by the same.
+///
+/// ```
+/// use shardpack_array::Origins;
+/// // Two bytes for each pixel, lines of three, turned by half.
+/// let turned = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
+/// assert_eq!((turned.of(0..2), turned.of(6..10)), (Some([5, 5]), Some([2, 1])));
+/// assert_eq!(turned.of(4..8), None, "two lines");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origins {
+    /// Bytes of a plane.
+    pub plane_bytes: usize,
+    /// Bytes of a pixel in its plane.
+    pub unit_bytes: usize,
+    /// Pixels of a line.
+    pub columns: usize,
+    /// Number of the pixel that the first byte is made of.
+    pub start: i64,
+    /// By how much it grows from a plane to the next…
+    pub plane: i64,
+    /// …from a line to the next…
+    pub row: i64,
+    /// …and from a pixel to the next.
+    pub column: i64,
+}
+
+impl Origins {
+    /// Where all pixels stay where they are, with so many bytes each.
+    #[must_use]
+    pub const fn in_order(unit_bytes: usize) -> Self {
+        let all = usize::MAX;
+        Self { plane_bytes: all, unit_bytes, columns: all, start: 0, plane: 0, row: 0, column: 1 }
+    }
+
+    /// The pixels that the first and the last of these bytes are made of; those of the others lie
+    /// between them. `None` if there are no bytes, or not all are of one line.
+    #[must_use]
+    pub fn of(&self, bytes: Range<usize>) -> Option<[i64; 2]> {
+        let last = bytes.end.checked_sub(1).filter(|last| *last >= bytes.start)?;
+        let line = |at: usize| {
+            let unit = at.checked_rem(self.plane_bytes)?.checked_div(self.unit_bytes)?;
+            Some([at / self.plane_bytes, unit.checked_div(self.columns)?, unit % self.columns])
+        };
+        let ([plane, row, first], [last_plane, last_row, last]) = (line(bytes.start)?, line(last)?);
+        let number = |n: usize, step: i64| i64::try_from(n).ok()?.checked_mul(step);
+        let start = self.start.checked_add(number(plane, self.plane)?)?.checked_add(number(row, self.row)?)?;
+        let of = |column: usize| start.checked_add(number(column, self.column)?);
+        if (plane, row) != (last_plane, last_row) {
+            return None;
+        }
+        Some([of(first)?, of(last)?])
+    }
+}

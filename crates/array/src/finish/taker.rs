@@ -1,0 +1,243 @@
+//! Takes decoded elements as they are made, while they are in the cache, and puts what they become in
+//! its place.
+
+use super::room::Room;
+use super::target::Target;
+use crate::arrange::PIECE_ELEMENTS;
+use shardpack_base::parts::{grow, part, rest};
+use shardpack_format::{Error, Layout, Result};
+use std::ops::Range;
+
+/// Memory that one array leaves for the next.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    finished: Vec<u8>,
+    /// What is held until all is there. It only ever grows.
+    held: Vec<u8>,
+}
+
+/// Makes a row, or the part of a row that begins with some unit.
+pub(crate) struct Taker<'a> {
+    target: &'a Target,
+    scratch: &'a mut Scratch,
+    out: &'a mut dyn Room,
+    /// Number of the next unit, and of the first one that is held.
+    next: usize,
+    held: usize,
+}
+
+/// Units that go to consecutive places: where they stand among those at hand.
+struct Line {
+    start: usize,
+    step: usize,
+    count: usize,
+    /// The last one goes first.
+    reversed: bool,
+}
+
+impl<'a> Taker<'a> {
+    pub(crate) fn new(target: &'a Target, scratch: &'a mut Scratch, out: &'a mut dyn Room, first: usize) -> Self {
+        Self { target, scratch, out, next: first, held: first }
+    }
+
+    /// Makes room for so many units, if they are to be held: no more than that.
+    pub(crate) fn expect(&mut self, units: usize) {
+        if self.holds() {
+            let bytes = units * self.target.each() * self.target.element.size();
+            self.scratch.held.reserve_exact(bytes.saturating_sub(self.scratch.held.len()));
+        }
+    }
+
+    /// Rows become columns: with many of them at hand, places lie beside each other.
+    fn holds(&self) -> bool {
+        self.target.turn.transpose && !self.target.is_straight()
+    }
+
+    /// Elements of a unit; at least 1.
+    pub(crate) fn each(&self) -> usize {
+        self.target.each().max(1)
+    }
+
+    /// Whether one of the next so many units is asked for; if not, they are passed over.
+    pub(crate) fn wants(&mut self, units: usize) -> bool {
+        let wants = self.target.wants(self.next..self.next + units);
+        if !wants {
+            self.next += units;
+        }
+        wants
+    }
+
+    /// The next elements are those of this unit; those before it are not asked for.
+    pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
+        self.finish()?;
+        (self.next, self.held) = (unit, unit);
+        Ok(())
+    }
+
+    /// Takes the elements of the next units.
+    pub(crate) fn take(&mut self, elements: &[u8]) -> Result<()> {
+        let target = self.target;
+        let (width, size) = (target.each() * target.decoded.size(), target.each() * target.element.size());
+        if target.is_straight() {
+            let units = elements.len().checked_div(width).unwrap_or(0);
+            let to = place(self.out, self.next * size..(self.next + units) * size)?;
+            target.convert(self.next, elements, to)?;
+            self.next += units;
+            return Ok(());
+        }
+        let step = (PIECE_ELEMENTS / target.each().max(1)).max(1);
+        for piece in elements.chunks((step * width).max(1)) {
+            let units = piece.len() / width;
+            if self.holds() {
+                let start = (self.next - self.held) * size;
+                let held = grow(&mut self.scratch.held, start + units * size);
+                target.convert(self.next, piece, held.get_mut(start..).unwrap_or_default())?;
+            } else if target.converts() {
+                let finished = grow(&mut self.scratch.finished, units * size);
+                target.convert(self.next, piece, finished)?;
+                put(target, self.next, finished, self.out)?;
+            } else {
+                put(target, self.next, piece, self.out)?;
+            }
+            self.next += units;
+        }
+        Ok(())
+    }
+
+    /// Puts what is held in its place.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let target = self.target;
+        if self.holds() {
+            // The last ones may have been passed over.
+            let bytes = (self.next - self.held) * target.each() * target.element.size();
+            put(target, self.held, grow(&mut self.scratch.held, bytes), self.out)?;
+            self.held = self.next;
+        }
+        Ok(())
+    }
+}
+
+fn place(out: &mut dyn Room, range: Range<usize>) -> Result<&mut [u8]> {
+    let end = range.end;
+    out.bytes(range).ok_or_else(|| Error::internal("place of elements", "one in their row", end))
+}
+
+/// Puts finished elements of the units from `first` on in their places.
+fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn Room) -> Result<()> {
+    let [rows, columns] = target.size;
+    let unit = target.each() * target.element.size();
+    let count = elements.len().checked_div(unit).unwrap_or(0);
+    let mut done = 0;
+    while done < count {
+        let (plane, pixel) = ((first + done) / (rows * columns), (first + done) % (rows * columns));
+        let (y, x, left) = (pixel / columns, pixel % columns, count - done);
+        let (high, wide) = match x == 0 && left >= columns {
+            true => ((left / columns).min(rows - y), columns),
+            false => (1, left.min(columns - x)),
+        };
+        let from = rest(elements, done * unit, "elements of a rectangle")?;
+        put_rectangle(target, plane, [y..y + high, x..x + wide], from, out)?;
+        done += high * wide;
+    }
+    Ok(())
+}
+
+/// The same of a rectangle of pixels of one plane, row by row.
+fn put_rectangle(
+    target: &Target,
+    plane: usize,
+    [rows, columns]: [Range<usize>; 2],
+    from: &[u8],
+    out: &mut dyn Room,
+) -> Result<()> {
+    let (turn, [y, x]) = (&target.turn, &target.window);
+    let unit = target.each() * target.element.size();
+    let ys = rows.start.max(y.start)..rows.end.min(y.end);
+    let xs = columns.start.max(x.start)..columns.end.min(x.end);
+    if ys.is_empty() || xs.is_empty() {
+        return Ok(());
+    }
+    let pitch = columns.len() * unit;
+    let at = |row: usize, column: usize| (row - rows.start) * pitch + (column - columns.start) * unit;
+    // The places of a run along an axis of the window, from its first one.
+    let along = |run: &Range<usize>, window: &Range<usize>, flips: bool| match flips {
+        true => window.end - run.end,
+        false => run.start - window.start,
+    };
+    // Rows of the output are made of columns, if they change places.
+    let (lines, line, window_lines, window_line) = match turn.transpose {
+        true => (xs.clone(), ys.clone(), x, y),
+        false => (ys.clone(), xs.clone(), y, x),
+    };
+    let (step, count) = (if turn.transpose { pitch } else { unit }, line.len());
+    for number in lines {
+        let row = along(&(number..number + 1), window_lines, turn.flip_rows);
+        let pixel = row * window_line.len() + along(&line, window_line, turn.flip_columns);
+        let start = if turn.transpose { at(line.start, number) } else { at(number, line.start) };
+        put_line(target, (plane, pixel), &Line { start, step, count, reversed: turn.flip_columns }, from, out)?;
+    }
+    Ok(())
+}
+
+/// The same of units that go to consecutive places, from `pixel` of the output on.
+fn put_line(
+    target: &Target,
+    (plane, pixel): (usize, usize),
+    line: &Line,
+    from: &[u8],
+    out: &mut dyn Room,
+) -> Result<()> {
+    let [y, x] = &target.window;
+    let (size, area) = (target.element.size(), y.len() * x.len());
+    if (target.from, target.to) != (Layout::AsShape, Layout::BandMajor) {
+        let unit = target.each() * size;
+        let start = (plane * area + pixel) * unit;
+        return gather(from, line, unit, place(out, start..start + line.count * unit)?);
+    }
+    for band in 0..target.bands {
+        let start = (band * area + pixel) * size;
+        let line = Line { start: line.start + band * size, ..*line };
+        gather(from, &line, size, place(out, start..start + line.count * size)?)?;
+    }
+    Ok(())
+}
+
+/// Fills `to` with units of `unit` bytes.
+fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
+    let from = rest(from, line.start, "units of a line")?;
+    if line.step == unit && !line.reversed {
+        to.copy_from_slice(part(from, 0..to.len(), "units of a line")?);
+        return Ok(());
+    }
+    let needed = (line.count - 1) * line.step + unit;
+    let from = part(from, 0..needed, "units of a line")?;
+    // Lengths that the compiler knows make copies single instructions.
+    match unit {
+        1 => gather_by::<1>(from, line, to),
+        2 => gather_by::<2>(from, line, to),
+        4 => gather_by::<4>(from, line, to),
+        8 => gather_by::<8>(from, line, to),
+        _ => each(from.chunks(line.step), to.chunks_exact_mut(unit), line.reversed, |from, to| {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = *from;
+            }
+        }),
+    }
+    Ok(())
+}
+
+fn gather_by<const N: usize>(from: &[u8], line: &Line, to: &mut [u8]) {
+    each(from.chunks(line.step), to.as_chunks_mut::<N>().0.iter_mut(), line.reversed, |from, to| {
+        if let Some(from) = from.first_chunk() {
+            *to = *from;
+        }
+    });
+}
+
+#[inline(always)]
+fn each<F, T: DoubleEndedIterator>(from: impl Iterator<Item = F>, to: T, reversed: bool, copy: impl Fn(F, T::Item)) {
+    match reversed {
+        true => from.zip(to.rev()).for_each(|(from, to)| copy(from, to)),
+        false => from.zip(to).for_each(|(from, to)| copy(from, to)),
+    }
+}

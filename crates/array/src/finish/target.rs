@@ -1,0 +1,213 @@
+//! What becomes of the decoded elements of one array, and where each goes.
+
+use super::room::Origins;
+use super::singles::{self, RUN};
+use super::{Factors, Finish};
+use crate::turn::Turn;
+use shardpack_base::parts::{check_length, part_mut, split_mut};
+use shardpack_format::{Dtype, ElementType, Layout, Result};
+use std::ops::Range;
+
+/// From decoded elements, in order, to the bytes of a row.
+///
+/// Elements come in *units*: pixels with all bands that are asked for, or, where each band comes by
+/// itself, single elements.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Target {
+    pub(super) decoded: Dtype,
+    pub(super) element: ElementType,
+    factors: Option<Factors>,
+    pub(super) turn: Turn,
+    /// Rows and columns of the array that elements come of.
+    pub(super) size: [usize; 2],
+    /// Those of its rows and columns that are asked for.
+    pub(super) window: [Range<usize>; 2],
+    /// Bands that are asked for.
+    pub(super) bands: usize,
+    /// In which order elements come.
+    pub(super) from: Layout,
+    /// In which order they go.
+    pub(super) to: Layout,
+}
+
+impl Target {
+    /// Of an array of so many rows, columns and bands.
+    ///
+    /// # Errors
+    /// As [`Finish::check`].
+    pub(crate) fn new(finish: &Finish, decoded: Dtype, array: ([u64; 3], Layout, Layout)) -> Result<Self> {
+        let ([rows, columns, _], ..) = array;
+        Self::of_window(finish, decoded, array, [0..rows, 0..columns])
+    }
+
+    /// Of which only these rows and columns are asked for.
+    ///
+    /// # Errors
+    /// As [`Finish::check`].
+    pub(crate) fn of_window(
+        finish: &Finish,
+        decoded: Dtype,
+        (shape, from, to): ([u64; 3], Layout, Layout),
+        window: [Range<u64>; 2],
+    ) -> Result<Self> {
+        let [y, x] = &window;
+        let [_, _, bands] = shape;
+        let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
+        // No axis is longer than memory, or there are no elements.
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let [rows, columns, bands] = shape.map(number);
+        Ok(Self {
+            decoded,
+            element,
+            factors: finish.factors.clone(),
+            turn: finish.turn,
+            size: [rows, columns],
+            window: window.map(|range| number(range.start)..number(range.end)),
+            bands,
+            from,
+            to,
+        })
+    }
+
+    pub(crate) const fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// Bands that are asked for.
+    pub(crate) const fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// The same where elements come in this order.
+    pub(crate) const fn given(mut self, from: Layout) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// In which order elements come.
+    pub(crate) const fn from(&self) -> Layout {
+        self.from
+    }
+
+    /// Elements of a unit.
+    pub(crate) const fn each(&self) -> usize {
+        match self.from {
+            Layout::AsShape => self.bands,
+            Layout::BandMajor => 1,
+        }
+    }
+
+    /// Whether elements come out in the order in which they come, all of them.
+    pub(crate) fn is_straight(&self) -> bool {
+        let [rows, columns] = self.size;
+        let whole = self.window == [0..rows, 0..columns];
+        whole && self.turn.is_none() && (self.from == self.to || self.bands == 1)
+    }
+
+    /// Whether elements become others.
+    pub(crate) fn converts(&self) -> bool {
+        self.factors.is_some() || self.element != self.decoded
+    }
+
+    /// Whether no element is asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        let [rows, columns] = &self.window;
+        rows.is_empty() || columns.is_empty() || self.bands == 0
+    }
+
+    /// Whether nothing happens.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.is_straight() && !self.converts()
+    }
+
+    /// Whether one of these units is asked for.
+    pub(crate) fn wants(&self, units: Range<usize>) -> bool {
+        let ([rows, columns], [wanted, beside]) = (self.size, &self.window);
+        let Some(last) = units.end.checked_sub(1).filter(|last| *last >= units.start) else { return false };
+        let overlap = |range: Range<usize>, wanted: &Range<usize>| range.start < wanted.end && wanted.start < range.end;
+        let line = |unit: usize| unit.checked_div(columns).unwrap_or(0);
+        let (top, bottom) = (line(units.start), line(last));
+        if top == bottom {
+            let first = units.start - top * columns;
+            return overlap(first..first + units.len(), beside)
+                && top.checked_rem(rows).is_some_and(|row| wanted.contains(&row));
+        }
+        let row = top.checked_rem(rows).unwrap_or(0);
+        // What goes on into the next plane is not looked at closer.
+        row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
+    }
+
+    /// Where the bytes of the row come from, in units.
+    pub(crate) fn origins(&self) -> Origins {
+        let size = self.element.size();
+        if self.is_straight() {
+            return Origins::in_order(self.each() * size);
+        }
+        let [y, x] = &self.window;
+        let (high, wide) = (y.len(), x.len());
+        let turn = &self.turn;
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let [rows, columns] = self.size;
+        let (columns, area) = (number(columns), number(rows).saturating_mul(number(columns)));
+        // Steps in the array for one line, and for one pixel, of the row.
+        let (row, column) = if turn.transpose { (1, columns) } else { (columns, 1) };
+        let mut start = number(y.start).saturating_mul(columns).saturating_add(number(x.start));
+        let mut along = |step: i64, flips: bool, length: usize| {
+            if flips {
+                start = start.saturating_add(step.saturating_mul(number(length.saturating_sub(1))));
+            }
+            if flips { -step } else { step }
+        };
+        // Rows and columns that change places are of the same number.
+        let (row, column) = (along(row, turn.flip_rows, high), along(column, turn.flip_columns, wide));
+        let (unit_bytes, plane) = match (self.from, self.to) {
+            (Layout::BandMajor, Layout::BandMajor) => (size, area),
+            (_, Layout::BandMajor) => (size, 0),
+            (_, Layout::AsShape) => (self.each() * size, 0),
+        };
+        Origins { plane_bytes: high * wide * unit_bytes, unit_bytes, columns: wide, start, plane, row, column }
+    }
+
+    /// Makes elements of the output of those from unit `first` on.
+    pub(super) fn convert(&self, first: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
+        let (width, size) = (self.decoded.size(), self.element.size());
+        check_length("finished elements", from.len() / width * size, to.len())?;
+        if !self.converts() {
+            to.copy_from_slice(from);
+            return Ok(());
+        }
+        if self.from == Layout::AsShape {
+            return self.convert_run(0, from, to);
+        }
+        let [rows, columns] = self.size;
+        let plane = (rows * columns).max(1);
+        let (mut from, mut to, mut at) = (from, to, first);
+        while !from.is_empty() {
+            let count = (plane - at % plane).min(from.len() / width);
+            let (here, rest) = from.split_at_checked(count * width).unwrap_or((from, &[]));
+            let (there, after) = split_mut(to, count * size, "elements of a band")?;
+            self.convert_run(at / plane, here, there)?;
+            (from, to, at) = (rest, after, at + count);
+        }
+        Ok(())
+    }
+
+    /// The same where the first element has the band `band`, and, unless units are pixels, all
+    /// others have it too.
+    fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
+        let mut singles = [0.0; RUN];
+        let (width, size) = (self.decoded.size(), self.element.size());
+        for (number, (from, to)) in from.chunks(RUN * width).zip(to.chunks_mut(RUN * size)).enumerate() {
+            let run = part_mut(&mut singles, 0..from.len() / width, "elements of a run")?;
+            singles::load(self.decoded, from, run);
+            if let Some(factors) = &self.factors {
+                match self.each() {
+                    1 => factors.normalise_band(band, run),
+                    each => factors.normalise(number * RUN % each, run),
+                }
+            }
+            singles::store(self.element, run, to);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! From the stored elements of a region to its values, and on to where these go.
+
+use super::plan::{BandSet, Plan};
+use super::request::{Output, Region};
+use crate::arrange::Arrangement;
+use crate::finish::Target;
+use crate::values::{Scratch, To, Values, is_as_stored};
+use shardpack_format::{ArrayDescriptor, Dtype, Layout, Result, Transform};
+
+impl Plan<'_> {
+    /// Whether the stored elements are, one by one, the output, with nothing to check.
+    pub(crate) fn is_output(&self, descriptor: &ArrayDescriptor, region: &Region) -> bool {
+        let as_stored = region.output == Output::Stored && descriptor.stored != Dtype::Bool;
+        self.same_order() && (as_stored || is_as_stored(descriptor))
+    }
+
+    /// Makes the values of a region of its stored elements.
+    pub(crate) fn values(
+        &self,
+        (descriptor, region): (&ArrayDescriptor, &Region),
+        target: Target,
+        stored: &[u8],
+        scratch: &mut Scratch,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (layout, difference) = (descriptor.layout, descriptor.band_difference);
+        let as_stored;
+        let descriptor = match region.output {
+            Output::Source => descriptor,
+            Output::Stored => {
+                as_stored = ArrayDescriptor::plain(descriptor.stored, Vec::new());
+                &as_stored
+            }
+        };
+        let stored_as = Arrangement {
+            layout,
+            difference,
+            width: descriptor.stored.size(),
+            bands: self.fetched().len(),
+            pixels: self.pixels(),
+        };
+        // Tables are for bands, so elements have to be put together to pixels.
+        let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && layout == Layout::BandMajor;
+        let direct = self.same_order() && !by_band;
+        let target = if direct { target.given(self.layout()) } else { target };
+        let mut row = out;
+        let to = if target.is_nothing() { To::Plain(row) } else { To::Row(&target, 0, &mut row) };
+        let bands = (self.asked().iter(), self.picks().map(BandSet::iter));
+        let mut values = Values::of_bands(descriptor, stored_as, bands, scratch, to)?;
+        match direct {
+            true => {
+                let in_order = Arrangement { layout: Layout::AsShape, ..stored_as };
+                values.take_pixels(&in_order, stored)?;
+            }
+            false => values.take_pixels(&stored_as, stored)?,
+        }
+        values.finish()
+    }
+}

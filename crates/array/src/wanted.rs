@@ -1,0 +1,85 @@
+//! What is wanted of an array: a part of it, in some order, as some elements.
+
+use crate::finish::{Finish, Target};
+use crate::region::{Bands, Region};
+use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
+
+/// What a caller wants of an array.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// A part of it; all if there is none.
+    pub region: Option<&'a Region>,
+    /// Order of the axes of all of it; a region has its own. Only arrays of three axes have another
+    /// one than that of their shape.
+    pub layout: Layout,
+    /// What becomes of its elements.
+    pub finish: &'a Finish,
+}
+
+impl Wanted<'_> {
+    /// All of it, as it is.
+    pub const ALL: Self = Wanted { region: None, layout: Layout::AsShape, finish: &Finish::NOTHING };
+
+    /// Whether bands are wanted one after the other, and are stored just so.
+    pub(crate) fn is_given_by_band(&self, descriptor: &ArrayDescriptor) -> bool {
+        let (layout, all) =
+            self.region.map_or((self.layout, true), |region| (region.layout, region.bands == Bands::All));
+        let by_band = descriptor.shape.len() == 3 && layout == Layout::BandMajor;
+        by_band && all && given(descriptor, layout) == Layout::BandMajor
+    }
+
+    /// Of all elements of an array.
+    ///
+    /// # Errors
+    /// As [`Finish::check`].
+    pub(crate) fn of_whole(&self, descriptor: &ArrayDescriptor) -> Result<Target> {
+        let layout = if descriptor.shape.len() == 3 { self.layout } else { Layout::AsShape };
+        Target::new(self.finish, descriptor.decoded, (axes(descriptor)?, given(descriptor, layout), layout))
+    }
+
+    /// Of the elements of a region.
+    ///
+    /// # Errors
+    /// As [`Finish::check`] and [`Region::shape_of`].
+    pub(crate) fn of_region(&self, descriptor: &ArrayDescriptor, region: &Region) -> Result<Target> {
+        let shape = region.shape_of(descriptor)?;
+        let bands = match region.layout {
+            Layout::AsShape => shape.shape[2],
+            Layout::BandMajor => shape.shape[0],
+        };
+        let layout = if descriptor.shape.len() == 3 { region.layout } else { Layout::AsShape };
+        Target::new(self.finish, shape.dtype, ([region.height, region.width, bands], Layout::AsShape, layout))
+    }
+
+    /// Of all elements of an array, some of which make a region, if there is one.
+    ///
+    /// # Errors
+    /// As [`Finish::check`] and [`Region::shape_of`].
+    pub(crate) fn of_window(&self, descriptor: &ArrayDescriptor) -> Result<Target> {
+        let Some(region) = self.region else { return self.of_whole(descriptor) };
+        let target = self.of_region(descriptor, region)?;
+        let ([rows, columns, _], bands) = (axes(descriptor)?, target.bands() as u64);
+        let layout = if descriptor.shape.len() == 3 { region.layout } else { Layout::AsShape };
+        let from = if region.bands == Bands::All { given(descriptor, layout) } else { Layout::AsShape };
+        let window = [region.y..region.y + region.height, region.x..region.x + region.width];
+        Target::of_window(self.finish, descriptor.decoded, ([rows, columns, bands], from, layout), window)
+    }
+}
+
+/// Rows, columns and bands. Arrays of other numbers of axes are one row.
+fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
+    Ok(match *descriptor.shape {
+        [rows, columns, bands] => [rows, columns, bands],
+        [rows, columns] => [rows, columns, 1],
+        _ => [1, descriptor.decoded_bytes()? / descriptor.decoded.bytes(), 1],
+    })
+}
+
+/// In which order elements are given: band by band if they are wanted so, and are stored just so.
+fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
+    let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
+    match descriptor.layout == layout && !descriptor.band_difference && !by_band {
+        true => layout,
+        false => Layout::AsShape,
+    }
+}

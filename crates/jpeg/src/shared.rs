@@ -1,0 +1,26 @@
+//! What readings of whole files begin with, and what they leave.
+#![deny(clippy::indexing_slicing)]
+
+use super::{JpegError, JpegHeader};
+use shardpack_format::{Error, Result};
+
+/// Reads the header of a whole file.
+pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
+    JpegHeader::parse(jpeg).map_err(|error| match error {
+        JpegError::Damaged { offset, what } => Error::format("JPEG header", "one that follows T.81", what).at(offset),
+        other => Error::format("JPEG header", "one that is complete", other),
+    })
+}
+
+/// The most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
+pub(crate) const KEPT_BYTES: usize = 64 << 20;
+
+/// Frees buffers that a large picture has made larger than that, so that they do not stay in every
+/// thread that had one.
+pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
+    for buffer in buffers {
+        if buffer.capacity() > KEPT_BYTES {
+            *buffer = Vec::new();
+        }
+    }
+}
