@@ -13,7 +13,7 @@ use super::stage::{Ending, Refusals, Room, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
 use super::work::{Bench, Common, Recipe, SampleAt};
-use crate::order::Steps;
+use crate::order::State as Progress;
 use shardpack_format::Error as FormatError;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
@@ -38,7 +38,9 @@ pub(super) struct Shared {
     pub(super) planner: Mutex<Planner>,
     scout: Mutex<Scout>,
     /// Another epoch for the scout, which has not taken it up.
-    orders: Mutex<Option<(u64, Steps)>>,
+    orders: Mutex<Option<(u64, Progress)>>,
+    /// Whether reads are announced: by the scout alone, each once.
+    is_far: bool,
     pub(super) counters: Counters,
     recipe: Recipe,
     /// Of the current generation; changed only between epochs.
@@ -76,6 +78,7 @@ impl Shared {
             work: Condvar::new(),
             done: Condvar::new(),
             planner: Mutex::new(planner),
+            is_far: scout.is_wanted(),
             scout: Mutex::new(scout),
             orders: Mutex::new(None),
             counters: Counters::default(),
@@ -98,19 +101,22 @@ impl Shared {
     }
 
     /// Gives the scout another epoch. Nobody waits here: the scout may be waiting for a shard.
-    pub(super) fn send_scout(&self, generation: u64, steps: Option<Steps>) {
-        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = steps.map(|steps| (generation, steps));
+    pub(super) fn send_scout(&self, generation: u64, start: Progress) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start));
     }
 
-    /// Announces what comes after the `begun` reads of the plan. One thread at a time, because it may
-    /// wait for shards to open: the others have better to do.
-    fn scout(&self, generation: u64, begun: u64) {
-        let Ok(mut scout) = self.scout.try_lock() else { return };
-        if let Some((generation, steps)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            scout.restart(generation, steps);
+    /// Has the scout do something. One thread at a time, because it may wait for shards to open: the
+    /// others have better to do.
+    fn scout(&self, generation: u64, act: impl FnOnce(&mut Scout)) {
+        if !self.is_far {
+            return;
         }
-        if scout.is_wanted() && scout.generation == generation {
-            scout.advance(begun);
+        let Ok(mut scout) = self.scout.try_lock() else { return };
+        if let Some((generation, start)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            scout.restart(generation, start);
+        }
+        if scout.generation == generation {
+            act(&mut scout);
         }
     }
 
@@ -310,6 +316,8 @@ impl Shared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
+        // Before anybody can read them: what is announced is asked for side by side.
+        self.scout(generation, |scout| scout.reach(begun));
         let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
         let mut state = self.state();
         if generation == state.generation {
@@ -317,7 +325,7 @@ impl Shared {
         }
         drop(state);
         // The system fetches them while threads decode what is there.
-        for (shard, offset, bytes) in fresh {
+        for (shard, offset, bytes) in fresh.into_iter().filter(|_| !self.is_far) {
             if let Ok(handle) = shard.file().handle() {
                 handle.advise_soon(offset, bytes);
             }
@@ -325,7 +333,7 @@ impl Shared {
         self.work.notify_all();
         // The caller waits for a batch, for a slot of it, or for the end.
         self.done.notify_all();
-        self.scout(generation, begun);
+        self.scout(generation, Scout::advance);
     }
 }
 

@@ -29,6 +29,8 @@ struct Case {
     most_in_flight: usize,
     first_byte_s: f64,
     bytes_per_s: f64,
+    /// What the devices take, at most.
+    taken_per_s: f64,
     /// Whether all shards are open before the clock begins, as in a second epoch.
     opened: bool,
 }
@@ -45,6 +47,7 @@ const CASE: Case = Case {
     most_in_flight: 256,
     first_byte_s: 0.1,
     bytes_per_s: 90e6,
+    taken_per_s: f64::INFINITY,
     opened: false,
 };
 
@@ -114,7 +117,7 @@ impl Rank {
     fn new(case: Case) -> Self {
         let mut new = Self {
             case,
-            state: State::new(case.window, Tuner::new((8, case.most_in_flight))),
+            state: State::new(case.window, 1, Tuner::new((8, case.most_in_flight))),
             now: 0.0,
             events: BinaryHeap::new(),
             what: BTreeMap::new(),
@@ -175,12 +178,22 @@ impl Rank {
         }
     }
 
+    /// Lets time pass, while what is on its way arrives.
+    fn pass(&mut self, seconds: f64) {
+        let due = self.now + seconds;
+        while self.events.peek().is_some_and(|Reverse((at, _))| *at as f64 / 1e9 <= due) {
+            self.step();
+            self.begin_all();
+        }
+        self.now = due;
+    }
+
     /// Goes on to what is done next.
     fn step(&mut self) {
         let Reverse((at, number)) = self.events.pop().expect("somebody waits, and nothing is on its way");
         self.now = at as f64 / 1e9;
         let now = Duration::from_nanos(at);
-        let full = self.state.has_queue();
+        let full = self.state.is_full();
         match self.what.remove(&number).unwrap() {
             Done::Block(pin, block) => {
                 self.state.count_out(1);
@@ -346,6 +359,7 @@ fn run(case: Case) -> Found {
         }
         rank.begin_all();
         if waiting.front().is_none_or(|reading| reading.batch > taken) {
+            rank.pass(f64::from(case.batch) / case.taken_per_s);
             taken += 1;
             open -= closing.remove(&(taken - 1)).unwrap_or_default();
             rank.found.samples += u64::from(case.batch);
