@@ -37,6 +37,8 @@ pub(super) struct Shared {
     done: Condvar,
     pub(super) planner: Mutex<Planner>,
     scout: Mutex<Scout>,
+    /// Threads that have something to tell it.
+    scout_wanted: AtomicU32,
     /// Another epoch for the scout, which has not taken it up.
     orders: Mutex<Option<(u64, Progress)>>,
     /// Whether reads are announced: by the scout alone, each once.
@@ -80,6 +82,7 @@ impl Shared {
             planner: Mutex::new(planner),
             is_far: scout.is_wanted(),
             scout: Mutex::new(scout),
+            scout_wanted: AtomicU32::new(0),
             orders: Mutex::new(None),
             counters: Counters::default(),
             recipe,
@@ -105,18 +108,32 @@ impl Shared {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start));
     }
 
-    /// Has the scout do something. One thread at a time, because it may wait for shards to open: the
-    /// others have better to do.
-    fn scout(&self, generation: u64, act: impl FnOnce(&mut Scout)) {
+    /// Tells the scout how many reads are planned: it announces those that it has not, before anybody
+    /// reads them.
+    fn tell_scout(&self, generation: u64, begun: u64) {
         if !self.is_far {
             return;
         }
-        let Ok(mut scout) = self.scout.try_lock() else { return };
+        self.scout_wanted.fetch_add(1, Ordering::Relaxed);
+        let mut scout = self.scout.lock().unwrap_or_else(PoisonError::into_inner);
+        self.scout_wanted.fetch_sub(1, Ordering::Relaxed);
+        self.take_orders(&mut scout);
+        if scout.generation == generation {
+            scout.reach(begun);
+        }
+    }
+
+    /// Announces what comes after the plan, until another thread has something to tell. One thread
+    /// at a time, because it may wait for shards to open: the others have better to do.
+    fn scout(&self, generation: u64) {
+        let Some(mut scout) = self.is_far.then(|| self.scout.try_lock().ok()).flatten() else { return };
+        self.take_orders(&mut scout);
+        while scout.generation == generation && self.scout_wanted.load(Ordering::Relaxed) == 0 && scout.advance() {}
+    }
+
+    fn take_orders(&self, scout: &mut Scout) {
         if let Some((generation, start)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
             scout.restart(generation, start);
-        }
-        if scout.generation == generation {
-            act(&mut scout);
         }
     }
 
@@ -317,7 +334,7 @@ impl Shared {
         };
         plan.generation = generation;
         // Before anybody can read them: what is announced is asked for side by side.
-        self.scout(generation, |scout| scout.reach(begun));
+        self.tell_scout(generation, begun);
         let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
         let mut state = self.state();
         if generation == state.generation {
@@ -333,7 +350,7 @@ impl Shared {
         self.work.notify_all();
         // The caller waits for a batch, for a slot of it, or for the end.
         self.done.notify_all();
-        self.scout(generation, Scout::advance);
+        self.scout(generation);
     }
 }
 

@@ -115,13 +115,15 @@ impl Scout {
         }
     }
 
-    /// Announces what follows. May wait for shards to open.
-    pub(super) fn advance(&mut self) {
-        while self.ahead_bytes < self.window && self.ahead.len() < MOST_READS {
-            let Some((bytes, is_next)) = self.announce_next() else { return };
-            self.ahead.push_back((bytes, is_next));
-            self.ahead_bytes += bytes;
+    /// Announces the next read; false if that is far enough for now. May wait for its shard to open.
+    pub(super) fn advance(&mut self) -> bool {
+        if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
+            return false;
         }
+        let Some((bytes, is_next)) = self.announce_next() else { return false };
+        self.ahead.push_back((bytes, is_next));
+        self.ahead_bytes += bytes;
+        true
     }
 
     fn announce_next(&mut self) -> Option<(u64, bool)> {

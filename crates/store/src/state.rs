@@ -202,7 +202,9 @@ impl State {
         let first = self.blocks.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.block.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        let room = self.budget.saturating_sub(self.held).min(self.most());
+        // What comes before its turn may hold half of the memory: else there would be none for what
+        // is needed first.
+        let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
                 let next = if is_after {

@@ -266,7 +266,7 @@ fn an_epoch_in_random_order_asks_for_each_byte_once() {
     let fetched = after.fetched_bytes - before.fetched_bytes;
     assert!(fetched < stored + stored / 50, "{fetched} of {stored}");
     // Those that nothing waited for, and the others together.
-    assert!(after.requests - before.requests < 200, "{after:?}");
+    assert!(after.requests - before.requests < remote.len() / 2, "{after:?}");
 }
 
 #[test]
