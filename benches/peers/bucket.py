@@ -96,6 +96,9 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
+    def handle_error(self, request, client_address):
+        """Says nothing: readers end while answers are on their way."""
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

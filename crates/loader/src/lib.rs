@@ -257,9 +257,10 @@ impl Loader {
         };
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
-        let mut scout = Scout::new(dataset, sources.clone(), fields.large_bytes);
+        let order = (Arc::clone(&sampling), world, options.end);
+        let mut scout = Scout::new(dataset, sources.clone(), fields.large_bytes, order);
         if scout.is_wanted() && resident.is_none() {
-            scout.restart(0, Steps::new(sampling.epoch_of(&start)?, share.clone()));
+            scout.restart(0, start);
         }
         let mut planner = Planner::new(
             dataset.clone(),
@@ -513,8 +514,6 @@ impl Loader {
             return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
         let epoch = self.sampling.epoch_of(state)?;
-        let is_far = self.dataset.read_ahead_bytes() > 0 && self.resident.is_none();
-        let ahead = is_far.then(|| self.sampling.epoch_of(state)).transpose()?;
         let scenes = self.fields.patches.is_some().then(|| self.sampling.epoch_of(state)).transpose()?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         let scenes = scenes.map(|epoch| Steps::new(epoch, self.share.clone()));
@@ -533,7 +532,9 @@ impl Loader {
         planner.restart(Steps::new(epoch, self.share.clone()), scenes);
         planner.held = self.held;
         let generation = planner.generation;
-        self.shared.send_scout(generation, ahead.map(|epoch| Steps::new(epoch, self.share.clone())));
+        if self.resident.is_none() {
+            self.shared.send_scout(generation, *state);
+        }
         // While the planner is held: no thread can plan for the new epoch before the state knows of
         // it.
         self.shared.restart(generation, state.epoch, self.held != Held::Memory);

@@ -13,7 +13,7 @@ use super::stage::{Ending, Refusals, Room, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
 use super::work::{Common, Recipe};
-use crate::order::Steps;
+use crate::order::State as Progress;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
 use std::io;
@@ -35,8 +35,12 @@ pub(super) struct Shared {
     pub(super) done: Condvar,
     pub(super) planner: Mutex<Planner>,
     scout: Mutex<Scout>,
+    /// Threads that have something to tell it.
+    scout_wanted: AtomicU32,
     /// Another epoch for the scout, which has not taken it up.
-    orders: Mutex<Option<(u64, Steps)>>,
+    orders: Mutex<Option<(u64, Progress)>>,
+    /// Whether reads are announced: by the scout alone, each once.
+    is_far: bool,
     pub(super) counters: Counters,
     pub(super) recipe: Recipe,
     /// Of the current generation; changed only between epochs.
@@ -74,7 +78,9 @@ impl Shared {
             work: Condvar::new(),
             done: Condvar::new(),
             planner: Mutex::new(planner),
+            is_far: scout.is_wanted(),
             scout: Mutex::new(scout),
+            scout_wanted: AtomicU32::new(0),
             orders: Mutex::new(None),
             counters: Counters::default(),
             recipe,
@@ -96,19 +102,36 @@ impl Shared {
     }
 
     /// Gives the scout another epoch. Nobody waits here: the scout may be waiting for a shard.
-    pub(super) fn send_scout(&self, generation: u64, steps: Option<Steps>) {
-        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = steps.map(|steps| (generation, steps));
+    pub(super) fn send_scout(&self, generation: u64, start: Progress) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start));
     }
 
-    /// Announces what comes after the `begun` reads of the plan. One thread at a time, because it may
-    /// wait for shards to open: the others have better to do.
-    fn scout(&self, generation: u64, begun: u64) {
-        let Ok(mut scout) = self.scout.try_lock() else { return };
-        if let Some((generation, steps)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            scout.restart(generation, steps);
+    /// Tells the scout how many reads are planned: it announces those that it has not, before anybody
+    /// reads them.
+    fn tell_scout(&self, generation: u64, begun: u64) {
+        if !self.is_far {
+            return;
         }
-        if scout.is_wanted() && scout.generation == generation {
-            scout.advance(begun);
+        self.scout_wanted.fetch_add(1, Ordering::Relaxed);
+        let mut scout = self.scout.lock().unwrap_or_else(PoisonError::into_inner);
+        self.scout_wanted.fetch_sub(1, Ordering::Relaxed);
+        self.take_orders(&mut scout);
+        if scout.generation == generation {
+            scout.reach(begun);
+        }
+    }
+
+    /// Announces what comes after the plan, until another thread has something to tell. One thread
+    /// at a time, because it may wait for shards to open: the others have better to do.
+    fn scout(&self, generation: u64) {
+        let Some(mut scout) = self.is_far.then(|| self.scout.try_lock().ok()).flatten() else { return };
+        self.take_orders(&mut scout);
+        while scout.generation == generation && self.scout_wanted.load(Ordering::Relaxed) == 0 && scout.advance() {}
+    }
+
+    fn take_orders(&self, scout: &mut Scout) {
+        if let Some((generation, start)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            scout.restart(generation, start);
         }
     }
 
@@ -308,6 +331,8 @@ impl Shared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
+        // Before anybody can read them: what is announced is asked for side by side.
+        self.tell_scout(generation, begun);
         let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
         let mut state = self.state();
         if generation == state.generation {
@@ -315,7 +340,7 @@ impl Shared {
         }
         drop(state);
         // The system fetches them while threads decode what is there.
-        for (shard, offset, bytes) in fresh {
+        for (shard, offset, bytes) in fresh.into_iter().filter(|_| !self.is_far) {
             if let Ok(handle) = shard.file().handle() {
                 handle.advise_soon(offset, bytes);
             }
@@ -323,7 +348,7 @@ impl Shared {
         self.work.notify_all();
         // The caller waits for a batch, for a slot of it, or for the end.
         self.done.notify_all();
-        self.scout(generation, begun);
+        self.scout(generation);
     }
 }
 

@@ -50,8 +50,8 @@ pub trait ReadAt: Send + Sync + Debug {
     /// do not matter.
     fn advise_sequential(&self) {}
 
-    /// Tells the operating system that these bytes will be read soon. A hint: failures do not
-    /// matter.
+    /// Tells the operating system, or the store, that these bytes will be read once, soon. A hint:
+    /// failures do not matter. A store keeps what was announced twice until it was read twice.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }

@@ -1,31 +1,25 @@
 //! Blocks of objects in a folder of this machine, which all its processes may share.
 //!
-//! A block is one file: magic, length and CRC32, then which block it is, then its bytes. It is
-//! written under another name and renamed, so no lock is needed: who finds it, finds it whole, and
-//! the CRC32 of every hit says if not. All files are opened relative to the folder, and no link is
-//! followed.
+//! A block is one file ([`crate::cache_block`]). It is written under another name and renamed, so no
+//! lock is needed: who finds it, finds it whole, and the CRC32s of every hit say if not. All files
+//! are opened relative to the folder, and no link is followed.
 
+use crate::cache_block::{Cached, Span, bytes_of, is_block, pages_of};
+use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdir, openat, renameat, statat, unlinkat};
-use sha2::{Digest, Sha256};
 use shardpack_reader::{CacheStats, Error, Result};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of a block.
-pub(crate) const BLOCK: u64 = 1 << 20;
 /// The file that says that the folder is a cache, and what it holds.
 const MARKER: &str = "shardpack-cache";
-const MARK: &[u8] = b"shardpack cache of blocks, version 1\n";
-const MAGIC: &[u8] = b"SPBLOCK1";
-/// Magic, length of the identity, CRC32.
-const HEAD: usize = 16;
-/// A file that is longer is none of ours.
-const MOST: u64 = BLOCK + (1 << 16);
+const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
 /// A hit moves a block to the young ones at most this often, and what is left of a process that
 /// was killed goes after this time.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -87,7 +81,7 @@ impl Cache {
             return Err(refuse(format!("`{name}` in it\nhint: name a folder of its own")));
         }
         let mut mark = Vec::new();
-        let read = cache.file(MARKER).and_then(|file| file.take(MOST).read_to_end(&mut mark));
+        let read = cache.file(MARKER).and_then(|file| file.take(1 << 10).read_to_end(&mut mark));
         if read.is_err() || mark != MARK {
             return Err(refuse(format!("no right `{MARKER}` in it\nhint: name a folder of its own")));
         }
@@ -102,33 +96,56 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Which block it is, as its file says it.
-    pub(crate) fn identity(&self, key: &str, e_tag: &str, size: u64, number: u64) -> String {
+    /// An object of the store, as the cache knows it.
+    pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> Cached {
         let store = &self.store;
-        format!("{}:{store} {}:{key} {}:{e_tag} {size} {number}", store.len(), key.len(), e_tag.len())
+        let name = format!("{}:{store} {}:{key} {}:{e_tag}", store.len(), key.len(), e_tag.len());
+        Cached { name, size }
     }
 
-    /// The bytes of a block, if they are there, and right.
-    pub(crate) fn get(&self, identity: &str) -> Option<Vec<u8>> {
-        let name = name(identity);
-        let Ok(file) = self.file(&name) else {
-            self.count(|stats| stats.misses += 1);
+    /// The bytes of these pages, in order: those that are there, and right, and the places of the
+    /// others.
+    pub(crate) fn find(&self, object: &Cached, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
+        let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
+        Span::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
+        let holes = found.iter().filter(|(_, bytes)| bytes.is_none());
+        let misses: usize = holes.map(|(range, _)| Span::of(pages_of(range)).count()).sum();
+        self.count(|stats| stats.misses += misses as u64);
+        found
+    }
+
+    fn find_in(&self, object: &Cached, span: Span, pages: &Range<u64>, found: &mut Vec<(Range<u64>, Option<Bytes>)>) {
+        let wanted = span.within(pages);
+        let bytes = bytes_of(&wanted, object.size);
+        if bytes.is_empty() {
+            return;
+        }
+        if let Some(hit) = self.get(object, span, &wanted) {
+            found.push((bytes, Some(hit)));
+        } else if let Some(halves) = span.halves() {
+            halves.into_iter().for_each(|half| self.find_in(object, half, pages, found));
+        } else if let Some((before, None)) = found.last_mut() {
+            before.end = bytes.end;
+        } else {
+            found.push((bytes, None));
+        }
+    }
+
+    /// Pages of one block, if it is there, and they are right.
+    fn get(&self, object: &Cached, span: Span, pages: &Range<u64>) -> Option<Bytes> {
+        let name = span.file_name(object);
+        let file = self.file(&name).ok()?;
+        let Some(bytes) = span.read(object, &file, pages) else {
+            // The name, never what a link leads to; its absence is as good.
+            let _ = unlinkat(&self.folder, &name, AtFlags::empty());
+            self.count(|stats| stats.dropped += 1);
             return None;
         };
         let modified = file.metadata().and_then(|meta| meta.modified());
-        let mut bytes = Vec::new();
-        let read = (&file).take(MOST + 1).read_to_end(&mut bytes);
-        if read.is_err() || !is_right(&bytes, identity) {
-            // The name, never what a link leads to; its absence is as good.
-            let _ = unlinkat(&self.folder, &name, AtFlags::empty());
-            self.count(|stats| (stats.dropped, stats.misses) = (stats.dropped + 1, stats.misses + 1));
-            return None;
-        }
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
             // In a folder that is read only, it stays old.
             let _ = file.set_modified(SystemTime::now());
         }
-        bytes.drain(..HEAD + identity.len());
         self.count(|stats| {
             stats.hits += 1;
             stats.hit_bytes += bytes.len() as u64;
@@ -136,24 +153,29 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps a block. What fails is counted, and nothing more is written.
-    pub(crate) fn put(&self, identity: &str, bytes: &[u8]) {
-        if self.is_off.load(Ordering::Relaxed) {
-            return;
-        }
-        let whole = (HEAD + identity.len() + bytes.len()) as u64;
-        let mut head = MAGIC.to_vec();
-        head.extend_from_slice(&u32::try_from(identity.len()).unwrap_or(u32::MAX).to_le_bytes());
-        head.extend_from_slice(&crc(identity.as_bytes(), bytes).to_le_bytes());
-        let parts: [&[u8]; 3] = [&head, identity.as_bytes(), bytes];
-        let written = self.make_room(whole).and_then(|()| {
-            let written = self.write(&name(identity), &parts);
-            self.room().underway -= whole;
-            written
-        });
-        if written.is_err() {
-            self.is_off.store(true, Ordering::Relaxed);
-            self.count(|stats| stats.failed_writes += 1);
+    /// Keeps these pages, whose bytes are `all`. What fails is counted, and nothing more is
+    /// written.
+    pub(crate) fn put(&self, object: &Cached, pages: Range<u64>, all: &[u8]) {
+        let mut rest = all;
+        for span in Span::of(pages) {
+            if self.is_off.load(Ordering::Relaxed) {
+                return;
+            }
+            let range = span.bytes(object);
+            let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let Some((bytes, after)) = rest.split_at_checked(len) else { return };
+            rest = after;
+            let head = span.head(object, bytes);
+            let whole = (head.len() + bytes.len()) as u64;
+            let written = self.make_room(whole).and_then(|()| {
+                let written = self.write(&span.file_name(object), &[&head, bytes]);
+                self.room().underway -= whole;
+                written
+            });
+            if written.is_err() {
+                self.is_off.store(true, Ordering::Relaxed);
+                self.count(|stats| stats.failed_writes += 1);
+            }
         }
     }
 
@@ -234,35 +256,6 @@ impl Cache {
     fn room(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn is_right(bytes: &[u8], identity: &str) -> bool {
-    let parse = || {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (len, rest) = rest.split_first_chunk()?;
-        let (sum, rest) = rest.split_first_chunk()?;
-        let (found, payload) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
-        Some(found == identity.as_bytes() && crc(found, payload) == u32::from_le_bytes(*sum))
-    };
-    parse().unwrap_or(false)
-}
-
-fn crc(identity: &[u8], bytes: &[u8]) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(identity);
-    crc.update(bytes);
-    crc.finalize()
-}
-
-fn name(identity: &str) -> String {
-    let digest = Sha256::digest(identity.as_bytes());
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{hex}.block")
-}
-
-fn is_block(name: &str) -> bool {
-    let is_hex = |stem: &str| stem.len() == 64 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
-    name.strip_suffix(".block").is_some_and(is_hex)
 }
 
 fn is_unfinished(name: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::cache::Cache;
+use crate::cache_block::PAGE;
 use crate::failure::Failure;
 use crate::object::Pin;
 use crate::opening::{Opening, open};
@@ -151,7 +152,7 @@ impl Drop for Ending {
             match &start {
                 Start::Block(pin, block) => {
                     state.finished(pin, block, failure.is_none());
-                    let is_full = state.has_queue();
+                    let is_full = state.is_full();
                     state.tuner.done(now, self.bytes, is_full);
                 }
                 Start::Open(name, opening) => {
@@ -193,6 +194,8 @@ impl Client {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
         let runtime =
             Builder::new_multi_thread().worker_threads(threads).thread_name("shardpack-store").enable_all().build()?;
+        let page = cache.as_ref().map_or(1, |_| PAGE);
+        let tuner = Tuner::new(options.in_flight);
         let shared = Shared {
             store,
             cache,
@@ -201,7 +204,7 @@ impl Client {
             counters: Counters::default(),
             folder,
             begun: Instant::now(),
-            state: Mutex::new(State::new(options.read_ahead_bytes, Tuner::new(options.in_flight))),
+            state: Mutex::new(State::new(options.read_ahead_bytes, page, tuner)),
             waits: Mutex::default(),
             handle: runtime.handle().clone(),
         };

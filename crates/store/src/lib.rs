@@ -21,6 +21,7 @@
 mod block;
 mod bucket;
 mod cache;
+mod cache_block;
 mod client;
 mod connect;
 mod failure;

@@ -16,6 +16,13 @@ pub(crate) struct Pin {
     pub(crate) modified: i64,
 }
 
+impl Pin {
+    /// The ETag that says of all bytes that they are the same; a weak one does not.
+    pub(crate) fn strong_tag(&self) -> Option<&str> {
+        self.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
+    }
+}
+
 /// An open object.
 #[derive(Debug)]
 pub(crate) struct Object {

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Ranges that are no further apart are asked for together: 1 MiB takes less time than another
-/// request.
+/// Ranges that are no further apart are asked for together if most of the request is wanted: 1 MiB
+/// takes less time than another request.
 const GAP_BYTES: u64 = 1 << 20;
+/// Ranges that are no further apart are always asked for together: less than a millisecond.
+const SMALL_GAP_BYTES: u64 = 64 << 10;
 /// What is longer than a request may be is cut into parts of this size, which flow side by side; of
 /// little memory, into an eighth of it.
 const PART_BYTES: u64 = 8 << 20;
@@ -18,7 +20,7 @@ const LEAST_PART_BYTES: u64 = 64 << 10;
 /// A request may be as long as so many parts.
 const PARTS: u64 = 2;
 /// Jobs that may wait: what is announced beyond is forgotten, and asked for when it is read.
-const MOST_QUEUED: usize = 1 << 14;
+const MOST_QUEUED: usize = 1 << 15;
 /// The end of a shard, with its footer, and its index if that is small.
 const TAIL_BYTES: u64 = 64 << 10;
 /// An index that is larger gets a request of its own.
@@ -39,10 +41,11 @@ struct Entry {
     block: Arc<Block>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Bytes that somebody announced: what lies between is read by nobody.
+    /// Bytes that will be read, as often as they were announced: what lies between is read by
+    /// nobody.
     wanted: u64,
     read: u64,
-    /// Age.
+    /// When it was announced or read last.
     number: u64,
 }
 
@@ -94,6 +97,8 @@ pub(crate) struct State {
     held: u64,
     budget: u64,
     part_bytes: u64,
+    /// What the cache keeps as a whole is asked for as a whole; 1 without one.
+    page: u64,
     count: u64,
     tail_bytes: u64,
     pub(crate) peak_in_flight: usize,
@@ -101,8 +106,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(budget: u64, tuner: Tuner) -> Self {
+    pub(crate) fn new(budget: u64, page: u64, tuner: Tuner) -> Self {
         Self {
+            page,
             blocks: BTreeMap::new(),
             queue: VecDeque::new(),
             names: HashMap::new(),
@@ -129,13 +135,26 @@ impl State {
         self.tail_bytes
     }
 
-    /// Notes what will be read: the parts of it that are not there, on their way or waiting.
+    /// Notes what will be read once, or once more.
     pub(crate) fn announce(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
+        self.note(pin, range, true);
+    }
+
+    /// Notes the parts of a range that are not there, on their way or waiting. What is there is
+    /// read once more if it is `again`.
+    fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
-            if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.blocks.get(&key)) {
-                at = entry.block.range.end;
+            if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.blocks.get_mut(&key)) {
+                let next = entry.block.range.end.min(end);
+                // Else it would go when others have read as much, and be asked for anew.
+                entry.wanted += if again { next - at } else { 0 };
+                if entry.phase != Phase::Queued {
+                    self.count += 1;
+                    entry.number = self.count;
+                }
+                at = next;
                 continue;
             }
             let next = self.blocks.range((pin.id, at)..(pin.id, end)).next().map_or(end, |((_, start), _)| *start);
@@ -144,36 +163,81 @@ impl State {
         }
     }
 
-    /// Adds a range of which nothing is known: to the one before it, if that still waits, or as new
-    /// ones.
-    fn add(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
-        let most = PARTS * self.part_bytes;
-        let before = self.blocks.range((pin.id, 0)..(pin.id, range.start)).next_back().map(|(key, _)| *key);
-        if let Some(entry) = before.and_then(|key| self.blocks.get_mut(&key))
-            && entry.phase == Phase::Queued
-            && range.start.saturating_sub(entry.block.range.end) <= GAP_BYTES
-            && range.end - entry.block.range.start <= most
-        {
-            entry.wanted += range.end - range.start;
-            // Nobody waits for a block that is not asked for.
-            entry.block = Arc::new(Block::new(entry.block.range.start..range.end));
-            return;
-        }
-        let whole = range.end - range.start <= most;
-        let step = if whole { most } else { self.part_bytes };
+    /// Adds a range of which nothing is known, in parts if it is long.
+    fn add(&mut self, pin: &Arc<Pin>, wanted: Range<u64>) {
+        let range = self.pages_around(pin, &wanted);
+        let whole = range.end - range.start <= self.most();
+        let step = if whole { self.most() } else { self.part_bytes };
         let mut at = range.start;
         while at < range.end {
             let part = at..range.end.min(at.saturating_add(step));
             at = part.end;
-            let key = self.put(pin, part, Phase::Queued);
+            let read = part.end.min(wanted.end).saturating_sub(part.start.max(wanted.start));
+            let key = self.put(pin, part, read, Phase::Queued);
             self.queue.push_back(Job::Block(key));
         }
     }
 
-    fn put(&mut self, pin: &Arc<Pin>, range: Range<u64>, phase: Phase) -> At {
+    /// The whole pages that hold a range, as far as others do not have them.
+    fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
+        if self.page == 1 || pin.strong_tag().is_none() {
+            return range.clone();
+        }
+        let before = self.blocks.range((pin.id, 0)..(pin.id, range.start)).next_back();
+        let after = self.blocks.range((pin.id, range.end)..=(pin.id, u64::MAX)).next();
+        let start = range.start / self.page * self.page;
+        let end = range.end.next_multiple_of(self.page).min(pin.size);
+        start.max(before.map_or(0, |(_, entry)| entry.block.range.end))
+            ..end.min(after.map_or(end, |((_, start), _)| *start))
+    }
+
+    /// Bytes of a request, at most.
+    const fn most(&self) -> u64 {
+        PARTS * self.part_bytes
+    }
+
+    /// Joins a block that waits for its turn with those around it that wait, too: where many wait,
+    /// requests become few and large, and where none waits, each range has its own.
+    fn join(&mut self, key: At) -> Option<At> {
+        let first = self.blocks.get(&key)?;
+        let (mut range, mut wanted, mut number) = (first.block.range.clone(), first.wanted, first.number);
+        let pin = Arc::clone(&first.pin);
+        // What comes before its turn may hold half of the memory: else there would be none for what
+        // is needed first.
+        let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
+        for is_after in [true, false] {
+            loop {
+                let next = if is_after {
+                    self.blocks.range((pin.id, range.end)..=(pin.id, u64::MAX)).next()
+                } else {
+                    self.blocks.range((pin.id, 0)..(pin.id, range.start)).next_back()
+                };
+                let Some((&other, entry)) = next.filter(|(_, entry)| entry.phase == Phase::Queued) else { break };
+                let found = &entry.block.range;
+                let joined = range.start.min(found.start)..range.end.max(found.end);
+                let len = joined.end - joined.start;
+                let gap = len - (range.end - range.start) - entry.len();
+                let read = wanted + entry.wanted;
+                let is_near = gap <= SMALL_GAP_BYTES || gap <= GAP_BYTES && len <= 2 * read;
+                if !is_near || len > room {
+                    break;
+                }
+                (range, wanted, number) = (joined, read, number.max(entry.number));
+                // Its job finds nothing.
+                self.blocks.remove(&other);
+            }
+        }
+        // Nobody waits for a block that is not asked for.
+        let entry = self.blocks.remove(&key)?;
+        let key = (pin.id, range.start);
+        self.blocks.insert(key, Entry { block: Arc::new(Block::new(range)), wanted, number, ..entry });
+        Some(key)
+    }
+
+    fn put(&mut self, pin: &Arc<Pin>, range: Range<u64>, wanted: u64, phase: Phase) -> At {
         let key = (pin.id, range.start);
         let entry = Entry {
-            wanted: range.end - range.start,
+            wanted,
             block: Arc::new(Block::new(range)),
             pin: Arc::clone(pin),
             phase,
@@ -203,9 +267,9 @@ impl State {
                 self.learn(pin, &range);
                 let next = self.blocks.range((pin.id, range.start)..(pin.id, range.end)).next();
                 let next = next.map_or(range.end, |((_, start), _)| *start);
-                let long = next - range.start > PARTS * self.part_bytes;
+                let long = next - range.start > self.most();
                 let end = if long { range.start + self.part_bytes } else { next };
-                self.put(pin, range.start..end, Phase::Queued)
+                self.put(pin, range.start..end, end - range.start, Phase::Queued)
             }
         };
         let Some(entry) = self.blocks.get(&key) else { return (None, None) };
@@ -217,10 +281,8 @@ impl State {
             }
             start = self.start(key);
         }
-        // Only now: what is announced behind a block that waits for its turn would become a part of
-        // it, and the caller would wait for one that is not there any more.
         if block.range.end < range.end {
-            self.announce(pin, block.range.end..range.end);
+            self.note(pin, block.range.end..range.end, false);
         }
         (Some(block), start)
     }
@@ -239,10 +301,10 @@ impl State {
         }
     }
 
-    /// What was announced before, has arrived and was never read, while something announced later
+    /// What was announced before, has arrived and was not read since, while something announced later
     /// is wanted: its reader is gone. Half of it goes, because order is not that strict.
     fn forget_before(&mut self, number: u64) {
-        let stale = |entry: &&Entry| entry.phase == Phase::Done && entry.read == 0 && entry.number < number;
+        let stale = |entry: &&Entry| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.blocks.values().filter(stale).map(|entry| entry.number).collect();
         ages.sort_unstable();
         let Some(&last) = ages.get(ages.len() / 2) else { return };
@@ -273,44 +335,45 @@ impl State {
 
     /// The next job that there is room for.
     pub(crate) fn next(&mut self) -> Option<Start> {
-        while self.in_flight < self.tuner.limit() {
-            match self.queue.front()? {
-                Job::Open(name) => {
-                    let Some(known) = self.names.get_mut(name).filter(|known| matches!(known, Known::Queued(_))) else {
-                        self.queue.pop_front();
-                        continue;
-                    };
-                    let Known::Queued(opening) = known else { continue };
-                    let opening = Arc::clone(opening);
-                    *known = Known::Opening(Arc::clone(&opening));
-                    let name = name.clone();
-                    self.queue.pop_front();
-                    return Some(self.count_in(Start::Open(name, opening)));
-                }
-                Job::Block(key) => {
-                    let key = *key;
-                    let Some(entry) = self.blocks.get(&key).filter(|entry| entry.phase == Phase::Queued) else {
-                        self.queue.pop_front();
-                        continue;
-                    };
-                    if self.held > 0 && self.held.saturating_add(entry.len()) > self.budget {
-                        return None;
-                    }
-                    self.queue.pop_front();
-                    return self.start(key);
-                }
+        if self.in_flight >= self.tuner.limit() || !self.is_full() {
+            return None;
+        }
+        match self.queue.pop_front()? {
+            Job::Open(name) => {
+                let known = self.names.get_mut(&name)?;
+                let Known::Queued(opening) = known else { return None };
+                let opening = Arc::clone(opening);
+                *known = Known::Opening(Arc::clone(&opening));
+                Some(self.count_in(Start::Open(name, opening)))
+            }
+            Job::Block(key) => {
+                let key = self.join(key)?;
+                self.start(key)
             }
         }
-        None
+    }
+
+    /// Whether something waits for its turn, and not for memory.
+    pub(crate) fn is_full(&mut self) -> bool {
+        while let Some(job) = self.queue.front() {
+            match job {
+                Job::Open(name) if matches!(self.names.get(name), Some(Known::Queued(_))) => return true,
+                Job::Block(key) => {
+                    if let Some(entry) = self.blocks.get(key).filter(|entry| entry.phase == Phase::Queued) {
+                        return self.held == 0 || self.held.saturating_add(entry.len()) <= self.budget;
+                    }
+                }
+                Job::Open(_) => {}
+            }
+            // A reader came before its turn, or another block took it in.
+            self.queue.pop_front();
+        }
+        false
     }
 
     /// Nobody reads any more: what waits for its turn is forgotten.
     pub(crate) fn close(&mut self) {
         self.queue.clear();
-    }
-
-    pub(crate) fn has_queue(&self) -> bool {
-        !self.queue.is_empty()
     }
 
     /// Requests are done.
@@ -334,6 +397,8 @@ impl State {
         let key = (pin.id, block.range.start);
         let Some(entry) = self.blocks.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.block, block)) else { return };
         entry.read = entry.read.saturating_add(bytes);
+        self.count += 1;
+        entry.number = self.count;
         if entry.phase == Phase::Done && entry.read >= entry.wanted {
             self.remove(key);
         }
@@ -366,7 +431,7 @@ impl State {
         if len == 0 || self.covering(pin.id, start).is_some() {
             return;
         }
-        let key = self.put(pin, start..start.saturating_add(len), Phase::Done);
+        let key = self.put(pin, start..start.saturating_add(len), len, Phase::Done);
         self.hold(len);
         if let Some(entry) = self.blocks.get(&key) {
             pieces.into_iter().for_each(|piece| entry.block.push(piece));
@@ -401,18 +466,5 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
-        let mut state = State::new(64 << 20, Tuner::new((8, 8)));
-        let pin = Pin { id: 1, key: "a".into(), size: 1 << 20, e_tag: None, modified: 0 };
-        let pin = Arc::new(pin);
-        state.announce(&pin, 100..200);
-        // It begins in what waits for its turn, and ends behind it.
-        let (block, start) = state.want(&pin, 150..300);
-        let Some(Start::Block(_, fetched)) = start else { panic!("{start:?}") };
-        assert!(Arc::ptr_eq(&fetched, &block.unwrap()));
-    }
-}
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,62 +1,60 @@
-//! A range through the cache: blocks that are there from the disk, the others from the store.
+//! A range through the cache: pages that are there from the disk, the others from the store.
 
 use crate::block::Block;
-use crate::cache::{BLOCK, Cache};
+use crate::cache_block::pages_of;
 use crate::client::Shared;
 use crate::failure::Failure;
 use crate::fetch::{Want, fetch};
 use crate::object::Pin;
 use bytes::Bytes;
+use futures_util::stream::{StreamExt, iter};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Holes of one range that are fetched side by side.
+const HOLES: usize = 4;
 
 /// Brings the bytes of `block`. Without a cache, or a strong ETag, all come from the store.
 pub(crate) async fn bring(shared: &Shared, pin: &Pin, block: &Block) -> Result<(), Failure> {
-    let e_tag = pin.e_tag.as_ref().filter(|tag| !tag.starts_with("W/"));
-    let (Some(cache), Some(e_tag)) = (&shared.cache, e_tag) else {
+    let (Some(cache), Some(e_tag)) = (&shared.cache, pin.strong_tag()) else {
         let want = Want::Range(block.range.clone());
         return fetch(shared, &pin.key, want, Some(pin), &mut |bytes| block.push(bytes)).await.map(drop);
     };
-    let identity = |number| cache.identity(pin.key.as_ref(), e_tag, pin.size, number);
-    let mut number = block.range.start / BLOCK;
-    while number * BLOCK < block.range.end {
-        let mut missing = number;
-        let mut hit = None;
-        while hit.is_none() && number * BLOCK < block.range.end {
-            hit = get(cache, identity(number), (pin.size - number * BLOCK).min(BLOCK)).await?;
-            number += 1;
+    let object = Arc::new(cache.object(pin.key.as_ref(), e_tag, pin.size));
+    let found = {
+        let (cache, object, pages) = (Arc::clone(cache), Arc::clone(&object), pages_of(&block.range));
+        tokio::task::spawn_blocking(move || cache.find(&object, &pages)).await.map_err(|_| gone())?
+    };
+    let mut parts = iter(found).map(|part| fill(shared, pin, part)).buffered(HOLES);
+    while let Some(part) = parts.next().await {
+        let (range, pieces, is_new) = part?;
+        let mut at = range.start;
+        for piece in &pieces {
+            push(block, at, piece);
+            at += piece.len() as u64;
         }
-        let end = number - u64::from(hit.is_some());
-        if missing < end {
-            let range = missing * BLOCK..(end * BLOCK).min(pin.size);
-            let (mut at, mut whole) = (range.start, Vec::new());
-            let mut take = |piece: Bytes| {
-                push(block, at, &piece);
-                at += piece.len() as u64;
-                whole.extend_from_slice(&piece);
-            };
-            fetch(shared, &pin.key, Want::Range(range), Some(pin), &mut take).await?;
-            let mut kept = Vec::new();
-            while missing < end {
-                kept.push(identity(missing));
-                missing += 1;
-            }
-            let cache = Arc::clone(cache);
-            let size = usize::try_from(BLOCK).unwrap_or(usize::MAX);
-            let write = move || kept.iter().zip(whole.chunks(size)).for_each(|(one, bytes)| cache.put(one, bytes));
+        if is_new {
+            let (cache, object) = (Arc::clone(cache), Arc::clone(&object));
+            let write = move || cache.put(&object, pages_of(&range), &pieces.concat());
             tokio::task::spawn_blocking(write).await.map_err(|_| gone())?;
-        }
-        if let Some(bytes) = hit {
-            push(block, end * BLOCK, &bytes);
         }
     }
     Ok(())
 }
 
-async fn get(cache: &Arc<Cache>, identity: String, len: u64) -> Result<Option<Bytes>, Failure> {
-    let cache = Arc::clone(cache);
-    let found = tokio::task::spawn_blocking(move || cache.get(&identity)).await.map_err(|_| gone())?;
-    Ok(found.filter(|bytes| bytes.len() as u64 == len).map(Bytes::from))
+/// A part of what was found; if it was not, from the store.
+async fn fill(
+    shared: &Shared,
+    pin: &Pin,
+    (range, hit): (Range<u64>, Option<Bytes>),
+) -> Result<(Range<u64>, Vec<Bytes>, bool), Failure> {
+    if let Some(bytes) = hit {
+        return Ok((range, vec![bytes], false));
+    }
+    let mut pieces = Vec::new();
+    fetch(shared, &pin.key, Want::Range(range.clone()), Some(pin), &mut |piece| pieces.push(piece)).await?;
+    Ok((range, pieces, true))
 }
 
 fn gone() -> Failure {

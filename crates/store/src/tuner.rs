@@ -1,11 +1,12 @@
 //! How many requests may be under way: as many as raise the rate.
 //!
 //! A network and a store have some number of requests beyond which more bring nothing. It is found
-//! by trying: half as many again, and back if the rate did not follow.
+//! by trying: at first twice as many, later half as many again, and back if the rate did not
+//! follow.
 
 use std::time::Duration;
 
-/// Gain of rate that is worth half as many requests again.
+/// Gain of rate that is worth more requests.
 const WORTH: f64 = 1.05;
 /// Periods to wait after a try that brought nothing.
 const HOLD: u32 = 8;
@@ -21,6 +22,8 @@ pub(crate) struct Tuner {
     /// The number before the last try, and the rate with it.
     before: Option<(usize, f64)>,
     hold: u32,
+    /// Whether more requests never brought nothing.
+    climbs: bool,
     since: Option<Duration>,
     bytes: u64,
     requests: usize,
@@ -31,7 +34,7 @@ impl Tuner {
         let least = least.max(1);
         let most = most.max(least);
         let limit = 32.clamp(least, most);
-        Self { limit, least, most, before: None, hold: 0, since: None, bytes: 0, requests: 0 }
+        Self { limit, least, most, before: None, hold: 0, climbs: true, since: None, bytes: 0, requests: 0 }
     }
 
     pub(crate) const fn limit(&self) -> usize {
@@ -62,12 +65,13 @@ impl Tuner {
         match self.before.take() {
             Some((before, old)) if rate < old * WORTH => {
                 self.limit = before;
-                self.hold = HOLD;
+                (self.hold, self.climbs) = (HOLD, false);
             }
             _ if self.hold > 0 => self.hold -= 1,
             _ if self.limit < self.most => {
                 self.before = Some((self.limit, rate));
-                self.limit = (self.limit + self.limit.div_ceil(2)).min(self.most);
+                let more = if self.climbs { self.limit } else { self.limit.div_ceil(2) };
+                self.limit = (self.limit + more).min(self.most);
             }
             _ => {}
         }
@@ -80,7 +84,7 @@ impl Tuner {
     /// The store says that it is asked too much.
     pub(crate) fn slow_down(&mut self) {
         self.limit = (self.limit / 2).max(self.least);
-        (self.before, self.hold, self.since) = (None, HOLD, None);
+        (self.before, self.hold, self.climbs, self.since) = (None, HOLD, false, None);
     }
 }
 

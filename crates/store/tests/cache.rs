@@ -9,6 +9,8 @@ mod support;
 
 use loader_support::Disk;
 use server::{Answer, Server};
+use shardpack_loader::order::Mode;
+use shardpack_loader::{Loader, LoaderOptions};
 use shardpack_reader::Storage as _;
 use shardpack_reader::{Dataset, DatasetOptions};
 use shardpack_store::{CacheStats, Remote, StoreOptions};
@@ -80,6 +82,37 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
     }
     let (again, stats) = read(&server.url(), &options(&cache));
     assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
+}
+
+#[test]
+fn a_random_order_fetches_each_byte_once_and_reads_little_more_than_it_wants() {
+    // Records of some 20 KiB, of which three lie in a page: 24 MiB.
+    let made = |id| loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
+    let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
+    let server = Server::start(disk.path(), |_| Answer::Late(2));
+    // It holds a sixth of the dataset at a time.
+    let options = StoreOptions { read_ahead_bytes: 4 << 20, ..options(&folder.path().join("cache")) };
+    let remote = Arc::new(Remote::at(&server.url(), &options).unwrap());
+    let dataset = DatasetOptions::new().open_in(Arc::clone(&remote) as _).unwrap();
+    let stored: u64 = dataset.shards().map(|shard| shard.bytes).sum();
+    let options = LoaderOptions { threads: 2, mode: Mode::Full, ..Default::default() };
+    let mut loader = Loader::open(&dataset, options).unwrap();
+    let mut epoch = |number: u32| {
+        let before = remote.traffic();
+        loader.set_epoch(number).unwrap();
+        while let Some(batch) = loader.next_batch() {
+            batch.unwrap();
+        }
+        let after = remote.traffic();
+        (after.fetched_bytes - before.fetched_bytes, after.cache.hit_bytes - before.cache.hit_bytes)
+    };
+    let (fetched, _) = epoch(0);
+    assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
+    // The last ones of an epoch are written behind it.
+    let (fetched, hit) = epoch(1);
+    assert!(fetched < stored / 10, "{fetched} of {stored}");
+    // A page and a half at the ends of each.
+    assert!(hit < 6 * stored, "{hit} of {stored}");
 }
 
 #[test]

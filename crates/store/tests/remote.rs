@@ -218,14 +218,7 @@ fn a_server_that_is_not_there_is_said_soon() {
 
 #[test]
 fn requests_are_many_large_and_within_the_memory() {
-    // Records of some 20 KiB: 24 MiB in three shards.
-    let disk = Disk::new(&[400, 400, 400], |id| loader_support::Made {
-        id,
-        height: 128,
-        width: 128,
-        said_height: 128,
-        half: false,
-    });
+    let disk = large();
     let server = Server::start(disk.path(), |_| Answer::Late(20));
     let options = StoreOptions { read_ahead_bytes: 8 << 20, ..options() };
     let remote = opened(&server, &options);
@@ -251,6 +244,68 @@ fn a_loader_keeps_many_requests_on_their_way() {
     assert_eq!(epoch(&mut loader), epoch(&mut local));
     assert!(server.peak() >= 8, "each sample is a read of its own, and two threads read: {}", server.peak());
     assert_eq!(loader.stats().traffic, remote.traffic());
+}
+
+/// Records of some 20 KiB: 24 MiB in three shards.
+fn large() -> Disk {
+    let made = |id| loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
+    Disk::new(&[400, 400, 400], made)
+}
+
+#[test]
+fn an_epoch_in_random_order_asks_for_each_byte_once() {
+    let disk = large();
+    let server = Server::start(disk.path(), |_| Answer::Late(20));
+    let remote = opened(&server, &options());
+    let options = LoaderOptions { threads: 2, mode: shardpack_loader::order::Mode::Full, ..Default::default() };
+    let mut loader = Loader::open(&remote, options.clone()).unwrap();
+    let before = remote.traffic();
+    assert_eq!(epoch(&mut loader), epoch(&mut Loader::open(&disk.open(), options).unwrap()));
+    let after = remote.traffic();
+    let stored: u64 = remote.shards().map(|shard| shard.bytes).sum();
+    let fetched = after.fetched_bytes - before.fetched_bytes;
+    assert!(fetched < stored + stored / 50, "{fetched} of {stored}");
+    // Those that nothing waited for, and the others together.
+    assert!(after.requests - before.requests < remote.len() / 2, "{after:?}");
+}
+
+#[test]
+fn the_next_epoch_is_on_its_way_before_it_begins_if_one_has_followed_another() {
+    let disk = large();
+    let server = Server::start(disk.path(), |_| Answer::Late(5));
+    let remote = opened(&server, &StoreOptions { read_ahead_bytes: 8 << 20, ..options() });
+    let options = LoaderOptions { batch_size: 16, threads: 2, ..Default::default() };
+    let (mut loader, mut local) =
+        (Loader::open(&remote, options.clone()).unwrap(), Loader::open(&disk.open(), options).unwrap());
+    let begin = |loader: &mut Loader, local: &mut Loader, number| {
+        loader.set_epoch(number).unwrap();
+        local.set_epoch(number).unwrap();
+    };
+    let same = |loader: &mut Loader, local: &mut Loader| assert_eq!(epoch(loader), epoch(local));
+    let wait = || std::thread::sleep(Duration::from_millis(100));
+    same(&mut loader, &mut local);
+    let once = remote.traffic().requests;
+    wait();
+    assert_eq!(remote.traffic().requests, once, "who reads it once does not pay for more");
+    begin(&mut loader, &mut local, 1);
+    same(&mut loader, &mut local);
+    wait();
+    let stored: u64 = remote.shards().map(|shard| shard.bytes).sum();
+    let ahead = remote.traffic().fetched_bytes - 2 * stored;
+    assert!(ahead > 4 << 20, "{ahead} bytes of the next epoch");
+    begin(&mut loader, &mut local, 2);
+    same(&mut loader, &mut local);
+    // Left in the middle, and another one than the next.
+    for number in [3, 7, 8, 9] {
+        begin(&mut loader, &mut local, number);
+        assert!(loader.next_batch().unwrap().is_ok() && local.next_batch().unwrap().is_ok());
+        if number != 3 {
+            same(&mut loader, &mut local);
+        }
+    }
+    let fetched = remote.traffic().fetched_bytes;
+    assert!(fetched < 9 * stored, "{fetched} of {stored}");
+    assert!(remote.traffic().peak_held_bytes <= remote.read_ahead_bytes());
 }
 
 #[test]

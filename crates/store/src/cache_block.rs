@@ -1,0 +1,212 @@
+//! A block of the cache as a file: which bytes of which object it holds, and these bytes in pages,
+//! each with a CRC32 of its own, so that a small read checks no more than it needs.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 8 | magic |
+//! | 4 | length of the identity |
+//! | 4 | CRC32 of the identity and the CRC32s of the pages |
+//! | | identity |
+//! | 4 a page | CRC32s of the pages |
+//! | | the pages; the last one of an object may be shorter |
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are asked for and checked together.
+pub(crate) const PAGE: u64 = 64 << 10;
+/// Pages of the largest blocks: 1 MiB.
+const MOST_PAGES: u64 = 16;
+const MAGIC: &[u8] = b"SPBLOCK2";
+const HEAD: usize = 16;
+
+/// An object, as the identities of its blocks name it.
+#[derive(Debug)]
+pub(crate) struct Cached {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+}
+
+/// Consecutive pages of an object: a power of two of them, at a multiple of their number. So any
+/// read of a page knows the few blocks that may hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    first: u64,
+    pages: u64,
+}
+
+impl Span {
+    /// The largest blocks that hold any of these pages.
+    pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
+        let numbers = pages.start / MOST_PAGES..pages.end.div_ceil(MOST_PAGES);
+        numbers.map(|number| Self { first: number * MOST_PAGES, pages: MOST_PAGES })
+    }
+
+    /// The fewest blocks that hold exactly these pages.
+    pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
+        let mut first = pages.start;
+        std::iter::from_fn(move || {
+            let rest = pages.end.checked_sub(first).filter(|rest| *rest > 0)?;
+            let aligned = 1 << first.trailing_zeros().min(MOST_PAGES.ilog2());
+            let span = Self { first, pages: aligned.min(1 << rest.ilog2()) };
+            first += span.pages;
+            Some(span)
+        })
+    }
+
+    /// Both halves of it; `None` of a single page.
+    pub(crate) fn halves(self) -> Option<[Self; 2]> {
+        let pages = self.pages / 2;
+        (pages > 0).then(|| [self.first, self.first + pages].map(|first| Self { first, pages }))
+    }
+
+    /// Those of its pages that are among `pages`.
+    pub(crate) fn within(self, pages: &Range<u64>) -> Range<u64> {
+        let end = (self.first + self.pages).min(pages.end);
+        self.first.max(pages.start).min(end)..end
+    }
+
+    /// Its bytes in the object.
+    pub(crate) fn bytes(self, object: &Cached) -> Range<u64> {
+        bytes_of(&(self.first..self.first + self.pages), object.size)
+    }
+
+    fn identity(self, object: &Cached) -> String {
+        format!("{} {} {} {}", object.name, object.size, self.first, self.pages)
+    }
+
+    /// The name of its file.
+    pub(crate) fn file_name(self, object: &Cached) -> String {
+        let digest = Sha256::digest(self.identity(object).as_bytes());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{hex}.block")
+    }
+
+    /// What its file has before `bytes`, which are all of the block.
+    pub(crate) fn head(self, object: &Cached, bytes: &[u8]) -> Vec<u8> {
+        let identity = self.identity(object);
+        let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
+        let mut head = MAGIC.to_vec();
+        head.extend_from_slice(&u32::try_from(identity.len()).unwrap_or(u32::MAX).to_le_bytes());
+        head.extend_from_slice(&sum_of(&identity, &sums).to_le_bytes());
+        head.extend_from_slice(identity.as_bytes());
+        head.extend_from_slice(&sums);
+        head
+    }
+
+    /// The bytes of `pages`, which are some of its own, from its file; `None` if anything is wrong
+    /// with them.
+    pub(crate) fn read(self, object: &Cached, file: &File, pages: &Range<u64>) -> Option<Bytes> {
+        let identity = self.identity(object);
+        let all = self.bytes(object);
+        let sums_len = usize_of((all.end - all.start).div_ceil(PAGE)) * 4;
+        let mut head = vec![0; HEAD + identity.len() + sums_len];
+        if file.metadata().ok()?.len() != head.len() as u64 + (all.end - all.start) {
+            return None;
+        }
+        file.read_exact_at(&mut head, 0).ok()?;
+        let rest = head.strip_prefix(MAGIC)?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (sum, rest) = rest.split_first_chunk()?;
+        let (found, sums) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+        if found != identity.as_bytes() || sum_of(&identity, sums) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let wanted = bytes_of(pages, object.size);
+        let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];
+        file.read_exact_at(&mut bytes, head.len() as u64 + (wanted.start - all.start)).ok()?;
+        let sums = sums.chunks_exact(4).skip(usize_of(pages.start - self.first));
+        let mut both = bytes.chunks(usize_of(PAGE)).zip(sums);
+        both.all(|(page, sum)| crc32fast::hash(page).to_le_bytes() == sum).then(|| bytes.into())
+    }
+}
+
+/// The pages that hold these bytes.
+pub(crate) const fn pages_of(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / PAGE..bytes.end.div_ceil(PAGE)
+}
+
+/// The bytes of pages of an object of this size.
+pub(crate) fn bytes_of(pages: &Range<u64>, size: u64) -> Range<u64> {
+    let end = pages.end.saturating_mul(PAGE).min(size);
+    pages.start.saturating_mul(PAGE).min(end)..end
+}
+
+pub(crate) fn is_block(name: &str) -> bool {
+    let is_hex = |stem: &str| stem.len() == 64 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.strip_suffix(".block").is_some_and(is_hex)
+}
+
+fn sum_of(identity: &str, sums: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(identity.as_bytes());
+    crc.update(sums);
+    crc.finalize()
+}
+
+/// At most the bytes of a block.
+fn usize_of(small: u64) -> usize {
+    usize::try_from(small).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn object(size: u64) -> Cached {
+        Cached { name: "5:store 3:key 3:tag".into(), size }
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_hold_exactly_the_pages_and_each_page_is_found_from_above(first in 0_u64..100, count in 0_u64..100) {
+            let pages = first..first + count;
+            let spans: Vec<Span> = Span::of(pages.clone()).collect();
+            let all: Vec<u64> = spans.iter().flat_map(|span| span.first..span.first + span.pages).collect();
+            prop_assert_eq!(&all, &pages.clone().collect::<Vec<_>>());
+            for span in &spans {
+                prop_assert!(span.pages.is_power_of_two() && span.first % span.pages == 0 && span.pages <= MOST_PAGES);
+                let mut at = Span::around(&span.within(&pages)).next().unwrap();
+                while at != *span {
+                    at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
+                }
+            }
+            // Two at each end of a MiB, halving, and whole ones between.
+            prop_assert!(spans.len() as u64 <= 8 + count / MOST_PAGES);
+        }
+    }
+
+    #[test]
+    fn a_file_gives_its_pages_and_nothing_that_was_changed() {
+        let object = object(3 * PAGE + 100);
+        let [low, high] = Span::around(&(0..1)).next().unwrap().halves().unwrap().map(|half| half.halves().unwrap()[0]);
+        assert_eq!((low.bytes(&object), high.bytes(&object).is_empty()), (0..3 * PAGE + 100, true));
+        let bytes: Vec<u8> = (0..3 * PAGE + 100).map(|at| (at % 251) as u8).collect();
+        let whole = [low.head(&object, &bytes), bytes.clone()].concat();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("block");
+        let read = |content: &[u8], object: &Cached, pages: Range<u64>| {
+            std::fs::write(&path, content).unwrap();
+            low.read(object, &File::open(&path).unwrap(), &pages)
+        };
+        for (pages, range) in [(0..4, 0..bytes.len()), (1..2, 65_536..131_072), (3..4, 196_608..196_708)] {
+            assert_eq!(read(&whole, &object, pages).unwrap(), bytes[range]);
+        }
+        assert!(read(&whole[..whole.len() - 1], &object, 0..1).is_none());
+        assert!(read(&[&whole[..], b"x"].concat(), &object, 0..1).is_none());
+        assert!(read(&whole, &self::object(3 * PAGE + 99), 0..1).is_none());
+        let first = whole.len() - bytes.len();
+        for at in [0, 9, 13, 17, first - 1, first, first + 65_535] {
+            let mut wrong = whole.clone();
+            wrong[at] ^= 1;
+            assert!(read(&wrong, &object, 0..1).is_none(), "byte {at}");
+        }
+        let mut elsewhere = whole.clone();
+        elsewhere[first + 65_536] ^= 1;
+        assert!(read(&elsewhere, &object, 0..1).is_some() && read(&elsewhere, &object, 1..2).is_none());
+    }
+}

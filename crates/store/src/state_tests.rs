@@ -1,0 +1,127 @@
+use super::*;
+
+fn pin(size: u64) -> Arc<Pin> {
+    Arc::new(Pin { id: 1, key: "a".into(), size, e_tag: Some("tag".into()), modified: 0 })
+}
+
+/// One request at a time, so that others wait.
+fn one_at_a_time(page: u64) -> State {
+    State::new(64 << 20, page, Tuner::new((1, 1)))
+}
+
+fn begun(start: Option<Start>) -> (Arc<Pin>, Arc<Block>) {
+    let Some(Start::Block(pin, block)) = start else { panic!("{start:?}") };
+    (pin, block)
+}
+
+fn arrive(state: &mut State, (pin, block): &(Arc<Pin>, Arc<Block>)) {
+    state.count_out(1);
+    state.finished(pin, block, true);
+}
+
+#[test]
+fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
+    let mut state = State::new(64 << 20, 1, Tuner::new((8, 8)));
+    let pin = pin(1 << 20);
+    state.announce(&pin, 100..200);
+    // It begins in what waits for its turn, and ends behind it.
+    let (block, start) = state.want(&pin, 150..300);
+    assert!(Arc::ptr_eq(&begun(start).1, &block.unwrap()));
+}
+
+#[test]
+fn what_waits_is_joined_with_what_is_near_on_both_sides() {
+    let mut state = one_at_a_time(1);
+    let pin = pin(1 << 30);
+    state.announce(&pin, 0..1);
+    let first = begun(state.next());
+    assert!(state.next().is_none());
+    let (kib, mib) = (1 << 10, 1 << 20);
+    // The second one is announced first; a small gap before it, a large one behind it.
+    let near = [(64 * mib, 600 * kib), (64 * mib - 160 * kib, 100 * kib), (65 * mib, 200 * kib)];
+    // Too far: the gap is larger than what is wanted, or than all gaps may be.
+    let far = [(66 * mib + 100 * kib, 10 * kib), (70 * mib, 3 * mib), (75 * mib, 3 * mib)];
+    for (start, len) in near.into_iter().chain(far) {
+        state.announce(&pin, start..start + len);
+    }
+    arrive(&mut state, &first);
+    let joined = begun(state.next());
+    assert_eq!(joined.1.range, 64 * mib - 160 * kib..65 * mib + 200 * kib);
+    arrive(&mut state, &joined);
+    for (start, len) in far {
+        let block = begun(state.next());
+        assert_eq!(block.1.range, start..start + len);
+        arrive(&mut state, &block);
+    }
+    assert!(state.next().is_none());
+}
+
+#[test]
+fn what_nothing_waits_behind_is_asked_for_as_it_is() {
+    let mut state = State::new(64 << 20, 1, Tuner::new((8, 8)));
+    let pin = pin(1 << 30);
+    for start in [100, 0, 200] {
+        state.announce(&pin, start..start + 100);
+        assert_eq!(begun(state.next()).1.range, start..start + 100);
+    }
+}
+
+#[test]
+fn what_is_announced_between_others_is_kept_until_it_is_read() {
+    let mut state = one_at_a_time(1);
+    let pin = pin(1 << 20);
+    state.announce(&pin, 1000..1001);
+    let first = begun(state.next());
+    state.announce(&pin, 0..100);
+    state.announce(&pin, 200..300);
+    arrive(&mut state, &first);
+    let both = begun(state.next());
+    assert_eq!(both.1.range, 0..300);
+    // On its way, it turns out that what lies between is read, too; and the first part twice.
+    state.announce(&pin, 100..200);
+    arrive(&mut state, &both);
+    state.announce(&pin, 0..100);
+    for range in [100..200, 0..100, 200..300, 0..100] {
+        let (block, start) = state.want(&pin, range);
+        assert!(start.is_none() && Arc::ptr_eq(&block.unwrap(), &both.1), "asked for twice");
+        state.was_read(&pin, &both.1, 100);
+    }
+    // Now it is gone.
+    assert!(state.want(&pin, 0..100).1.is_some());
+}
+
+#[test]
+fn with_a_cache_whole_pages_are_asked_for_each_once() {
+    let page = 64 << 10;
+    let mut state = State::new(64 << 20, page, Tuner::new((8, 8)));
+    let pin = pin(5 * page + 10);
+    let mut of = |range| {
+        state.announce(&pin, range);
+        state.next().map(|start| begun(Some(start)).1.range.clone())
+    };
+    assert_eq!(of(page + 5..page + 10), Some(page..2 * page));
+    assert_eq!(of(page + 10..page + 20), None);
+    assert_eq!(of(page + 20..2 * page + 20), Some(2 * page..3 * page));
+    assert_eq!(of(4 * page + 1..5 * page + 5), Some(4 * page..5 * page + 10));
+    assert_eq!(of(3 * page - 1..4 * page + 5), Some(3 * page..4 * page));
+}
+
+#[test]
+fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
+    let mut state = State::new(1000, 1, Tuner::new((8, 8)));
+    let pin = pin(1 << 30);
+    let far = |at: u64| at << 25;
+    for at in 0..4 {
+        state.announce(&pin, far(at)..far(at) + 300);
+    }
+    // Three quarters of the memory: two of them.
+    let held = [state.next(), state.next()].map(begun);
+    assert!(state.next().is_none());
+    held.iter().for_each(|block| arrive(&mut state, block));
+    // Part of one is read, and its reader goes away.
+    state.was_read(&pin, &held[0].1, 100);
+    let late = begun(state.want(&pin, far(3)..far(3) + 300).1);
+    arrive(&mut state, &late);
+    state.was_read(&pin, &late.1, 300);
+    assert!(state.next().is_some(), "there is room again");
+}
