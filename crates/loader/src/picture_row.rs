@@ -139,7 +139,7 @@ impl Bench {
                 format!("{room} bytes, by height and width in the index"),
                 format!("{expected}, by the picture itself"),
             ),
-            FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
+            FormatError::Usage { what, expected, found, .. } => FormatError::format(what, expected, found),
             other => other,
         })?;
         set_size(dims, size.map(u64::from), how.rendering.layout);

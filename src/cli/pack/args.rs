@@ -59,6 +59,10 @@ pub(in super::super) struct PackArgs {
     /// OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers
     #[arg(long)]
     pub splits: bool,
+    /// Make one sample, a clip, of each folder of JPEGs, which are its frames in the order of their
+    /// names (`2.jpg` before `10.jpg`); or of each set of views. The key is the path of the folder
+    #[arg(long)]
+    pub clips: bool,
     /// Folder of label masks of pictures or cubes (.png, .npy, .tif, .mat). A mask belongs to the
     /// sample with the same file stem, and is stored without loss as the field `mask` [default:
     /// `a.mask.npy` beside `a.npy`, and `a.jpg.mask.npy` beside `a.jpg`, as `unpack` writes them]
@@ -205,6 +209,7 @@ impl PackArgs {
                 max_cube: self.max_cube,
             },
             splits: self.splits,
+            clips: self.clips,
             on_bad_input: self.on_bad_input,
             jpeg: self.jpeg,
             quality: self.quality,

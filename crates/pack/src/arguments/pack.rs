@@ -41,6 +41,8 @@ pub struct PackArguments {
     pub source: SourceArguments,
     /// Pack the first-level folders into a dataset each. Default: false.
     pub splits: bool,
+    /// Make one sample, a clip, of each folder of JPEGs. Default: false.
+    pub clips: bool,
     /// What to do about files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
     /// How JPEG pictures are stored. Default: tile.
@@ -98,6 +100,7 @@ impl Default for PackArguments {
         Self {
             source: SourceArguments::default(),
             splits: defaults.source.splits,
+            clips: defaults.source.clips,
             on_bad_input: defaults.source.on_bad_input,
             jpeg: HowJpeg::default(),
             quality: None,
@@ -125,8 +128,9 @@ impl Default for PackArguments {
 }
 
 impl PackArguments {
-    const OWN: [&str; 31] = [
+    const OWN: [&str; 32] = [
         "splits",
+        "clips",
         "on_bad_input",
         "jpeg",
         "quality",
@@ -174,6 +178,7 @@ impl PackArguments {
         let given = Named { option, value };
         match option {
             "splits" => self.splits = given.switch()?,
+            "clips" => self.clips = given.switch()?,
             "on_bad_input" => self.on_bad_input = given.word()?,
             "jpeg" => self.jpeg = given.word()?,
             "quality" => self.quality = Some(given.integer(1..=100)?),
@@ -220,6 +225,7 @@ impl PackArguments {
             ("short_side", self.short_side.is_some() && self.long_side.is_some(), "long_side"),
             ("seed", self.seed.is_some() && self.no_shuffle, "no_shuffle"),
             ("splits", self.splits && self.listing.is_some(), "listing"),
+            ("clips", self.clips && self.source.masks.is_some(), "masks"),
         ];
         if let Some((option, _, other)) = both.into_iter().find(|(_, both, _)| *both) {
             return Err(ArgumentError::new(option, format_args!("without `{other}`"), "both"));
@@ -266,6 +272,7 @@ impl PackArguments {
         Ok(PackOptions {
             source: SourceOptions {
                 splits: self.splits,
+                clips: self.clips,
                 on_bad_input: self.on_bad_input,
                 // A link may lead to where it is.
                 exclude: self.source.follow_links.then(|| out.to_owned()),

@@ -4,6 +4,7 @@ use super::bad::{BadInput, BadKind, Flaw};
 use super::kind::Content;
 use super::listing::{Entry, SideFile};
 use super::walk::FoundFile;
+use shardpack_format::{Hint, Setting};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -15,20 +16,19 @@ pub(super) fn group(root: &Path, samples: Vec<Entry>, bad: &mut Vec<BadInput>) -
     let mut clips: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
     for sample in samples {
         let Some(folder) = folder_of(&sample.key) else {
-            let detail = "expected pictures in folders, each folder a clip, found one beside them\n\
-                          hint: move the frames of each clip into a folder, or leave `--clips` out";
-            bad.push(Flaw::new(BadKind::NoClip, detail).of(sample.key));
+            let detail = "expected pictures in folders, each folder a clip, found one beside them";
+            let hint = Hint::new("move the frames of each clip into a folder, or leave ")
+                .and([Setting::named("clips")])
+                .then(" out");
+            bad.push(Flaw::new(BadKind::NoClip, detail).with_hint(hint).of(sample.key));
             continue;
         };
         match &sample.content {
             Content::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
             Content::Picture(picture) => {
-                let detail = format!(
-                    "expected a JPEG, as frames of clips are stored, found {}\nhint: convert the frames, \
-                     such as by `ffmpeg -i %06d.png -q:v 2 %06d.jpg`",
-                    picture.media_type
-                );
-                bad.push(Flaw::unsupported(detail).of(sample.key));
+                let detail = format!("expected a JPEG, as frames of clips are stored, found {}", picture.media_type);
+                let hint = Hint::new("convert the frames, such as by `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
+                bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
             }
             Content::Cube(_) => bad.push(super::wrong_kind(&sample.content).of(sample.key)),
         }

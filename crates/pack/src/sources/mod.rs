@@ -180,7 +180,7 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     }
     bad.extend(unpacked.add_metas(&mut samples, files));
     if let Some(found) = unpacked.masks(&samples) {
-        notes.extend(unpacked::Unpacked::without_masks(&found, &samples));
+        notes.extend(unpacked::Unpacked::without_masks(&found, &samples).map(Note::new));
         let found = found.into_iter().map(|mask| mask.map(Ok)).collect();
         masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
         cancel.check()?;

@@ -99,7 +99,8 @@ fn a_split_of_bad_input_alone_is_told_apart_from_folders_without_samples() {
     assert_eq!(found.bad.iter().map(|bad| bad.key.as_str()).collect::<Vec<_>>(), ["test/1.jpg"]);
     let expected =
         ["`test` becomes no dataset: all that could be samples is bad input", "`empty` is no split: holds no samples"];
-    assert_eq!(found.notes, expected);
+    let notes: Vec<String> = found.notes.iter().map(|note| note.text.clone()).collect();
+    assert_eq!(notes, expected);
 }
 
 #[test]

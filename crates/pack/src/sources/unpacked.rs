@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(one.samples.iter().map(|sample| sample.mask.is_some()).collect::<Vec<_>>(), [true, false]);
         let told =
             "1 of 2 samples has no mask beside it, and is packed without one (first: `a/y.npy` has no `a/y.mask.npy`)";
-        assert!(one.notes.iter().any(|note| note == told), "{:?}", one.notes);
+        assert!(one.notes.iter().any(|note| note.text == told), "{:?}", one.notes);
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
