@@ -3,6 +3,7 @@
 JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
+        [--codec blosc2-lz4 --layout as-given]
 
 FOLDER takes the scenes, raw and packed: made when they are not there. Every side fills batches of 32 patches, float32
 NumPy. The memmap copies each patch into its row, in one process, from places drawn at random, scene by scene drawn at
@@ -70,11 +71,14 @@ def main() -> None:
     for name, value in {"scenes": 12, "side": 600, "bands": 200, "patch": 32, "each": 64, "rounds": 5, "threads": 2}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--cold", action="store_true")
+    for name in ("codec", "layout"):
+        parser.add_argument(f"--{name}", default="auto")
     options = parser.parse_args()
-    raw, packed = options.folder / "raw", options.folder / "packed"
-    if not packed.exists():
+    raw, packed = options.folder / "raw", options.folder / f"packed-{options.codec}-{options.layout}"
+    if not raw.exists():
         cubes.write(raw, options.scenes, (options.side, options.side, options.bands))
-        sp.pack(raw, packed, values="keep")
+    if not packed.exists():
+        sp.pack(raw, packed, values="keep", codec=options.codec, layout=options.layout)
     files, dataset = sorted(raw.glob("*.npy")), sp.Dataset(packed)
     patch, each = f"patch{options.patch}x{options.patch}", options.each
     common = {"cube": patch, "fields": ["cube"], "threads": options.threads, "end": "uneven", "dtype": "float32"}
