@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-base",
             "shardpack-jpeg",
             "shardpack-array",
+            "shardpack-augment",
             "shardpack-reader",
             "shardpack-loader",
         ],

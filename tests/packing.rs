@@ -5,7 +5,7 @@ mod making;
 
 use making::{contents, cube, run, write_cubes, write_npy};
 use shardpack_array::Array;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, Voice};
 use shardpack_pack::pack::{Jpeg, PackOptions, PictureOptions};
 use shardpack_pack::sources::{OnBadInput, SourceOptions};
 use std::fs;
@@ -122,9 +122,10 @@ fn what_cannot_be_meant_is_refused() {
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;
-    let error = run(&src, &out, &options).unwrap_err().to_string();
+    let error = shardpack::explain::explain(&run(&src, &out, &options).unwrap_err(), Voice::Command);
     assert!(
-        error.ends_with("expected a largest error, found none\nhint: `--max-error E` sets it, in the data's units")
+        error.ends_with("expected a largest error, found none\nhint: `--max-error E` sets it, in the data's units"),
+        "{error}"
     );
     let huge = cube(0);
     let bytes = huge.bytes().chunks(8).flat_map(|_| [3e38_f32, -3e38].map(f32::to_le_bytes)).flatten().collect();

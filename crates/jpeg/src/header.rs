@@ -127,6 +127,9 @@ pub struct JpegHeader {
     pub scan_components: u8,
     /// Bytes between segments that belong to no segment. Decoders skip them, with a warning.
     pub stray_bytes: u64,
+    /// Whether there is a segment of a kind that T.81 reserves, or that is not for the process. Most
+    /// decoders refuse it.
+    pub unknown_segment: bool,
     /// Offset of the marker SOFn.
     pub sof_offset: u64,
     /// Offset of the marker SOS of the first scan.
@@ -190,6 +193,7 @@ impl JpegHeader {
                 0xEE if body.starts_with(b"Adobe") => {
                     header.adobe_transform = body.get(11).copied().or(header.adobe_transform);
                 }
+                0x02..=0xBF | 0xC8 | 0xDF | 0xF0..=0xFD => header.unknown_segment = true,
                 _ => {}
             }
         }
@@ -211,6 +215,7 @@ impl JpegHeader {
             icc: false,
             scan_components: 0,
             stray_bytes: 0,
+            unknown_segment: false,
             sof_offset: 0,
             sos_offset: 0,
             scan_offset: 0,
@@ -368,6 +373,7 @@ impl JpegHeader {
         let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
         self.is_plain()
             && self.stray_bytes == 0
+            && !self.unknown_segment
             && !self.is_rgb()
             && !narrow
             && segment.saturating_mul(blocks) <= Self::DEVICE_SEGMENT_BLOCKS

@@ -147,6 +147,16 @@ fn refuses_damage() {
 }
 
 #[test]
+fn segments_that_decoders_refuse_are_noted() {
+    let with = |marker| Jpeg { segments: vec![(marker, vec![1, 2])], ..Jpeg::default() };
+    for (marker, is_known) in [(0xE5, true), (0xFE, true), (0xDC, true), (0x9B, false), (0xF7, false), (0xC8, false)] {
+        let header = JpegHeader::parse(&with(marker).bytes()).unwrap();
+        assert_eq!(header.unknown_segment, !is_known, "{marker:x}");
+        assert!(is_known || !header.device_decodable());
+    }
+}
+
+#[test]
 fn says_how_much_it_needs() {
     let segments = vec![(0xE2, vec![7; 60_000])];
     let jpeg = Jpeg { segments, ..Jpeg::default() };

@@ -8,6 +8,7 @@ mod loader_support;
 mod support;
 
 use loader_support::{Disk, Made, RowOf, base, said, seen};
+use shardpack_format::{Voice, told};
 use shardpack_jpeg::View;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
@@ -87,12 +88,13 @@ fn an_index_that_lies_is_an_error_of_its_row() {
         (17, "by height and width in the index"),
         (8, "in the index"),
         (1 << 20, "max_expansion"),
-        (u32::MAX, "max_decoded_bytes"),
+        (u32::MAX, "max_record"),
     ] {
         let disk = lie(said);
         let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
         assert!(loader.next_batch().unwrap().is_ok());
-        let text = loader.next_batch().unwrap().unwrap_err().to_string();
+        let error = loader.next_batch().unwrap().unwrap_err();
+        let text = told(&error, &error.hint(), Voice::Command);
         assert!(text.contains("sample-00005") && text.contains(words), "{said}: {text}");
         assert!(loader.next_batch().unwrap().is_ok());
     }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
-use shardpack_format::{Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
+use shardpack_format::{Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField, Voice, told};
 use shardpack_store::{StoreOptions, Upload, bucket};
 use shardpack_writer::{
     Bucket, Claim, Encoded, EncodedSample, Ends, Error, Objects, Outcome, Part, Plan, PlanOptions, PlanSample, Report,
@@ -122,6 +122,11 @@ fn expected(source: &Bytes) -> BTreeMap<String, Vec<u8>> {
 fn assert_empty(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// An error as the command says it.
+fn said(error: &Error) -> String {
+    told(error, &error.hint(), Voice::Command)
 }
 
 #[test]
@@ -313,7 +318,7 @@ fn parts_of_several_machines_are_merged_into_the_same_objects() {
     let merged = || merge::<()>(healthy(&memory, merging.path()));
     let part = |i| WriteOptions { part: Some(Part::new(i, 3).unwrap()), ..options() };
     let run = |i: u32| write_dataset(healthy(&memory, machines[i as usize].path()), &source.plan(), &source, &part(i));
-    assert!(merged().unwrap_err().to_string().contains("pack the parts first"));
+    assert!(said(&merged().unwrap_err()).contains("pack the parts first"));
     for i in [0, 2] {
         assert_eq!(run(i).unwrap().outcome, Outcome::PartComplete);
         assert_empty(machines[i as usize].path());
@@ -356,7 +361,7 @@ fn a_spool_that_is_not_this_users_is_refused() {
     let place = healthy(&memory, spools.path());
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), place.spool()).unwrap();
-    let error = write(&place, &source).unwrap_err().to_string();
+    let error = said(&write(&place, &source).unwrap_err());
     assert!(error.contains("--spool") && error.contains("a folder of this user"), "{error}");
     assert!(objects(&memory).is_empty());
     assert_empty(elsewhere.path());

@@ -268,8 +268,9 @@ impl<'a> Needs<'a> {
 /// Why it is not for the kernels.
 pub(super) fn looked(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHeader, Frame), Reason> {
     let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
-    // libjpeg warns of bytes between segments, and the host says what comes of that.
-    if header.stray_bytes > 0 {
+    // libjpeg warns of bytes between segments, and refuses segments that it does not know: the host
+    // says what comes of that.
+    if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
     }
     if u64::from(header.width) * u64::from(header.height) * 4 > options.max_bytes {

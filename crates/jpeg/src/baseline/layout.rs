@@ -43,7 +43,8 @@ pub(super) struct Layout {
 impl Layout {
     /// `None` if this decoder does not handle such pictures.
     pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
-        if !header.is_plain() {
+        // libjpeg refuses segments that it does not know, and says so.
+        if !header.is_plain() || header.unknown_segment {
             return None;
         }
         let [h, v, components] = header.sampling().mcu()?.map(|n| n as usize);

@@ -9,8 +9,8 @@ use std::fmt;
 /// use shardpack_format::Voice;
 /// use shardpack_pack::arguments::{PackArguments, Value};
 /// let error = PackArguments::default().set("shard_size", &Value::Text("much".into())).unwrap_err();
-/// assert_eq!(error.told(Voice::Command), "--shard-size: expected a number and a unit such as 8MiB, found `much`");
-/// assert_eq!(error.told(Voice::Python), "shard_size: expected a number and a unit such as 8MiB, found `much`");
+/// assert_eq!(error.told(Voice::Command), "--shard-size: unknown unit `much`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB");
+/// assert_eq!(error.told(Voice::Python), "shard_size: unknown unit `much`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentError {

@@ -71,6 +71,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// ```
 #[must_use]
 pub fn spelled_size(bytes: u64) -> String {
-    let whole = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    let whole =
+        UNITS.iter().filter(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)).max_by_key(|(_, unit)| *unit);
     whole.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }

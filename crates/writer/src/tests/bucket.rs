@@ -2,6 +2,7 @@
 //! in the tests of `shardpack-store`.
 
 use super::behaviour::options;
+use super::said;
 use super::source::Numbers;
 use crate::lock::LOCK_NAME;
 use crate::{Bucket, Ends, Objects, Outcome, WriteOptions, write_dataset};
@@ -95,7 +96,8 @@ fn a_run_that_is_taken_over_while_it_sends_says_what_it_sent() {
     let (source, spools) = (Numbers::new(40), tempfile::tempdir().unwrap());
     let memory = Arc::new(Memory { is_taken_over: true, ..Memory::default() });
     let place = Bucket::new("s3://bucket/train", Arc::<Memory>::clone(&memory), spools.path());
-    let error = write_dataset(place, &source.plan(20_000), &source, &options(1)).unwrap_err().to_string();
+    let error = write_dataset(place, &source.plan(20_000), &source, &options(1)).unwrap_err();
+    let error = said(&error);
     assert!(error.contains("another run has taken over: process 7 on another machine"), "{error}");
     assert!(error.contains("`shard-00000.shard` was on its way then"), "{error}");
     assert_eq!(memory.objects().keys().collect::<Vec<_>>(), [LOCK_NAME, "shard-00000.shard"]);

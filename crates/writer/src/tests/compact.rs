@@ -5,6 +5,7 @@ use super::behaviour::options;
 use super::faults::run;
 use super::growth::{OUT, add, fresh, held, parse, remove, samples, sources};
 use super::memory_fs::{Crash, Fault, MemoryFs};
+use super::said;
 use crate::fs::{Disk, Fs as _};
 use crate::{Compacted, Growth, Result, WriteOptions};
 use std::collections::BTreeMap;
@@ -96,7 +97,7 @@ fn a_shard_that_cannot_be_known_any_more_is_named_before_anything_is_deleted() {
     }
     let fs = grown();
     put(&fs, "manifest-0001.json", b"{\"format\": \"shardpack\"");
-    let error = compact(&fs).unwrap_err().to_string();
+    let error = said(&compact(&fs).unwrap_err());
     assert!(error.contains("manifest-0001.json") && error.contains("move this file away"), "{error}");
     assert_eq!(held(&fs).len(), before.len());
 }
@@ -129,7 +130,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
     put(&fs, "manifest.json", &before["manifest-0001.json"]);
     let refused = |fs: &MemoryFs, words: &str| {
         let count = held(fs).len();
-        let error = compact(fs).unwrap_err().to_string();
+        let error = said(&compact(fs).unwrap_err());
         assert!(error.contains(words) && error.contains("put the newest manifest back"), "{error}");
         assert_eq!(held(fs).len(), count);
     };
@@ -171,12 +172,12 @@ fn generations_without_their_newest_manifest_are_not_packed_over() {
     let mut other = sources().0;
     other.keys.iter_mut().for_each(|key| *key = format!("other/{key}"));
     for source in [&other, &sources().0] {
-        let error = run(&fs, &source.plan(20_000), source, &options(1)).unwrap_err().to_string();
+        let error = said(&run(&fs, &source.plan(20_000), source, &options(1)).unwrap_err());
         assert!(error.contains("generation 3 of a dataset, of 69 samples"), "{error}");
         assert!(error.contains("copy `manifest-0003.json` to manifest.json"), "{error}");
         assert!(held(&fs) == before);
     }
-    let error = compact(&fs).unwrap_err().to_string();
+    let error = said(&compact(&fs).unwrap_err());
     assert!(error.contains("copy `manifest-0003.json`"), "{error}");
     run(&fs, &other.plan(20_000), &other, &WriteOptions { force: true, ..options(1) }).unwrap();
     let left = held(&fs);

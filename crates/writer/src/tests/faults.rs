@@ -3,6 +3,7 @@
 
 use super::behaviour::options;
 use super::memory_fs::{Fault, MemoryFs};
+use super::said;
 use super::source::{Numbers, Sum};
 use crate::merge::merge_on;
 use crate::write::write_dataset_on;
@@ -163,7 +164,7 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
         let Error::NoSpace { needed_bytes, free_bytes, .. } = &error else { panic!("{error}") };
         assert!(*needed_bytes > free_bytes.unwrap() && *needed_bytes < total as u64, "{error}");
-        assert!(error.to_string().ends_with("finished shards are kept"));
+        assert!(said(&error).ends_with("finished shards are kept"));
         assert!(fs.files().keys().all(|name| !name.ends_with(".tmp")));
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();

@@ -109,7 +109,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
                 assert!(matches!(error, Error::Damaged { .. }), "{error}");
                 let text = said(&error);
                 assert!(text.contains("manifest.json`") && text.contains("\nhint: `shardpack salvage` "), "{text}");
-                assert!(text.ends_with("; --force, without --part, starts over"), "{text}");
+                assert!(text.ends_with("; `--force`, without `--part`, starts over"), "{text}");
                 assert_eq!(files(dir.path()), before);
             }
         }
@@ -135,9 +135,9 @@ fn shards_without_their_manifest_are_replaced_by_force_alone() {
     fs::remove_file(dir.path().join("manifest.json")).unwrap();
     let before = files(dir.path());
     let new = source.plan(30_000);
-    let error = write_dataset(dir.path(), &new, &source, &options(1)).unwrap_err().to_string();
+    let error = said(&write_dataset(dir.path(), &new, &source, &options(1)).unwrap_err());
     assert!(error.contains("found shards without their manifest: `shard-00000.shard`, "), "{error}");
-    assert!(error.ends_with("--force, without --part, starts over"), "{error}");
+    assert!(error.ends_with("`--force`, without `--part`, starts over"), "{error}");
     assert_eq!(files(dir.path()), before);
     write_dataset(dir.path(), &new, &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     let fresh = tempdir().unwrap();

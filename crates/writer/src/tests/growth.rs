@@ -4,6 +4,7 @@
 use super::behaviour::options;
 use super::faults::run;
 use super::memory_fs::{Crash, Fault, MemoryFs};
+use super::said;
 use super::source::{Numbers, Sum};
 use crate::fs::Disk;
 use crate::{Encoded, Error, Growth, KeptSample, Next, Outcome, Plan, Report, SampleSource, Tally as _, WriteOptions};
@@ -182,7 +183,7 @@ fn packing_again_over_later_generations_is_refused_and_force_leaves_nothing_of_t
     add(&fs, &sources().1, &options(1)).unwrap();
     remove(&fs, "class0/0003.bin");
     let (first, _) = sources();
-    let error = run(&fs, &first.plan(20_000), &first, &options(1)).unwrap_err().to_string();
+    let error = said(&run(&fs, &first.plan(20_000), &first, &options(1)).unwrap_err());
     assert!(error.contains("generation 3") && error.contains("shardpack add"), "{error}");
     let expected = held(&fresh());
     run(&fs, &first.plan(20_000), &first, &WriteOptions { force: true, ..options(1) }).unwrap();

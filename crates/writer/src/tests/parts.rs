@@ -232,7 +232,7 @@ fn parts_made_from_copies_with_other_times_merge() {
     }
     // The same part again is refused if the sources were touched in between.
     let touched = plan_of_copy(&source, 77, 40_000);
-    let error = write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err().to_string();
+    let error = said(&write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err());
     assert!(error.contains("modification times of the sources have changed") && error.contains("--force"), "{error}");
     merge::<Sum>(dir.path()).unwrap();
     assert_is_one_run(dir.path(), &source.plan(40_000), &source);
@@ -250,7 +250,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
             for i in 0..3 {
                 write_dataset(dir.path(), &old_plan, &source, &part(i, 3)).unwrap();
             }
-            let refusal = write_dataset(dir.path(), &plan, &source, &part(0, 3)).unwrap_err().to_string();
+            let refusal = said(&write_dataset(dir.path(), &plan, &source, &part(0, 3)).unwrap_err());
             assert!(refusal.contains("--force"), "{refusal}");
             for i in order {
                 if old != new && i == order[2] {
