@@ -207,6 +207,8 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert_eq!(odd(&changed(&[1, 0x22, 0], &[1, 0x41, 0]), &whole, &mut staging), Reason::Sampling);
     let adobe = [&jpeg[..2], b"\xFF\xEE\0\x0EAdobe\0\x64\0\0\0\0\0", &jpeg[2..]].concat();
     assert_eq!(odd(&adobe, &whole, &mut staging), Reason::Colours);
+    let unknown = [&jpeg[..2], b"\xFF\x9B\0\x04ab", &jpeg[2..]].concat();
+    assert_eq!(odd(&unknown, &whole, &mut staging), Reason::Header);
     let narrow = Source { size: (4, 48), ..good }.encoded();
     assert_eq!(odd(&narrow, &whole, &mut staging), Reason::Sampling);
     assert_eq!(odd(&changed(&[0xFF, 0xC4], &[0xFF, 0xE5]), &whole, &mut staging), Reason::Tables);
