@@ -22,6 +22,8 @@ use std::io;
 /// let error = anyhow::Error::from(error).context("cannot pack");
 /// assert_eq!(explain(&error, Voice::Command), "cannot pack: expected an empty folder\nhint: use `--force`");
 /// assert_eq!(explain(&error, Voice::Python), "cannot pack: expected an empty folder\nhint: use `force=True`");
+/// let error = anyhow::anyhow!("CRC32 differs").context("stopped\nhint: try again");
+/// assert_eq!(explain(&error, Voice::Command), "stopped: CRC32 differs\nhint: try again");
 /// ```
 #[must_use]
 pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
@@ -29,13 +31,16 @@ pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
     let mut hints: Vec<Hint> = Vec::new();
     for cause in error.chain() {
         let said = said(cause, voice);
+        // Some errors have their next step in their own text: it comes last all the same.
+        let mut parts = said.split("\nhint: ");
+        let words = parts.next().unwrap_or_default();
         // Many errors repeat their cause in their own text.
         if text.is_empty() {
-            text = said;
-        } else if !text.contains(&said) {
-            text = format!("{text}: {said}");
+            text = words.to_owned();
+        } else if !text.contains(words) {
+            text = format!("{text}: {words}");
         }
-        for hint in hints_of(cause) {
+        for hint in parts.map(|hint| Hint::new(hint.to_owned())).chain(hints_of(cause)) {
             if !hints.contains(&hint) {
                 hints.push(hint);
             }

@@ -131,6 +131,6 @@ fn what_cannot_be_meant_is_refused() {
     let bytes = huge.bytes().chunks(8).flat_map(|_| [3e38_f32, -3e38].map(f32::to_le_bytes)).flatten().collect();
     write_npy(&src.join("cube0.npy"), &Array::new(Dtype::F32, huge.shape().to_vec(), bytes).unwrap());
     options.arrays.max_error = Some(1e-3);
-    let error = format!("{:#}", run(&src, &out, &options).unwrap_err());
-    assert!(error.contains("hint: ") && !error.contains("inf"), "{error}");
+    let error = shardpack::explain::explain(&run(&src, &out, &options).unwrap_err(), Voice::Command);
+    assert!(error.contains("\nhint: ") && !error.contains("inf"), "{error}");
 }

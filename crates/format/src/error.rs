@@ -65,7 +65,7 @@ pub enum Error {
     },
     /// The bytes may be valid, but they need more than the caller's [`Limits`](crate::Limits)
     /// allow.
-    #[error("{place}{what} is over the limit{}: {found} > {limit}", named(name))]
+    #[error("{place}{what} is over the limit `{name}`: {found} > {limit}")]
     Limit {
         /// Where.
         place: Box<Place>,
@@ -106,11 +106,6 @@ pub enum Error {
 }
 
 /// The option that raises a limit. No dataset of ours comes near a limit without one.
-/// The name of a limit that is no option: nobody else says it.
-fn named(limit: &'static str) -> String {
-    raise(limit).map_or_else(|| format!(" `{limit}`"), |_| String::new())
-}
-
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" => "max_record",

@@ -267,7 +267,7 @@ impl Hinted {
 /// ```
 /// use shardpack_format::{Error, Voice, told};
 /// let error = Error::limit("record", "max_record_bytes", 1, 2);
-/// let text = "record is over the limit: 2 > 1\nhint: raise `--max-record` if you trust this file";
+/// let text = "record is over the limit `max_record_bytes`: 2 > 1\nhint: raise `--max-record` if you trust this file";
 /// assert_eq!(told(&error, &error.hint(), Voice::Command), text);
 /// ```
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
-use shardpack_format::{Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField, Voice, told};
+use shardpack_format::{Field, FieldKind, Hinted, Metadata, RecordBuilder, Schema, StoredField, Voice, told};
 use shardpack_store::{StoreOptions, Upload, bucket};
 use shardpack_writer::{
     Bucket, Claim, Encoded, EncodedSample, Ends, Error, Objects, Outcome, Part, Plan, PlanOptions, PlanSample, Report,
@@ -361,8 +361,10 @@ fn a_spool_that_is_not_this_users_is_refused() {
     let place = healthy(&memory, spools.path());
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), place.spool()).unwrap();
-    let error = said(&write(&place, &source).unwrap_err());
-    assert!(error.contains("--spool") && error.contains("a folder of this user"), "{error}");
+    let Error::Io { source, .. } = write(&place, &source).unwrap_err() else { panic!("another error") };
+    assert!(source.to_string().contains("a folder of this user"), "{source}");
+    let hinted = source.get_ref().and_then(|inner| inner.downcast_ref::<Hinted>()).unwrap();
+    assert!(hinted.hint().unwrap().options().eq(["spool"]));
     assert!(objects(&memory).is_empty());
     assert_empty(elsewhere.path());
 }

@@ -426,7 +426,11 @@ fn check_own(spool: &Path) -> io::Result<()> {
 
 /// An error of a file whose path the caller does not know.
 fn in_spool(error: io::Error, path: &Path) -> io::Error {
-    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+    let text = format!("`{}`: {error}", path.display());
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Hinted>()?.hint()) {
+        Some(hint) => io::Error::new(error.kind(), Hinted::new(text, hint)),
+        None => io::Error::new(error.kind(), text),
+    }
 }
 
 /// Says of an object that could not be made that its bucket is missing.

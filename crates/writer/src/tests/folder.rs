@@ -118,7 +118,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
         // Somebody else's file is still a reason to stop.
         let force = WriteOptions { force: true, ..options(1) };
         fs::write(dir.path().join("notes.txt"), b"mine").unwrap();
-        let error = write_dataset(dir.path(), &new, &source, &force).unwrap_err().to_string();
+        let error = said(&write_dataset(dir.path(), &new, &source, &force).unwrap_err());
         assert!(error.contains("found other files: `notes.txt`\n"), "{error}");
         fs::remove_file(dir.path().join("notes.txt")).unwrap();
         assert_eq!(files(dir.path()), before);
