@@ -88,7 +88,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
         (17, "by height and width in the index"),
         (8, "in the index"),
         (1 << 20, "max_expansion"),
-        (u32::MAX, "max_record"),
+        (u32::MAX, "max_decoded_bytes"),
     ] {
         let disk = lie(said);
         let mut loader = Loader::open(&disk.open(), options(4)).unwrap();

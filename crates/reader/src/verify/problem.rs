@@ -68,10 +68,10 @@ impl Problem {
                 (self.what, self.expected, self.found) = (what, expected, found);
                 place
             }
-            FormatError::Limit { place, what, limit, found, .. } => {
+            FormatError::Limit { place, what, name, limit, found } => {
                 self.kind = "limit";
                 self.what = what;
-                self.expected = format!("at most {limit}");
+                self.expected = format!("at most {limit} (`{name}`)");
                 self.found = found.to_string();
                 place
             }
