@@ -50,8 +50,8 @@ def main(dataset: sp.Dataset) -> None:
     with loader:
         for epoch in range(8):
             total = 0.0
-            for clips, labels in loader:
-                loss = nn.functional.cross_entropy(model(clips), labels.long())
+            for batch in loader:
+                loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"].long())
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
