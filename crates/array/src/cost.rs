@@ -76,11 +76,12 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
 
 /// From the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
 const STAGE_NS: f64 = 0.036;
-/// Threads that decompress zstd for the device, which does not.
+/// Threads that decompress plain zstd for the device, which does not.
 const STAGING_CORES: f64 = 16.0;
 
 // Kernels, per byte that the coder makes, and per stored byte.
 const DEVICE_LZ4_NS: f64 = 0.0050;
+const DEVICE_ZSTD_NS: f64 = 0.0080;
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
@@ -96,8 +97,9 @@ pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let (staging_ns, coder_ns) = match settings.coder {
         Coder::Raw => (payload * STAGE_NS, 0.0),
         Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc => (payload * STAGE_NS, coded * DEVICE_LZ4_NS),
+        Coder::Blosc2Zstd => (payload * STAGE_NS, coded * DEVICE_ZSTD_NS),
         // What the host has decompressed crosses the bus.
-        Coder::Blosc2Zstd | Coder::Zstd => (stored * STAGE_NS + coded * ZSTD_NS / STAGING_CORES, 0.0),
+        Coder::Zstd => (stored * STAGE_NS + coded * ZSTD_NS / STAGING_CORES, 0.0),
     };
     let mut per_byte = DEVICE_VALUES_NS;
     per_byte += match settings.filter {

@@ -41,8 +41,8 @@ pub enum Prefer {
     /// The shortest predicted time to read and decode on the host.
     #[default]
     Speed,
-    /// The shortest predicted time to bring to a GPU and decode there: LZ4 streams, whose bytes cross
-    /// the bus as they are stored.
+    /// The shortest predicted time to bring to a GPU and decode there. Its bytes cross the bus as they
+    /// are stored.
     Device,
     /// The fewest bytes.
     Size,

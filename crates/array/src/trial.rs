@@ -236,7 +236,7 @@ const SPEED: [(Coder, i32, Filter); 6] = [
     (Coder::Blosc2Zstd, 1, Filter::Bytedelta),
     (Coder::Raw, 0, Filter::None),
 ];
-const DEVICE: [(Coder, i32, Filter); 7] = [
+const DEVICE: [(Coder, i32, Filter); 9] = [
     (Coder::Blosc2Lz4, 0, Filter::Bitshuffle),
     (Coder::Blosc2Lz4, 0, Filter::Shuffle),
     (Coder::Blosc2Lz4, 0, Filter::None),
@@ -244,6 +244,8 @@ const DEVICE: [(Coder, i32, Filter); 7] = [
     (Coder::Blosc2Lz4hc, 9, Filter::Shuffle),
     (Coder::Blosc2Lz4hc, 9, Filter::None),
     (Coder::Raw, 0, Filter::None),
+    (Coder::Blosc2Zstd, 1, Filter::Shuffle),
+    (Coder::Blosc2Zstd, 1, Filter::None),
 ];
 // Level 1 too: on data with few values it is sometimes smaller.
 const SIZE: [(Coder, i32, Filter); 8] = [

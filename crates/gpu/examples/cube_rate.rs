@@ -59,9 +59,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             (Coder::Blosc2Lz4, Filter::Shuffle, true, by_band),
             (Coder::Blosc2Lz4, Filter::Bitshuffle, true, as_shape),
             (Coder::Blosc2Lz4, Filter::Shuffle, false, as_shape),
+            (Coder::Blosc2Zstd, Filter::Shuffle, true, by_band),
+            (Coder::Blosc2Zstd, Filter::Bytedelta, true, by_band),
+            (Coder::Blosc2Zstd, Filter::Shuffle, false, as_shape),
         ] {
-            let settings =
-                ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
+            let level = coder.default_level();
+            let settings = ArraySettings { values: ValueRule::Keep, coder, level, filter, band_difference, layout };
             let encode = |cube: &Array| -> Result<Stored, Box<dyn Error>> {
                 let encoded = ArrayEncoder::new(settings)?.encode(cube, None)?;
                 Ok(Stored { codec: encoded.codec, descriptor: encoded.descriptor, payload: encoded.payload })

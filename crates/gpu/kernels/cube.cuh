@@ -25,14 +25,14 @@ enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
 // for which quads have a way of their own.
 enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY, MODE_FLOAT };
 // Why a cube is not decoded: the upper 4 bits of its status. The others are the number of the stream.
-enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL };
+enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL, FAULT_ZSTD };
 
 // How the elements of a cube lie, and are walked: bands of a pixel side by side; pixels of a band, one by one; or four at
 // a time, of two bytes each, which then stand side by side in all blocks.
 enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
 // How a stream is stored.
-enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN };
+enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
 // A stream that is to be decoded, or moved to the others of its block.
 struct CubeStream {

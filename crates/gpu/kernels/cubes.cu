@@ -1,15 +1,17 @@
-// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Four kernels, in
+// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Five kernels, in
 // this order, each for all cubes of a batch:
 //
+//   cube_frames    zstd frames, a warp each
 //   cube_streams   LZ4 streams, a warp each; streams that are stored, or runs, stay where they are
 //   cube_pieces    bit planes and differences of bytes undone, a stream a block of threads: what is left are byte planes
 //   cube_values, cube_quads
 //                  bytes to elements, differences along the bands summed up, values, in the order of the output; quads
 //                  are those of the usual cube, band-major elements of two bytes, where a lane takes four pixels
 //
-// The host has checked all numbers but those inside of LZ4 streams.
+// The host has checked all numbers but those inside of LZ4 streams and of zstd's blocks.
 #include "cube.cuh"
 #include "lz4.cuh"
+#include "zstd.cuh"
 
 #define STREAM_WARPS 4u
 #define TILE_WARPS 4u
@@ -42,6 +44,16 @@ FN u32 word_at(const CubeParams& p, u64 at) {
     const u32 shift = (u32)(at & 3) * 8;
     if (shift == 0) return words[0];
     return __funnelshift_r(words[0], words[1], shift);
+}
+
+// A block is one warp: others would wait for the longest of their frames.
+KERNEL(cube_frames, CubeParams, 32) {
+    SHARED(ZstdMemory, memory);
+    const u32 lane = threadIdx.x;
+    const CubeStream s = cast<const CubeStream>(p.slot + p.table)[blockIdx.x];
+    const bool sound = zstd_frame(place_of(p, s.from & ~(u64)15), (u32)s.from & 15, s.bytes, p.slot + s.to, (u32)s.to & 3,
+                                  s.out_bytes, memory, lane);
+    if (!sound && lane == 0) cube_fault(p.status, s.row, FAULT_ZSTD, s.number);
 }
 
 KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
@@ -721,6 +733,6 @@ KERNEL(cube_config, CubeConfig, 32) {
     const u32 sizes[] = {sizeof(CubeParams), sizeof(CubeStream), sizeof(CubePiece), sizeof(CubePlane), sizeof(CubePick),
                          sizeof(Cube),       CUBE_BLOCK,         CUBE_PIXELS,       CUBE_PIECE_THREADS, STREAM_WARPS,
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
-                         FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS};
+                         FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

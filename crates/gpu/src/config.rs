@@ -1,30 +1,61 @@
-//! What kernels and host must mean the same: asked once, when a module was loaded.
+//! The kernels of a module, and what they and the host must mean the same: asked once, when the driver
+//! has compiled them.
 
-use crate::driver::{Device, GpuError, Launch, Memory, Module, Pinned, Stream};
+use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
 
 /// Bytes of the word in which a kernel says what became of a row.
 pub(crate) const STATUS_BYTES: usize = 4;
 
-/// Runs a kernel that writes the sizes and constants of its module, and compares them with
-/// `expected`.
-pub(crate) fn check<const N: usize>(
-    device: &Device,
-    module: &Module,
-    launch: impl FnOnce(u64) -> Launch,
-    expected: &[u32; N],
-) -> Result<(), GpuError> {
-    let bytes = 4 * N;
-    let (stream, memory) = (Stream::new(device)?, Memory::new(device, bytes)?);
-    let mut found = Pinned::new(device, bytes)?;
-    stream.run(module, &launch(memory.address()))?;
-    stream.download(&memory, 0..bytes, &mut found, 0)?;
-    let found: Vec<u32> = found.bytes_mut()?.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    match found == expected {
-        true => Ok(()),
-        false => Err(GpuError::Driver {
+/// A PTX file, made by `scripts/make_ptx.py`.
+pub(crate) struct Source<const N: usize> {
+    /// Its text.
+    pub(crate) ptx: &'static str,
+    /// Its kernels.
+    pub(crate) kernels: &'static [&'static str],
+    /// The one of them that writes the sizes of structs and the constants of the module.
+    pub(crate) config: &'static str,
+    /// What that is.
+    pub(crate) expected: [u32; N],
+}
+
+impl<const N: usize> Source<N> {
+    /// Has the driver compile the kernels for its device, or take them from its cache, and checks that
+    /// they and this crate mean the same.
+    ///
+    /// # Errors
+    /// `Driver` if the driver does not take them.
+    pub(crate) fn load(&self, device: &Device) -> Result<Module, GpuError> {
+        let module = Module::load(device, self.ptx, self.kernels)?;
+        let (stream, memory) = (Stream::new(device)?, Memory::new(device, 4 * N)?);
+        let mut found = Pinned::new(device, 4 * N)?;
+        stream.run(&module, &self.ask(memory.address()))?;
+        stream.download(&memory, 0..4 * N, &mut found, 0)?;
+        let found: Vec<u32> = found.bytes_mut()?.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        if found == self.expected {
+            return Ok(module);
+        }
+        Err(GpuError::Driver {
             call: "configuration of the kernels",
             name: "mismatch".into(),
-            text: format!("expected {expected:?}, found: {found:?}"),
-        }),
+            text: format!("expected {:?}, found: {found:?}", self.expected),
+        })
+    }
+
+    fn ask(&self, out: u64) -> Launch {
+        Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
+    }
+
+    /// Asserts that the kernels, played on the CPU, mean the same, and that the PTX has them all.
+    #[cfg(test)]
+    pub(crate) fn assert_same(&self) {
+        let mut device = shardpack_gpu_play::Device::new(shardpack_gpu_play::MANNERS[0]);
+        let out = device.alloc(4 * N);
+        let launch = self.ask(device.address(out));
+        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        assert_eq!(device.bytes(out), self.expected.map(u32::to_le_bytes).as_flattened());
+        for kernel in self.kernels {
+            assert!(self.ptx.contains(&format!(".entry {kernel}(")), "{kernel}");
+        }
+        assert!(!self.ptx.contains(".extern .func"), "a function that is not there");
     }
 }

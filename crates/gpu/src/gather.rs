@@ -1,21 +1,22 @@
 //! Values that stay on the device: what a batch needs of them is copied to its slot by a kernel,
 //! before the other kernels look for it there.
 
-use crate::config::check;
-use crate::driver::{Device, GpuError, Launch, Module, Params};
+use crate::config::Source;
+use crate::driver::{Launch, Params};
 use std::ops::Range;
 
-/// The PTX of `kernels/gather.cu`, made by `scripts/make_ptx.py`.
-const PTX: &str = include_str!("../ptx/gather.ptx");
-/// The kernels of the module.
-const KERNELS: [&str; 2] = ["gather_config", "gather"];
 /// Threads of a block: each warp copies a piece.
 const THREADS: u32 = 128;
-/// What `gather_config` says.
-#[expect(clippy::cast_possible_truncation, reason = "a small number")]
-const CONFIG: [u32; 2] = [Piece::BYTES as u32, THREADS];
 /// Most bytes of a piece: long ones would keep a warp busy when others are done.
 const PIECE_BYTES: u64 = 8 << 10;
+/// The kernel.
+#[expect(clippy::cast_possible_truncation, reason = "a small number")]
+pub(crate) const SOURCE: Source<2> = Source {
+    ptx: include_str!("../ptx/gather.ptx"),
+    kernels: &["gather_config", "gather"],
+    config: "gather_config",
+    expected: [Piece::BYTES as u32, THREADS],
+};
 /// Bytes that the kernel may read behind the last value.
 pub(crate) const MARGIN: usize = 16;
 
@@ -82,21 +83,6 @@ impl Gather {
     }
 }
 
-/// Has the driver compile the kernel, and checks that it and this crate mean the same.
-///
-/// # Errors
-/// `Driver` if the driver does not take it.
-pub(crate) fn load(device: &Device) -> Result<Module, GpuError> {
-    let module = Module::load(device, PTX, &KERNELS)?;
-    check(device, &module, config, &CONFIG)?;
-    Ok(module)
-}
-
-/// Asks the kernel for [`CONFIG`].
-fn config(out: u64) -> Launch {
-    Launch { kernel: "gather_config", grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,13 +91,7 @@ mod tests {
 
     #[test]
     fn kernel_and_host_mean_the_same() {
-        let mut device = shardpack_gpu_play::Device::new(MANNERS[0]);
-        let out = device.alloc(4 * CONFIG.len());
-        let launch = config(device.address(out));
-        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
-        assert_eq!(device.bytes(out), CONFIG.map(u32::to_le_bytes).as_flattened());
-        assert!(KERNELS.iter().all(|kernel| PTX.contains(&format!(".entry {kernel}("))));
-        assert!(!PTX.contains(".extern .func"), "a function that is not there");
+        SOURCE.assert_same();
     }
 
     /// What the kernel makes of a slot that holds `before`.

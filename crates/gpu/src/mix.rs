@@ -1,20 +1,24 @@
 //! Mixup and CutMix on the device: rows of a batch that is done, in its output.
 
-use crate::config::check;
-use crate::driver::{Device, GpuError, Launch, Module, Params};
+use crate::config::Source;
+use crate::driver::{Launch, Params};
 use crate::pictures::Dtype;
 use shardpack_augment::Mixed;
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::stage::RowMix;
 use std::ops::Range;
 
-/// The PTX of `kernels/mix.cu`, made by `scripts/make_ptx.py`.
-const PTX: &str = include_str!("../ptx/mix.ptx");
-const KERNELS: [&str; 2] = ["mix_config", "mix"];
-const CONFIG: [u32; 1] = [THREADS];
 const THREADS: u32 = 256;
 /// Blocks of a launch: each goes through the elements of a row in steps.
 const MOST_BLOCKS: u64 = 4096;
+
+/// The kernel.
+pub(crate) const SOURCE: Source<1> = Source {
+    ptx: include_str!("../ptx/mix.ptx"),
+    kernels: &["mix_config", "mix"],
+    config: "mix_config",
+    expected: [THREADS],
+};
 
 /// What is launched, and the table that it reads.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,21 +74,6 @@ impl Mixing {
     }
 }
 
-/// Has the driver compile the kernel, and checks that it and this crate mean the same.
-///
-/// # Errors
-/// `Driver` if the driver does not take it.
-pub(crate) fn load(device: &Device) -> Result<Module, GpuError> {
-    let module = Module::load(device, PTX, &KERNELS)?;
-    check(device, &module, config, &CONFIG)?;
-    Ok(module)
-}
-
-/// Asks the kernel for [`CONFIG`].
-fn config(out: u64) -> Launch {
-    Launch { kernel: "mix_config", grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,13 +83,7 @@ mod tests {
 
     #[test]
     fn kernel_and_host_mean_the_same() {
-        let mut device = shardpack_gpu_play::Device::new(MANNERS[0]);
-        let out = device.alloc(4 * CONFIG.len());
-        let launch = config(device.address(out));
-        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
-        assert_eq!(device.bytes(out), CONFIG.map(u32::to_le_bytes).as_flattened());
-        assert!(KERNELS.iter().all(|kernel| PTX.contains(&format!(".entry {kernel}("))));
-        assert!(!PTX.contains(".extern .func"), "a function that is not there");
+        SOURCE.assert_same();
     }
 
     fn mixed() -> impl Strategy<Value = Mixed> {

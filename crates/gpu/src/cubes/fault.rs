@@ -1,6 +1,6 @@
 //! What the device says of a cube that it could not decode.
 
-use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4};
+use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 
 /// Why a cube is not decoded; what its part of the output holds is unspecified then. Whoever wants
 /// the host's word on it decodes it there.
@@ -9,6 +9,11 @@ use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4};
 pub enum Fault {
     /// An LZ4 stream is damaged: the last one that is, by its number among the payload's streams.
     Lz4 {
+        /// Its number.
+        stream: u32,
+    },
+    /// A zstd frame is damaged: the last one that is, by its number among the payload's streams.
+    Zstd {
         /// Its number.
         stream: u32,
     },
@@ -26,6 +31,7 @@ impl Fault {
             0 => None,
             FAULT_FIXED => Some(Self::FixedPoint),
             FAULT_BOOL => Some(Self::Boolean),
+            FAULT_ZSTD => Some(Self::Zstd { stream: status & 0x0FFF_FFFF }),
             _ => Some(Self::Lz4 { stream: status & 0x0FFF_FFFF }),
         }
     }
@@ -35,6 +41,7 @@ impl Fault {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Lz4 { .. } => "damaged lz4 block",
+            Self::Zstd { .. } => "damaged zstd frame",
             Self::FixedPoint => "fixed-point element: more bits than the array has",
             Self::Boolean => "boolean: expected 0 or 1, found another byte",
         }
@@ -44,10 +51,10 @@ impl Fault {
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Lz4 { stream } => write!(f, "stream {stream}: {}", self.reason()),
+            Self::Lz4 { stream } | Self::Zstd { stream } => write!(f, "stream {stream}: {}", self.reason()),
             Self::FixedPoint | Self::Boolean => f.write_str(self.reason()),
         }
     }
 }
 
-const _: () = assert!(FAULT_LZ4 == 1 && FAULT_FIXED == 2 && FAULT_BOOL == 3);
+const _: () = assert!(FAULT_LZ4 == 1 && FAULT_FIXED == 2 && FAULT_BOOL == 3 && FAULT_ZSTD == 4);

@@ -2,8 +2,8 @@
 
 use super::wire::CONFIG;
 use super::work::Work;
-use crate::config::check;
-use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Params, Stream};
+use crate::config::Source;
+use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Stream};
 
 /// The kernels, compiled by the driver for a device.
 #[derive(Debug)]
@@ -11,8 +11,13 @@ pub struct CubeKernels {
     module: Module,
 }
 
-/// Kernels of `cubes.cu`.
-const NAMES: [&str; 5] = ["cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_config"];
+/// Those of `cubes.cu`.
+pub(super) const SOURCE: Source<{ CONFIG.len() }> = Source {
+    ptx: include_str!("../../ptx/cubes.ptx"),
+    kernels: &["cube_frames", "cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_config"],
+    config: "cube_config",
+    expected: CONFIG,
+};
 
 impl CubeKernels {
     /// Has the driver compile the kernels, which takes it about a second the first time, and checks
@@ -22,9 +27,7 @@ impl CubeKernels {
     /// `Driver` if the driver does not take them: it is older than 525, or the device has a compute
     /// capability below 7.5.
     pub fn load(device: &Device) -> Result<Self, GpuError> {
-        let module = Module::load(device, include_str!("../../ptx/cubes.ptx"), &NAMES)?;
-        check(device, &module, config, &CONFIG)?;
-        Ok(Self { module })
+        Ok(Self { module: SOURCE.load(device)? })
     }
 
     pub(crate) const fn module(&self) -> &Module {
@@ -71,9 +74,4 @@ impl CubeKernels {
         short("slot of cubes", slot, work.slot_bytes())?;
         short("output of cubes", out, work.out_bytes())
     }
-}
-
-/// Asks the kernels for [`CONFIG`].
-pub(super) fn config(out: u64) -> Launch {
-    Launch { kernel: "cube_config", grid: [1, 1, 1], block: [32, 1, 1], params: Params::new().address(out) }
 }

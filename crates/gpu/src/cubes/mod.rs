@@ -2,10 +2,10 @@
 //! values of a batch.
 //!
 //! The host walks a payload and checks every number in it ([`Stager`], [`Batch`]); compressed bytes
-//! go to the device once and as they are. There, three kernels decode LZ4 streams, turn bit planes
+//! go to the device once and as they are. There, kernels decode LZ4 streams and zstd frames, turn bit planes
 //! to byte planes, and make values out of bytes: differences along the bands, transforms, reserved
 //! codes, the type and the order of the output, and of each array no more than the region that is
-//! asked for. What zstd has coded is decoded by the host into the slot.
+//! asked for. Plain zstd, whose frames are too long for that, is decoded by the host into the slot.
 //!
 //! The values are those of [`ArrayDecoder`](shardpack_array::ArrayDecoder), to the bit, finished as
 //! by [`Finish::apply`](shardpack_array::Finish::apply).

@@ -6,7 +6,7 @@ use super::kept::Kept;
 use super::place::{Placer, Room, Tasks};
 use super::wire::{BF16, CubeRow, Mode, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
-use shardpack_array::blosc2::{Chunk, Content, HEADER_BYTES, StreamCoder, StreamKind};
+use shardpack_array::blosc2::{Content, HEADER_BYTES};
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform};
 
@@ -114,7 +114,7 @@ impl<'a> Needs<'a> {
     }
 
     /// Bytes that are uploaded, besides tables: compressed ones as they are, unless the payload is
-    /// in the slot already, and what zstd had coded.
+    /// in the slot already; of plain zstd, what it had coded.
     pub(crate) fn bytes(&self, is_in_slot: bool) -> usize {
         let Payload::Here(units) = &self.payload else { return 0 };
         let copied = |bytes: usize| if is_in_slot { 0 } else { bytes };
@@ -127,15 +127,7 @@ impl<'a> Needs<'a> {
                 .map(|chunk| match chunk.content() {
                     Content::Stored => copied(chunk.bytes().len().saturating_sub(HEADER_BYTES)),
                     Content::Repeated(_) => 0,
-                    Content::Blocks { coder: StreamCoder::Lz4, .. } => copied(chunk.bytes().len()),
-                    Content::Blocks { coder: StreamCoder::Zstd, streams, .. } => streams
-                        .iter()
-                        .map(|stream| match stream.kind {
-                            StreamKind::Coded => stream.out_bytes,
-                            StreamKind::Run(_) => 0,
-                            StreamKind::Stored => copied(stream.bytes),
-                        })
-                        .sum(),
+                    Content::Blocks { .. } => copied(chunk.bytes().len()),
                 })
                 .sum(),
         }
@@ -341,12 +333,7 @@ pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
 /// Whether the device needs the bytes of an array as they are stored: nothing in them is decoded by
 /// the host.
 pub(crate) fn is_taken_as_stored(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> bool {
-    let is_zstd = |chunk: &Chunk<'_>| matches!(chunk.content(), Content::Blocks { coder: StreamCoder::Zstd, .. });
-    match Units::walk(codec, descriptor, payload, limits) {
-        Ok(Units::Raw(_)) => true,
-        Ok(Units::Blosc2(chunks)) => !chunks.iter().any(is_zstd),
-        Ok(Units::Zstd(_)) | Err(_) => false,
-    }
+    matches!(Units::walk(codec, descriptor, payload, limits), Ok(Units::Raw(_) | Units::Blosc2(_)))
 }
 
 /// Fails unless the host's decoder takes these types too.

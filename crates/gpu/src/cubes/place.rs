@@ -2,8 +2,8 @@
 //! first two kernels and the table that the third one reads.
 //!
 //! Nothing that can be read where it is gets moved: a stored stream is a byte plane in the payload
-//! itself, a run is one byte of the constants that stand at the start of each slot. LZ4 streams are
-//! decoded to scratch; bit planes, and differences of bytes, are turned there in place.
+//! itself, a run is one byte of the constants that stand at the start of each slot. LZ4 streams and
+//! zstd frames are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
 use shardpack_array::blosc2::{Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
@@ -187,14 +187,11 @@ impl Placer<'_, '_> {
                 Ok(())
             }
             Content::Blocks { coder, filters, block_bytes, streams } => {
-                // Of zstd streams only what they hold goes to the device, of others the chunk as it
-                // is.
-                let at = match (in_slot, coder) {
-                    (Some(at), _) => Some(at),
-                    (None, StreamCoder::Lz4) => Some(self.room.copy(bytes)?),
-                    (None, StreamCoder::Zstd) => None,
+                let at = match in_slot {
+                    Some(at) => at,
+                    None => self.room.copy(bytes)?,
                 };
-                let chunk = Placed { bytes, coder: *coder, at };
+                let chunk = Placed { coder: *coder, at };
                 let mut streams = streams.as_slice();
                 for start in (0..unit).step_by((*block_bytes).max(1)) {
                     let bytes = (*block_bytes).min(unit - start);
@@ -203,7 +200,7 @@ impl Placer<'_, '_> {
                     let count = if bytes == *block_bytes { self.width } else { 1 };
                     let (here, rest) = streams.split_at_checked(count).unwrap_or((streams, &[]));
                     streams = rest;
-                    self.block(&chunk, *filters, here, bytes / self.width)?;
+                    self.block(chunk, *filters, here, bytes / self.width)?;
                 }
                 Ok(())
             }
@@ -211,7 +208,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block of `items` elements.
-    fn block(&mut self, chunk: &Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn block(&mut self, chunk: Placed, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         // Whether each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
@@ -244,7 +241,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block whose streams must be joined before its filters are undone.
-    fn joined_block(&mut self, chunk: &Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn joined_block(&mut self, chunk: Placed, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         let width = self.width;
         let source = match streams {
             [stream] => self.decoded(chunk, stream)?,
@@ -323,11 +320,11 @@ impl Placer<'_, '_> {
     }
 
     /// Where a stream's bytes are once it is decoded.
-    fn decoded(&mut self, chunk: &Placed<'_>, stream: &Stream) -> Result<Source> {
-        match self.source(chunk, stream)? {
+    fn decoded(&mut self, chunk: Placed, stream: &Stream) -> Result<Source> {
+        match self.source(chunk, stream) {
             StreamSource::Run(value) => Ok(Source::Run(value)),
             StreamSource::Stored(at) => Ok(Source::At(at, false)),
-            source @ StreamSource::Lz4(_) => {
+            source @ (StreamSource::Lz4(_) | StreamSource::Zstd(_)) => {
                 let to = self.room.scratch(stream.out_bytes);
                 self.stream(source, stream, to)?;
                 Ok(Source::At(to, true))
@@ -336,8 +333,8 @@ impl Placer<'_, '_> {
     }
 
     /// Has a stream decoded to `to`.
-    fn decode_to(&mut self, chunk: &Placed<'_>, stream: &Stream, to: u64) -> Result<()> {
-        let source = self.source(chunk, stream)?;
+    fn decode_to(&mut self, chunk: Placed, stream: &Stream, to: u64) -> Result<()> {
+        let source = self.source(chunk, stream);
         self.stream(source, stream, to)
     }
 
@@ -348,35 +345,24 @@ impl Placer<'_, '_> {
         Ok(())
     }
 
-    /// A stream as it is in the slot; of zstd, decoded.
-    fn source(&mut self, chunk: &Placed<'_>, stream: &Stream) -> Result<StreamSource> {
+    /// A stream as it is in the slot.
+    const fn source(&mut self, chunk: Placed, stream: &Stream) -> StreamSource {
         self.number += 1;
-        if let StreamKind::Run(value) = stream.kind {
-            return Ok(StreamSource::Run(value));
-        }
-        let bytes = || {
-            let bytes = chunk.bytes.get(stream.offset..stream.offset + stream.bytes);
-            bytes.ok_or_else(|| Error::format("blosc2 stream", "within its chunk", stream.bytes))
-        };
-        match (stream.kind, chunk.coder, chunk.at) {
-            (StreamKind::Coded, StreamCoder::Zstd, _) => {
-                let (at, to) = self.room.take(stream.out_bytes)?;
-                self.zstd.decode_unit(bytes()?, to).map_err(|e| e.at(stream.offset as u64))?;
-                Ok(StreamSource::Stored(at))
-            }
-            (StreamKind::Coded, StreamCoder::Lz4, Some(at)) => Ok(StreamSource::Lz4(at + stream.offset as u64)),
-            (_, _, Some(at)) => Ok(StreamSource::Stored(at + stream.offset as u64)),
-            (_, _, None) => Ok(StreamSource::Stored(self.room.copy(bytes()?)?)),
+        let at = chunk.at + stream.offset as u64;
+        match (stream.kind, chunk.coder) {
+            (StreamKind::Run(value), _) => StreamSource::Run(value),
+            (StreamKind::Stored, _) => StreamSource::Stored(at),
+            (StreamKind::Coded, StreamCoder::Lz4) => StreamSource::Lz4(at),
+            (StreamKind::Coded, StreamCoder::Zstd) => StreamSource::Zstd(at),
         }
     }
 }
 
-/// A chunk and, if it is in the slot, its place there.
-struct Placed<'c> {
-    /// None of a chunk that is known to be in the slot.
-    bytes: &'c [u8],
+/// A chunk, and its place in the slot.
+#[derive(Clone, Copy)]
+struct Placed {
     coder: StreamCoder,
-    at: Option<u64>,
+    at: u64,
 }
 
 /// A plane of one value: it reads the same constant again and again.

@@ -6,3 +6,4 @@ mod harness;
 mod lz4;
 mod strategies;
 mod values;
+mod zstd;

@@ -21,10 +21,11 @@ pub(super) const BF16: u32 = 13;
 pub(super) const FAULT_LZ4: u32 = 1;
 pub(super) const FAULT_FIXED: u32 = 2;
 pub(super) const FAULT_BOOL: u32 = 3;
+pub(super) const FAULT_ZSTD: u32 = 4;
 
 /// What `cube_config` says: sizes of structs and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 19] = [
+pub(super) const CONFIG: [u32; 20] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -44,6 +45,7 @@ pub(super) const CONFIG: [u32; 19] = [
     FAULT_BOOL,
     QUAD_PIXELS as u32,
     Walk::Quads as u32,
+    FAULT_ZSTD,
 ];
 
 /// Bands of a chunk, for stored elements of so many bytes.
@@ -74,6 +76,8 @@ pub(super) enum StreamSource {
     Stored(u64),
     /// A run of this byte.
     Run(u8),
+    /// A zstd frame at this place.
+    Zstd(u64),
 }
 
 /// `CubeStream`.
@@ -93,6 +97,8 @@ impl StreamTask {
     pub(super) fn toil(&self) -> u64 {
         match self.source {
             StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
+            // Of all its bytes, literals or sequences are decoded one by one.
+            StreamSource::Zstd(_) => self.bytes.into(),
             StreamSource::Stored(_) | StreamSource::Run(_) => 0,
         }
     }
@@ -106,6 +112,7 @@ impl Wire for StreamTask {
             StreamSource::Lz4(at) => (0, at),
             StreamSource::Stored(at) => (1, at),
             StreamSource::Run(value) => (2, value.into()),
+            StreamSource::Zstd(at) => (3, at),
         };
         put_all([from, self.to], &[self.bytes, self.out_bytes, self.row, self.number, kind, 0], out);
     }

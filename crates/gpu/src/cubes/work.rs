@@ -2,7 +2,7 @@
 //! written.
 
 use super::needs::{Entry, align};
-use super::wire::{CubeRow, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamTask, TILE_WARPS, Wire};
+use super::wire::{CubeRow, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource, StreamTask, TILE_WARPS, Wire};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
 use shardpack_format::{Error, Result};
@@ -39,8 +39,11 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
     for (row, entry) in (0..).zip(entries) {
         streams.extend(entry.tasks.streams.iter().map(|&task| StreamTask { row, ..task }));
     }
-    // Those that take longest first: else a few warps work on when all others are done.
-    streams.sort_unstable_by_key(|task| Reverse(task.toil()));
+    // Zstd has a kernel of its own. Of each, those that take longest first: else a few warps work on when
+    // all others are done.
+    let is_zstd = |task: &StreamTask| matches!(task.source, StreamSource::Zstd(_));
+    streams.sort_unstable_by_key(|task| (!is_zstd(task), Reverse(task.toil())));
+    let frames = streams.partition_point(is_zstd);
     streams.iter().for_each(|task| task.put(tables));
     let pieces_at = start + align(tables);
     let pieces: Vec<&PieceTask> = entries.iter().flat_map(|entry| &entry.tasks.pieces).collect();
@@ -58,7 +61,8 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
         upload_bytes: start + tables.len(),
         slot_bytes: scratch + MARGIN,
         cubes: count(rows.len())?,
-        streams: (streams_at as u64, count(streams.len())?),
+        frames: (streams_at as u64, count(frames)?),
+        streams: ((streams_at + frames * StreamTask::BYTES) as u64, count(streams.len() - frames)?),
         pieces: (pieces_at as u64, count(pieces.len())?),
         status_at: status_at as u64,
         cubes_at: cubes_at as u64,
@@ -74,6 +78,8 @@ pub struct Work {
     upload_bytes: usize,
     slot_bytes: u64,
     cubes: u32,
+    /// Of zstd, and others.
+    frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),
     status_at: u64,
@@ -120,7 +126,7 @@ impl Work {
     /// The kernels to run, in this order, with the slot, the values that stay on the device (of
     /// which there may be none) and the output at these addresses.
     #[must_use]
-    pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 4] {
+    pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 5] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
@@ -135,12 +141,14 @@ impl Work {
                 .u32(count)
                 .u32(0),
         };
-        let ((streams_at, streams), (pieces_at, pieces)) = (self.streams, self.pieces);
+        let ((frames_at, frames), (streams_at, streams)) = (self.frames, self.streams);
+        let (pieces_at, pieces) = self.pieces;
         let values = |kernel, blocks| {
             let grid = [blocks, self.cubes, u32::from(self.cubes > 0)];
             launch(kernel, grid, 32 * TILE_WARPS, self.cubes_at, self.units)
         };
         [
+            launch("cube_frames", [frames, 1, 1], 32, frames_at, frames),
             launch("cube_streams", [streams.div_ceil(STREAM_WARPS), 1, 1], 32 * STREAM_WARPS, streams_at, streams),
             launch("cube_pieces", [pieces, 1, 1], PIECE_THREADS, pieces_at, pieces),
             values("cube_values", self.units.div_ceil(TILE_WARPS)),

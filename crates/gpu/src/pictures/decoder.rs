@@ -1,12 +1,17 @@
 //! A slot on the device: memory for a batch, and the stream that decodes it.
 
 use super::{Batch, CONFIG, KERNELS, Regions};
-use crate::config::check;
-use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
+use crate::config::Source;
+use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Pinned, Stream};
 use std::sync::Arc;
 
-/// The PTX of `kernels/pictures.cu`, made by `scripts/make_ptx.py`.
-const PTX: &str = include_str!("../../ptx/pictures.ptx");
+/// The kernels.
+const SOURCE: Source<{ CONFIG.len() }> = Source {
+    ptx: include_str!("../../ptx/pictures.ptx"),
+    kernels: &KERNELS,
+    config: "pictures_config",
+    expected: CONFIG,
+};
 
 /// Decodes one batch at a time: staging memory, device memory and a stream, all taken at the start.
 #[derive(Debug)]
@@ -35,15 +40,7 @@ impl PictureDecoder {
     /// # Errors
     /// `Driver` if the driver does not take them.
     pub fn module(device: &Device) -> Result<Arc<Module>, GpuError> {
-        let module = Module::load(device, PTX, &KERNELS)?;
-        let config = |out| Launch {
-            kernel: "pictures_config",
-            grid: [1; 3],
-            block: [32, 1, 1],
-            params: Params::new().address(out),
-        };
-        check(device, &module, config, &CONFIG)?;
-        Ok(Arc::new(module))
+        SOURCE.load(device).map(Arc::new)
     }
 
     /// A decoder with `staging_bytes` of pinned memory for what is uploaded, `scratch_bytes` of
@@ -174,10 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ptx_has_every_kernel_and_needs_nothing_else() {
-        for kernel in KERNELS {
-            assert!(PTX.contains(&format!(".entry {kernel}(")), "{kernel}");
-        }
-        assert!(!PTX.contains(".extern .func"), "a function that is not there");
+    fn kernels_and_host_mean_the_same() {
+        SOURCE.assert_same();
     }
 }

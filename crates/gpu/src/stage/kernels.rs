@@ -49,8 +49,8 @@ impl Kernels {
         let device = Device::open(number)?;
         let pictures = PictureDecoder::module(&device)?;
         let cubes = CubeKernels::load(&device)?;
-        let gather = gather::load(&device)?;
-        let mix = mix::load(&device)?;
+        let gather = gather::SOURCE.load(&device)?;
+        let mix = mix::SOURCE.load(&device)?;
         let urgent = Stream::urgent(&device)?;
         Ok(Arc::new(Self { device, pictures, cubes, gather, mix, urgent }))
     }

@@ -9,11 +9,11 @@ use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, F
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
 
-fn encoded(filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32) -> Item {
+fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32) -> Item {
     let settings = ArraySettings {
         values: ValueRule::Keep,
-        coder: Coder::Blosc2Lz4,
-        level: None,
+        coder,
+        level: (coder == Coder::Blosc2Zstd).then_some(3),
         filter,
         band_difference: true,
         layout: ArrayLayout::BandMajor,
@@ -32,11 +32,13 @@ proptest! {
     #[test]
     fn damage_stays_where_it_is(
         seed: u32,
+        is_zstd: bool,
         bitshuffle: bool,
         hurts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 10),
     ) {
         let filter = if bitshuffle { Filter::Bitshuffle } else { Filter::Shuffle };
-        let sound = encoded(filter, Fill::Counts, vec![7, 11, 40], seed);
+        let coder = if is_zstd { Coder::Blosc2Zstd } else { Coder::Blosc2Lz4 };
+        let sound = encoded(coder, filter, Fill::Counts, vec![7, 11, 40], seed);
         let right = sound.on_the_host().unwrap();
         // Each damaged one between two sound ones.
         let mut items = vec![sound.clone()];
@@ -69,7 +71,8 @@ proptest! {
                 match (found, item.on_the_host()) {
                     (Ok(found), Ok(expected)) => prop_assert_eq!(found, expected),
                     (Ok(_), Err(error)) => prop_assert!(false, "decoded what the host refuses: {}", error),
-                    (Err(Fault::Lz4 { .. }), _) => {}
+                    (Err(Fault::Lz4 { .. }), _) if !is_zstd => {}
+                    (Err(Fault::Zstd { .. }), _) if is_zstd => {}
                     (Err(other), _) => prop_assert!(false, "{}", other),
                 }
             }
@@ -79,7 +82,7 @@ proptest! {
 
 #[test]
 fn a_fault_names_its_stream() {
-    let sound = encoded(Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
+    let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
     let mut hurt = sound.clone();
     // The last stream of the payload ends it; without its end it is no block.
     let last = hurt.payload.len() - 1;
@@ -128,7 +131,7 @@ fn booleans_and_fixed_point_are_checked() {
 
 #[test]
 fn what_does_not_fit_is_refused_and_leaves_the_batch_as_it_was() {
-    let sound = encoded(Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
+    let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
     let limits = Limits::default();
     let mut stager = Stager::default();
     let mut slot = vec![0; sound.payload.len() + 2048];

@@ -10,6 +10,7 @@ fn coders() -> impl Strategy<Value = (Coder, Option<i32>)> {
         4 => Just((Coder::Blosc2Lz4, None)),
         1 => Just((Coder::Blosc2Lz4hc, Some(9))),
         1 => Just((Coder::Blosc2Zstd, Some(1))),
+        1 => Just((Coder::Blosc2Zstd, Some(9))),
         1 => Just((Coder::Zstd, Some(1))),
         1 => Just((Coder::Raw, None)),
     ]

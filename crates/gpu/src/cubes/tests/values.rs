@@ -4,15 +4,14 @@ use super::generate::{Fill, array, finish, region};
 use super::harness::{Item, play};
 use super::strategies::{arrays, settings};
 use crate::cubes::Stager;
-use crate::cubes::kernels::config;
-use crate::cubes::wire::CONFIG;
+use crate::cubes::kernels::SOURCE;
 use proptest::prelude::*;
 use shardpack_array::{
     ArrayEncoder, ArrayLayout, ArraySettings, As, Bands, Coder, Factors, Filter, Finish, Region, Turn, ValueRule,
     decoded_as,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
-use shardpack_gpu_play::{Device, MANNERS};
+use shardpack_gpu_play::MANNERS;
 
 const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 
@@ -40,12 +39,7 @@ fn compare(items: &[Item]) {
 
 #[test]
 fn host_and_kernels_mean_the_same() {
-    let mut device = Device::new(MANNERS[0]);
-    let out = device.alloc(4 * CONFIG.len());
-    let launch = config(device.address(out));
-    device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
-    let found: Vec<u32> = device.bytes(out).as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    assert_eq!(found, CONFIG);
+    SOURCE.assert_same();
 }
 
 proptest! {

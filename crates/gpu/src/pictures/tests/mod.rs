@@ -170,18 +170,6 @@ fn every_kind_of_picture_whole_and_cropped() {
 }
 
 #[test]
-fn host_and_kernels_agree_on_their_structs() {
-    for manner in MANNERS {
-        let mut device = Device::new(manner);
-        let out = device.alloc(CONFIG.len() * 4);
-        let params = crate::driver::Params::new().address(device.address(out));
-        device.launch("pictures_config", [1; 3], [32, 1, 1], &params.bytes()).unwrap();
-        let found: Vec<_> = device.bytes(out).as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
-        assert_eq!(found, CONFIG);
-    }
-}
-
-#[test]
 fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     let whole = Rendering::default();
     let good = Source { size: (64, 48), factors: (2, 2), interval: 2, detail: 9, seed: 1 };

@@ -149,9 +149,9 @@ fn what_finds_no_room_is_decoded_by_the_host() {
     });
 }
 
-/// Arrays that are read into staging memory, and decoded as they stand there. Two of a kind that the
-/// loader did not expect are not: the host decodes zstd beside what was read, or in place of the
-/// device.
+/// Arrays that are read into staging memory, and decoded as they stand there. One of a kind that the
+/// loader did not expect is not: the host decodes plain zstd beside what was read, or in place of
+/// the device.
 #[test]
 fn arrays_are_decoded_where_they_were_read() {
     for part_bytes in [1500, 4000] {

@@ -1,0 +1,619 @@
+// One zstd frame (RFC 8878; numbers of sections below are its), decoded by the 32 lanes of a warp. Tables are made in
+// shared memory, four lanes decode the four streams of literals, all lanes read the sequences and copy what they say.
+// Every length, offset and state is checked before it is used. What libzstd refuses is refused here, and so are a few
+// frames that it takes but no writer makes: of several segments, with an offset of 0, with codes of 12 bits.
+#pragma once
+#include "device.cuh"
+
+// Largest block (3.1.1.2.4).
+#define ZSTD_BLOCK (128u << 10)
+// Longest code of a literal (4.2.1).
+#define ZSTD_CODE_BITS 11u
+// Most states of the tables (3.1.1.3.2.1): literal lengths, match lengths, offsets; and where each begins.
+#define ZSTD_LITERALS 0u
+#define ZSTD_MATCHES 512u
+#define ZSTD_OFFSETS 1024u
+#define ZSTD_STATES 1280u
+// Symbols that a table may have, and a few more.
+#define ZSTD_SYMBOLS 64u
+
+struct ZstdMemory {
+    // By the next bits of a stream of literals: symbol (8 bits), and how many bits it takes.
+    Array<u16, 1u << ZSTD_CODE_BITS> codes;
+    // By state: the base of the next state (16 bits), bits that are added to it (8 bits), symbol (8 bits).
+    Array<u32, ZSTD_STATES> states;
+    // While a table is made: how often each symbol is in it, and the next state of each.
+    Array<i16, 3 * ZSTD_SYMBOLS> counts;
+    Array<u16, 3 * ZSTD_SYMBOLS> next;
+    // Of the codes of literals.
+    Array<u32, 64> weight_states;
+    Array<u16, 256> begins;
+    Array<u8, 256> weights;
+    // Of the three tables: bits of a state, and symbols of what is made new; 0 of what stays.
+    Array<u32, 3> bits;
+    Array<u32, 3> symbols;
+    // What lane 0 has found: a position, 0 for damage.
+    u32 found;
+};
+
+// Predefined tables (3.1.1.3.2.2).
+CONSTANT i8 ZSTD_LITERAL_COUNTS[36] = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2,
+                                       2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1};
+CONSTANT i8 ZSTD_MATCH_COUNTS[53] = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1};
+CONSTANT i8 ZSTD_OFFSET_COUNTS[29] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1};
+// Of a code of a length: the length that it begins with, and how many bits are added (3.1.1.3.2.1.1).
+CONSTANT u32 ZSTD_LITERAL_BASES[36] = {0,  1,  2,  3,  4,  5,  6,  7,  8,   9,   10,  11,   12,   13,   14,   15,    16,    18,
+                                       20, 22, 24, 28, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
+CONSTANT u8 ZSTD_LITERAL_BITS[36] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  1,  1,
+                                     1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+CONSTANT u32 ZSTD_MATCH_BASES[53] = {3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,  17,  18,  19,   20,   21,   22,   23,    24,    25,   26, 27, 28, 29,
+                                     30, 31, 32, 33, 34, 35, 37, 39, 41, 43, 47, 51, 59, 67, 83, 99, 131, 259, 515, 1027, 2051, 4099, 8195, 16387, 32771, 65539};
+CONSTANT u8 ZSTD_MATCH_BITS[53] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  0, 0,
+                                   0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+// The number of the highest bit, of 1 at least.
+FN u32 zstd_log2(u32 x) { return 31 - (u32)__clz((i32)x); }
+
+// 32 bits of the input from this one on. `from` is a multiple of 4; bytes behind the frame may be among them.
+FN u32 zstd_peek(Ptr<const u8> from, u32 bit) {
+    const Ptr<const u32> words = cast<const u32>(from) + bit / 32;
+    return __funnelshift_r(words[0], words[1], bit % 32);
+}
+
+// Bits that are taken from the last one to the first (4.1).
+struct ZstdBits {
+    Ptr<const u32> words;
+    // The word before `next`, and the first one: before that, it is read again.
+    i32 at, first;
+    u32 high, low, next;
+    // Bits of `high` that were taken, below 32.
+    u32 used;
+};
+
+// Begins to read the bytes from `begin` to `end`, the last of which has a bit that marks the end.
+FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
+    if (begin >= end) return false;
+    const u32 last = from[end - 1];
+    if (last == 0) return false;
+    const u32 top = 8 * (end - 1) + zstd_log2(last);
+    b.words = cast<const u32>(from);
+    b.first = (i32)(begin / 4);
+    b.used = (0 - top) % 32;
+    b.at = (i32)((top + b.used) / 32) - 4;
+    b.high = b.words[b.at + 3];
+    b.low = b.words[max(b.at + 2, b.first)];
+    b.next = b.words[max(b.at + 1, b.first)];
+    return true;
+}
+
+// Bits of a stream from `begin` on that were not taken; below 0 if there were too few.
+FN i32 zstd_left(const ZstdBits& b, u32 begin) { return 32 * (b.at + 4) - (i32)b.used - (i32)(8 * begin); }
+
+// What comes next, uppermost.
+FN u32 zstd_next(const ZstdBits& b) { return __funnelshift_l(b.low, b.high, b.used); }
+
+// The upper `n` bits, 31 at most.
+FN u32 zstd_upper(u32 bits, u32 n) { return bits >> 1 >> (31 - n); }
+
+// Goes on by `n` bits, 32 at most. One word is under way, so that nobody waits for it; and no branch, since lanes differ in
+// when they need one.
+FN void zstd_skip(ZstdBits& b, u32 n) {
+    b.used += n;
+    const bool full = b.used >= 32;
+    b.high = full ? b.low : b.high;
+    b.low = full ? b.next : b.low;
+    if (full) b.next = b.words[max(b.at, b.first)];
+    b.at -= full;
+    b.used &= 31;
+}
+
+FN u32 zstd_take(ZstdBits& b, u32 n) {
+    const u32 value = zstd_upper(zstd_next(b), n);
+    zstd_skip(b, n);
+    return value;
+}
+
+// Reads how often each symbol, `most` at most, is in a table of at most 2^most_bits states (4.1.1). Returns where what
+// comes next begins, 0 for damage.
+FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u32 end, u32 most_bits, u32 most, u32& bits,
+                   u32& symbols) {
+    u32 bit = 8 * begin;
+    if (begin >= end) return 0;
+    bits = (zstd_peek(from, bit) & 15) + 5;
+    bit += 4;
+    if (bits > most_bits) return 0;
+    // What is left to be dealt out, and 1; how many bits a count has now.
+    i32 left = (1 << bits) + 1, half = 1 << bits;
+    u32 width = bits + 1;
+    bool was_none = false;
+    symbols = 0;
+    while (left > 1) {
+        if (was_none) {
+            for (u32 more = 3; more == 3;) {
+                if (bit >= 8 * end) return 0;
+                more = zstd_peek(from, bit) & 3;
+                bit += 2;
+                if (symbols + more > most) return 0;
+                for (u32 i = 0; i < more; i++) memory.counts[to + symbols++] = 0;
+            }
+        }
+        if (symbols > most || bit >= 8 * end) return 0;
+        const i32 peeked = (i32)zstd_peek(from, bit), spare = 2 * half - 1 - left;
+        i32 count = peeked & (half - 1);
+        bit += width - 1;
+        if (count >= spare) {
+            count = peeked & (2 * half - 1);
+            if (count >= half) count -= spare;
+            bit++;
+        }
+        count--;
+        left -= count < 0 ? -count : count;
+        memory.counts[to + symbols++] = (i16)count;
+        was_none = count == 0;
+        while (left < half && half > 1) {
+            half >>= 1;
+            width--;
+        }
+    }
+    const u32 behind = (bit + 7) / 8;
+    return left == 1 && behind <= end ? behind : 0;
+}
+
+// Makes a table of 2^bits states out of counts that fill it (4.1.1); one lane does.
+template <class Table>
+FN void zstd_table(Table& table, u32 at, ZstdMemory& memory, u32 counts, u32 symbols, u32 bits) {
+    const u32 size = 1u << bits, step = size / 2 + size / 8 + 3;
+    u32 high = size, place = 0;
+    for (u32 s = 0; s < symbols; s++) {
+        const i32 count = memory.counts[counts + s];
+        memory.next[counts + s] = (u16)(count < 0 ? 1 : count);
+        if (count < 0) table[at + --high] = s << 24;
+    }
+    for (u32 s = 0; s < symbols; s++) {
+        for (i32 i = 0; i < memory.counts[counts + s]; i++) {
+            table[at + place] = s << 24;
+            do place = (place + step) & (size - 1);
+            while (place >= high);
+        }
+    }
+    for (u32 state = 0; state < size; state++) {
+        const u32 s = table[at + state] >> 24, next = memory.next[counts + s]++, more = bits - zstd_log2(next);
+        table[at + state] = s << 24 | more << 16 | ((next << more) - size);
+    }
+}
+
+// The weights of the codes of literals (4.2.1), by one lane: 2^(weight - 1) of the table's entries are a symbol's.
+// Returns where the literals begin, 0 for damage.
+FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, u32& symbols) {
+    if (begin >= end) return 0;
+    const u32 head = from[begin];
+    u32 at = begin + 1;
+    symbols = 0;
+    if (head >= 128) {
+        symbols = head - 127;
+        const u32 behind = at + (symbols + 1) / 2;
+        if (behind > end) return 0;
+        for (u32 i = 0; i < symbols; i++) memory.weights[i] = (u8)(from[at + i / 2] >> (i % 2 == 0 ? 4 : 0) & 15);
+        return behind;
+    }
+    const u32 behind = at + head;
+    if (behind > end) return 0;
+    u32 bits = 0, kinds = 0;
+    at = zstd_counts(memory, 0, from, at, behind, 6, ZSTD_CODE_BITS, bits, kinds);
+    if (at == 0) return 0;
+    zstd_table(memory.weight_states, 0, memory, 0, kinds, bits);
+    ZstdBits in;
+    if (!zstd_open(in, from, at, behind)) return 0;
+    // Two states take turns. When there are no bits for the next one, the other's symbol is the last.
+    u32 state = zstd_take(in, bits), other = zstd_take(in, bits);
+    if (zstd_left(in, at) < 0) return 0;
+    for (;;) {
+        // Room for this one, for the last, and for the one that follows from all.
+        if (symbols > 253) return 0;
+        const u32 entry = memory.weight_states[state];
+        memory.weights[symbols++] = (u8)(entry >> 24);
+        state = (entry & 0xFFFF) + zstd_take(in, entry >> 16 & 0xFF);
+        if (zstd_left(in, at) < 0) {
+            memory.weights[symbols++] = (u8)(memory.weight_states[other] >> 24);
+            return behind;
+        }
+        const u32 swapped = state;
+        state = other;
+        other = swapped;
+    }
+}
+
+// Makes the table of codes. Returns the bits of the longest, 0 for damage.
+FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
+    if (lane == 0) {
+        u32 sum = 0;
+        bool sound = true;
+        for (u32 i = 0; i < symbols; i++) {
+            sound &= memory.weights[i] <= ZSTD_CODE_BITS;
+            if (memory.weights[i] != 0) sum += 1u << ((memory.weights[i] - 1) & 31);
+        }
+        u32 bits = 0;
+        if (sound && sum != 0) {
+            bits = zstd_log2(sum) + 1;
+            const u32 rest = (1u << bits) - sum;
+            // The last symbol fills the table.
+            sound = bits <= ZSTD_CODE_BITS && (rest & (rest - 1)) == 0;
+            memory.weights[symbols] = (u8)(zstd_log2(rest) + 1);
+        }
+        // Longest codes first; those of a length in the order of their symbols. How many there are of the longest is even, and
+        // not none. `next` has how many there are of a weight, and then where the next of them begins.
+        for (u32 weight = 0; weight <= ZSTD_CODE_BITS; weight++) memory.next[weight] = 0;
+        for (u32 i = 0; sound && i <= symbols; i++) memory.next[memory.weights[i]]++;
+        const u32 longest = memory.next[1];
+        u32 begin = 0;
+        for (u32 weight = 1; weight <= ZSTD_CODE_BITS; weight++) {
+            const u32 count = memory.next[weight];
+            memory.next[weight] = (u16)begin;
+            begin += count << (weight - 1);
+        }
+        for (u32 i = 0; sound && i <= symbols; i++) {
+            const u32 weight = memory.weights[i];
+            memory.begins[i] = memory.next[weight];
+            if (weight != 0) memory.next[weight] += (u16)(1u << (weight - 1));
+        }
+        memory.found = sound && longest != 0 && longest % 2 == 0 ? bits : 0;
+    }
+    __syncwarp();
+    const u32 bits = memory.found;
+    for (u32 i = lane; bits != 0 && i <= symbols; i += 32) {
+        const u32 weight = memory.weights[i], entry = i | (bits + 1 - weight) << 8;
+        if (weight == 0) continue;
+        for (u32 n = 0; n < 1u << (weight - 1); n++) memory.codes[memory.begins[i] + n] = (u16)entry;
+    }
+    __syncwarp();
+    return bits;
+}
+
+// The bits of a stream of literals, of which nearly all are used for symbols: 64 of them, the next one uppermost.
+struct ZstdCodes {
+    Ptr<const u32> words;
+    // The word before `next`; `next` comes behind the `count` bits that are there.
+    i32 at;
+    u64 bits;
+    u32 count, next;
+};
+
+// Makes 33 bits available, enough for three symbols.
+FN void zstd_refill(ZstdCodes& c) {
+    if (c.count > 32) return;
+    c.bits |= (u64)c.next << (32 - c.count);
+    c.count += 32;
+    c.next = c.words[c.at--];
+}
+
+FN u32 zstd_literal(const ZstdMemory& memory, ZstdCodes& c, u32 shift) {
+    const u32 entry = memory.codes[(u32)(c.bits >> 32) >> shift], taken = entry >> 8;
+    c.bits <<= taken;
+    c.count -= taken;
+    return entry & 0xFF;
+}
+
+// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, by words where these begin whole: `skew` bytes
+// behind a multiple of 4. Before a stream there are at least 14 bytes of its frame, and of the 9 before these some are read.
+FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from, u32 begin, u32 end, Ptr<u8> out, u32 to, u32 count,
+                    u32 skew) {
+    ZstdBits in;
+    if (!zstd_open(in, from, begin, end)) return false;
+    ZstdCodes c;
+    c.words = in.words;
+    c.at = in.at;
+    c.bits = ((u64)in.high << 32 | in.low) << in.used;
+    c.count = 64 - in.used;
+    c.next = in.next;
+    const u32 shift = 32 - code_bits, behind = to + count, head = min((0 - skew - to) % 4, count);
+    for (u32 n = 0; n < head; n++) {
+        zstd_refill(c);
+        out[to++] = (u8)zstd_literal(memory, c, shift);
+    }
+    for (; behind - to >= 4; to += 4) {
+        // Far behind its end.
+        if (c.at + 4 < in.first) return false;
+        zstd_refill(c);
+        u32 word = zstd_literal(memory, c, shift);
+        word |= zstd_literal(memory, c, shift) << 8;
+        zstd_refill(c);
+        word |= zstd_literal(memory, c, shift) << 16;
+        word |= zstd_literal(memory, c, shift) << 24;
+        *cast<u32>(out + to) = word;
+    }
+    if (c.at + 4 < in.first) return false;
+    while (to < behind) {
+        zstd_refill(c);
+        out[to++] = (u8)zstd_literal(memory, c, shift);
+    }
+    return 32 * (c.at + 2) + (i32)c.count == (i32)(8 * begin);
+}
+
+// A frame under way. Positions of the input count from a multiple of 16, those of the output from its start.
+struct Zstd {
+    Ptr<const u8> from;
+    Ptr<u8> out;
+    u32 at, done;
+    // How many bytes behind a multiple of 4 the output begins.
+    u32 skew;
+    // Offsets that were used last (3.1.2.5).
+    u32 recent[3];
+    // Bits of the codes of literals, 0 before there are any; and which of the tables there are.
+    u32 code_bits, tables;
+};
+
+// Literals of a block: bytes in the input, one byte for all (`step` 0), or decoded to the end of what the block may
+// fill. From there they move down as the block is filled; what is filled never reaches those that are still to come.
+struct ZstdLiterals {
+    Ptr<const u8> from;
+    u32 step, count;
+    // Where in the output they stand, if they do.
+    bool in_place;
+    u32 place;
+};
+
+// Reads the literals of a block (3.1.1.3.1), which may fill the output to `limit`.
+FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiterals& literals, u32 lane) {
+    const u32 head = z.from[z.at], kind = head & 3, format = head >> 2 & 3;
+    literals.step = 1;
+    literals.in_place = false;
+    literals.place = 0;
+    if (kind < 2) {
+        const u32 bytes = format % 2 == 0 ? 1 : format == 1 ? 2 : 3;
+        if (end - z.at < bytes) return false;
+        const u32 word = zstd_peek(z.from, 8 * z.at);
+        literals.count = bytes == 1 ? word >> 3 & 31 : bytes == 2 ? word >> 4 & 0xFFF : word >> 4 & 0xFFFFF;
+        z.at += bytes;
+        const u32 stored = kind == 0 ? literals.count : 1;
+        if (end - z.at < stored || literals.count > limit - z.done) return false;
+        literals.from = z.from + z.at;
+        literals.step = kind == 0;
+        z.at += stored;
+        return true;
+    }
+    const u32 bytes = format < 2 ? 3 : 2 + format;
+    if (end - z.at < bytes) return false;
+    const u32 word = zstd_peek(z.from, 8 * z.at), more = zstd_peek(z.from, 8 * z.at + 22), width = bytes == 3 ? 10 : bytes == 4 ? 14 : 18;
+    const u32 mask = (1u << width) - 1, count = word >> 4 & mask;
+    const u32 stored = (width == 18 ? more : word >> (4 + width)) & mask;
+    z.at += bytes;
+    if (stored > end - z.at || count > limit - z.done || count == 0) return false;
+    const u32 behind = z.at + stored;
+    if (kind == 2) {
+        u32 symbols = 0, begin = 0;
+        if (lane == 0) begin = zstd_weights(memory, z.from, z.at, behind, symbols);
+        begin = __shfl_sync(0xFFFFFFFFu, begin, 0);
+        symbols = __shfl_sync(0xFFFFFFFFu, symbols, 0);
+        if (begin == 0) return false;
+        z.at = begin;
+        z.code_bits = zstd_codes(memory, symbols, lane);
+    }
+    if (z.code_bits == 0) return false;
+    // One stream, or four: then the bytes of three, and the fourth what is left.
+    u32 from = z.at, to = behind, first = 0, share = count;
+    if (format != 0) {
+        if (count < 6 || behind - z.at < 6) return false;
+        const u32 quarter = (count + 3) / 4;
+        from += 6;
+        to = from;
+        for (u32 n = 0; n <= min(lane, 2u); n++) {
+            from = to;
+            to += zstd_peek(z.from, 8 * (z.at + 2 * n)) & 0xFFFF;
+        }
+        if (lane >= 3) {
+            from = to;
+            to = behind;
+        }
+        first = min(min(lane, 3u) * quarter, count);
+        share = lane < 3 ? quarter : count - min(3 * quarter, count);
+        // Three whole quarters must fit.
+        if (3 * quarter > count) return false;
+    }
+    bool sound = true;
+    const u32 place = limit - count;
+    if (lane < (format == 0 ? 1 : 4)) {
+        sound = from <= to && to <= behind && zstd_stream(memory, z.code_bits, z.from, from, to, z.out, place + first, share, z.skew);
+    }
+    // What the four have written can be read after this.
+    if (!__all_sync(0xFFFFFFFFu, sound)) return false;
+    __syncwarp();
+    literals.from = z.out + place;
+    literals.count = count;
+    literals.in_place = true;
+    literals.place = place;
+    z.at = behind;
+    return true;
+}
+
+FN u32 zstd_table_at(u32 n) { return n == 0 ? ZSTD_LITERALS : n == 1 ? ZSTD_OFFSETS : ZSTD_MATCHES; }
+
+// Reads what the tables of a block are made of (3.1.1.3.2.1), by one lane, in the order literal lengths, offsets, match
+// lengths. Returns where the sequences begin, 0 for damage.
+FN u32 zstd_read_tables(ZstdMemory& memory, Ptr<const u8> from, u32 at, u32 end, u32 modes, u32 tables) {
+    for (u32 n = 0; n < 3; n++) {
+        const u32 mode = modes >> (6 - 2 * n) & 3, most = n == 0 ? 35 : n == 1 ? 31 : 52, counts = n * ZSTD_SYMBOLS;
+        u32 bits = memory.bits[n], symbols = 0;
+        if (mode == 0) {
+            symbols = n == 0 ? 36 : n == 1 ? 29 : 53;
+            bits = n == 1 ? 5 : 6;
+            for (u32 s = 0; s < symbols; s++)
+                memory.counts[counts + s] = n == 0 ? ZSTD_LITERAL_COUNTS[s] : n == 1 ? ZSTD_OFFSET_COUNTS[s] : ZSTD_MATCH_COUNTS[s];
+        } else if (mode == 1) {
+            if (at >= end || from[at] > most) return 0;
+            memory.states[zstd_table_at(n)] = (u32)from[at++] << 24;
+            bits = 0;
+        } else if (mode == 2) {
+            at = zstd_counts(memory, counts, from, at, end, n == 1 ? 8 : 9, most, bits, symbols);
+            if (at == 0) return 0;
+        } else if ((tables >> n & 1) == 0) {
+            return 0;
+        }
+        memory.bits[n] = bits;
+        memory.symbols[n] = symbols;
+    }
+    return at;
+}
+
+// What an offset means (3.1.2.5).
+FN u32 zstd_offset(Zstd& z, u32 value, u32 literals) {
+    if (value > 3) {
+        z.recent[2] = z.recent[1];
+        z.recent[1] = z.recent[0];
+        z.recent[0] = value - 3;
+        return value - 3;
+    }
+    const u32 which = value + (literals == 0);
+    if (which == 1) return z.recent[0];
+    const u32 offset = which == 2 ? z.recent[1] : which == 3 ? z.recent[2] : z.recent[0] - 1;
+    if (which != 2) z.recent[2] = z.recent[1];
+    z.recent[1] = z.recent[0];
+    z.recent[0] = offset;
+    return offset;
+}
+
+// Puts the next `count` literals to the output.
+FN void zstd_put_literals(Zstd& z, const ZstdLiterals& literals, u32 taken, u32 count, u32 lane) {
+    // Behind the last sequence of a frame they stand where they go.
+    const bool there = literals.in_place && literals.place + taken == z.done;
+    for (u32 n = lane; !there && n - lane < count; n += 32) {
+        u8 byte = 0;
+        if (n < count) byte = literals.from[(taken + n) * literals.step];
+        // They may stand where others go.
+        if (literals.in_place) __syncwarp();
+        if (n < count) z.out[z.done + n] = byte;
+    }
+    z.done += count;
+}
+
+// The sequences of a block (3.1.1.3.2), and what is left of its literals.
+FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const ZstdLiterals& literals, u32 lane) {
+    if (z.at >= end) return false;
+    u32 count = z.from[z.at++], taken = 0;
+    if (count == 0) {
+        if (z.at != end) return false;
+        zstd_put_literals(z, literals, 0, literals.count, lane);
+        __syncwarp();
+        return true;
+    }
+    if (count >= 128) {
+        const u32 more = count == 255 ? 2 : 1;
+        if (end - z.at < more) return false;
+        const u32 word = zstd_peek(z.from, 8 * z.at);
+        count = more == 2 ? (word & 0xFFFF) + 0x7F00 : (count - 128) << 8 | (word & 0xFF);
+        z.at += more;
+    }
+    if (count == 0 || z.at >= end) return false;
+    const u32 modes = z.from[z.at++];
+    if ((modes & 3) != 0) return false;
+    if (lane == 0) memory.found = zstd_read_tables(memory, z.from, z.at, end, modes, z.tables);
+    __syncwarp();
+    z.at = memory.found;
+    if (z.at == 0) return false;
+    if (lane < 3 && memory.symbols[lane] != 0)
+        zstd_table(memory.states, zstd_table_at(lane), memory, lane * ZSTD_SYMBOLS, memory.symbols[lane], memory.bits[lane]);
+    z.tables = 7;
+    __syncwarp();
+    ZstdBits in;
+    if (!zstd_open(in, z.from, z.at, end)) return false;
+    u32 literal_entry = memory.states[ZSTD_LITERALS + zstd_take(in, memory.bits[0])];
+    u32 offset_entry = memory.states[ZSTD_OFFSETS + zstd_take(in, memory.bits[1])];
+    u32 match_entry = memory.states[ZSTD_MATCHES + zstd_take(in, memory.bits[2])];
+    for (;;) {
+        const u32 code = offset_entry >> 24, value = (1u << code) + zstd_take(in, code);
+        const u32 of_match = match_entry >> 24, of_literals = literal_entry >> 24;
+        u32 bits = zstd_next(in), n = ZSTD_MATCH_BITS[of_match];
+        const u32 length = ZSTD_MATCH_BASES[of_match] + zstd_upper(bits, n);
+        bits <<= n;
+        const u32 before = ZSTD_LITERAL_BASES[of_literals] + zstd_upper(bits, ZSTD_LITERAL_BITS[of_literals]);
+        zstd_skip(in, n + ZSTD_LITERAL_BITS[of_literals]);
+        // The next states, while others copy.
+        if (--count != 0) {
+            bits = zstd_next(in);
+            n = literal_entry >> 16 & 0xFF;
+            u32 all = n;
+            literal_entry = memory.states[ZSTD_LITERALS + (literal_entry & 0xFFFF) + zstd_upper(bits, n)];
+            bits <<= n;
+            n = match_entry >> 16 & 0xFF;
+            all += n;
+            match_entry = memory.states[ZSTD_MATCHES + (match_entry & 0xFFFF) + zstd_upper(bits, n)];
+            bits <<= n;
+            n = offset_entry >> 16 & 0xFF;
+            offset_entry = memory.states[ZSTD_OFFSETS + (offset_entry & 0xFFFF) + zstd_upper(bits, n)];
+            zstd_skip(in, all + n);
+        }
+        const u32 offset = zstd_offset(z, value, before);
+        // What is left of the literals has room behind.
+        if (before > literals.count - taken) return false;
+        const u32 room = limit - z.done - (literals.count - taken);
+        if (length > room || offset - 1 >= z.done + before) return false;
+        zstd_put_literals(z, literals, taken, before, lane);
+        taken += before;
+        // What the other lanes wrote can be read after this.
+        __syncwarp();
+        const Ptr<const u8> back = Ptr<const u8>(z.out) + (z.done - offset);
+        if (length <= offset) {
+            for (u32 i = lane; i < length; i += 32) z.out[z.done + i] = back[i];
+        } else {
+            for (u32 i = lane; i < length; i += 32) z.out[z.done + i] = back[i % offset];
+        }
+        z.done += length;
+        if (count == 0) break;
+    }
+    if (zstd_left(in, z.at) != 0) return false;
+    __syncwarp();
+    zstd_put_literals(z, literals, taken, literals.count - taken, lane);
+    __syncwarp();
+    return true;
+}
+
+// Decodes the frame of `bytes` bytes that begins `at` bytes, 15 at most, behind `from`, a multiple of 16, to the
+// `out_bytes` bytes at `out`, `skew` bytes behind a multiple of 4, all of which it must fill. The host has walked it: magic, header and the headers of its blocks
+// are sound. 16 bytes around it can be read. Returns whether it is sound; if not, some of the output may be written.
+FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew, u32 out_bytes, ZstdMemory& memory,
+                   u32 lane) {
+    const u32 end = at + bytes;
+    if (bytes < 9) return false;
+    // One segment: the window is all of it (3.1.1.1.1).
+    const u32 descriptor = from[at + 4], size = descriptor >> 6;
+    if ((descriptor & 0x20) == 0) return false;
+    Zstd z;
+    z.from = from;
+    z.out = out;
+    z.at = at + 5 + (1u << size);
+    z.done = 0;
+    z.skew = skew;
+    z.recent[0] = 1;
+    z.recent[1] = 4;
+    z.recent[2] = 8;
+    z.code_bits = 0;
+    z.tables = 0;
+    for (bool last = false; !last;) {
+        if (z.at + 3 > end) return false;
+        const u32 head = zstd_peek(from, 8 * z.at), kind = head >> 1 & 3, count = head >> 3 & 0x1FFFFF;
+        const u32 most = min(out_bytes - z.done, ZSTD_BLOCK);
+        last = head & 1;
+        z.at += 3;
+        if (kind < 2) {
+            ZstdLiterals literals;
+            literals.from = from + z.at;
+            literals.step = kind == 0;
+            literals.in_place = false;
+            literals.place = 0;
+            const u32 stored = kind == 0 ? count : 1;
+            if (count > most || stored > end - z.at) return false;
+            zstd_put_literals(z, literals, 0, count, lane);
+            __syncwarp();
+            z.at += stored;
+            continue;
+        }
+        // Compressed, and so shorter than what it makes.
+        if (kind != 2 || count < 2 || count > min(ZSTD_BLOCK, out_bytes) || count > end - z.at) return false;
+        const u32 behind = z.at + count;
+        ZstdLiterals literals;
+        if (!zstd_literals(z, memory, behind, z.done + most, literals, lane)) return false;
+        if (!zstd_sequences(z, memory, behind, z.done + most, literals, lane)) return false;
+        z.at = behind;
+    }
+    return z.at == end && z.done == out_bytes;
+}

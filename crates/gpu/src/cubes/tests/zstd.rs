@@ -1,0 +1,189 @@
+//! Zstd frames of every kind, decoded by the kernel alone, beside libzstd.
+
+use crate::cubes::fault::Fault;
+use crate::cubes::wire::{StreamSource, StreamTask, Wire};
+use crate::driver::Params;
+use proptest::prelude::*;
+use shardpack_gpu_play::{Device, MANNERS, Manner};
+
+/// What the kernel makes of frames, each to as many bytes; `None` of those that it refuses.
+fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
+    let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
+    for (number, (frame, out_bytes)) in (0..).zip(frames) {
+        slot.resize(slot.len() + number as usize * 5 % 16, manner.poison);
+        let from = slot.len() as u64;
+        slot.extend(frame);
+        slot.resize((slot.len() + 16).next_multiple_of(16), manner.poison);
+        slot.resize(slot.len() + number as usize % 4, manner.poison);
+        let to = slot.len();
+        slot.resize(to + out_bytes + 16, manner.poison);
+        let (source, bytes) = (StreamSource::Zstd(from), frame.len() as u32);
+        StreamTask { source, to: to as u64, bytes, out_bytes: *out_bytes as u32, row: number, number }.put(&mut tasks);
+        places.push(to..to + out_bytes);
+    }
+    slot.resize(slot.len().next_multiple_of(16), manner.poison);
+    let table = slot.len() as u64;
+    slot.extend(tasks);
+    let mut device = Device::new(manner);
+    let (slot, status) = (device.upload(&slot), device.upload(&vec![0; 4 * frames.len()]));
+    let (slot_at, status_at, count) = (device.address(slot), device.address(status), frames.len() as u32);
+    let params =
+        Params::new().address(slot_at).address(0).address(0).address(status_at).address(table).u32(count).u32(0);
+    device.launch("cube_frames", [count, 1, 1], [32, 1, 1], &params.bytes()).unwrap();
+    let statuses: Vec<u32> = device.bytes(status).as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    let slot = device.bytes(slot);
+    for place in &places {
+        assert!(slot[place.end..place.end + 16].iter().all(|byte| *byte == manner.poison), "written behind");
+    }
+    let out = |(number, (status, place)): (u32, (u32, std::ops::Range<usize>))| match Fault::of(status) {
+        None => Some(slot[place].to_vec()),
+        fault => {
+            assert_eq!(fault, Some(Fault::Zstd { stream: number }));
+            None
+        }
+    };
+    (0..).zip(statuses.into_iter().zip(places)).map(out).collect()
+}
+
+fn assert_decoded(contents: &[(Vec<u8>, i32)]) {
+    let frames: Vec<_> =
+        contents.iter().map(|(bytes, level)| (zstd::bulk::compress(bytes, *level).unwrap(), bytes.len())).collect();
+    for manner in MANNERS {
+        for ((content, level), found) in contents.iter().zip(play(&frames, manner)) {
+            let found = found.unwrap_or_else(|| panic!("{} bytes, level {level}: refused", content.len()));
+            let differs = found.iter().zip(content).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{} bytes, level {level}", content.len());
+        }
+    }
+}
+
+/// Bytes as planes of arrays have them, and others.
+fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state >> 8
+    };
+    let mut out: Vec<u8> = Vec::with_capacity(bytes);
+    while out.len() < bytes {
+        let n = out.len();
+        match kind {
+            // Few bits of noise: literals of a Huffman code, hardly a match.
+            0 => out.push((noise() & noise() & 0x3F) as u8),
+            // A slow wave with noise.
+            1 => out.push((64.0 + 60.0 * (n as f64 / 700.0).sin()) as u8 + (noise() % 3) as u8),
+            // Words of a small book: sequences of all lengths.
+            2 => {
+                let word = noise() % 60;
+                out.extend((0..3 + word % 9).map(|i| b'a' + ((word * 7 + i * i) % 26) as u8));
+            }
+            // What came before, near or far, with noise in between.
+            3 if n > 4 => {
+                let (back, length) = (1 + noise() as usize % n.min(60_000), 1 + noise() as usize % 300);
+                (0..length).for_each(|i| out.push(out[n - back + i]));
+                (0..noise() % 20).for_each(|_| out.push(noise() as u8));
+            }
+            4 => out.push(noise() as u8),
+            // Runs.
+            5 => {
+                let value = noise() as u8;
+                out.extend(std::iter::repeat_n(value, noise() as usize % 400));
+            }
+            _ => out.push((n / 97) as u8),
+        }
+    }
+    out.truncate(bytes);
+    out
+}
+
+#[test]
+fn every_kind_and_level_is_decoded() {
+    let mut contents = Vec::new();
+    for kind in 0..7 {
+        for (bytes, level) in
+            [(1, 1), (5, 3), (63, 19), (300, 1), (2_000, 3), (9_000, -5), (65_536, 1), (65_536, 9), (65_536, 19)]
+        {
+            contents.push((content(kind, bytes, kind * 31 + bytes as u32), level));
+        }
+    }
+    assert_decoded(&contents);
+}
+
+/// Of more than one block: tables and codes of the block before are used again.
+#[test]
+fn blocks_share_tables() {
+    let mixed = |seed| (0..7).flat_map(|kind| content(kind, 30_000 + 5_000 * kind as usize, seed)).collect::<Vec<u8>>();
+    assert_decoded(&[
+        (mixed(1), 1),
+        (mixed(2), 6),
+        (content(2, 400_000, 3), 3),
+        (content(0, 300_000, 4), 19),
+        (mixed(5), 19),
+    ]);
+}
+
+#[test]
+fn what_is_cut_short_or_of_another_length_is_refused() {
+    let plain = content(2, 5_000, 9);
+    let frame = zstd::bulk::compress(&plain, 3).unwrap();
+    let mut frames: Vec<_> = (0..frame.len()).step_by(61).map(|end| (frame[..end].to_vec(), plain.len())).collect();
+    frames.push((frame.clone(), plain.len() + 1));
+    frames.push((frame.clone(), plain.len() - 1));
+    frames.push(([&frame[..], &[0]].concat(), plain.len()));
+    for manner in MANNERS {
+        assert!(play(&frames, manner).iter().all(Option::is_none));
+    }
+}
+
+/// How many damaged frames are tried: `SHARDPACK_DAMAGED` of them, or four hundred.
+fn cases() -> u32 {
+    std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn any_content_is_decoded(
+        contents in prop::collection::vec((0..7_u32, 1..9_000_usize, any::<u32>(), prop::sample::select(vec![-7, 1, 2, 3, 5, 9, 15, 19, 22])), 1..6)
+    ) {
+        let contents: Vec<_> = contents.into_iter().map(|(kind, bytes, seed, level)| (content(kind, bytes, seed), level)).collect();
+        assert_decoded(&contents);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases().div_ceil(20)))]
+    /// Refused, or what libzstd makes of it. Headers of frame and blocks, which the host walks, are left as they are.
+    #[test]
+    fn damage_is_refused_or_decoded_as_libzstd_does(
+        (kind, bytes, seed, level) in (0..6_u32, 20..6_000_usize, any::<u32>(), prop::sample::select(vec![1, 3, 19])),
+        hurts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 20),
+    ) {
+        let plain = content(kind, bytes, seed);
+        let frame = zstd::bulk::compress(&plain, level).unwrap();
+        // Magic, descriptor, size of the content; of one block.
+        let body = 5 + (1 << (frame[4] >> 6)) + 3;
+        prop_assume!(frame.len() > body);
+        let frames: Vec<_> = hurts.iter().map(|(at, byte, how)| {
+            let mut frame = frame.clone();
+            let at = body + at.index(frame.len() - body);
+            match how {
+                0 => frame[at] ^= 1 << (byte % 8),
+                1 => frame[at] = *byte,
+                _ => frame[at..].iter_mut().take(3).for_each(|b| *b = b.wrapping_add(*byte)),
+            }
+            (frame, plain.len())
+        }).collect();
+        for manner in MANNERS {
+            for ((frame, _), found) in frames.iter().zip(play(&frames, manner)) {
+                let expected = zstd::bulk::decompress(frame, plain.len()).ok().filter(|out| out.len() == plain.len());
+                if let Some(found) = found {
+                    prop_assert!(expected.is_some(), "decoded what libzstd refuses");
+                    prop_assert!(expected == Some(found), "other bytes than libzstd's");
+                }
+            }
+        }
+    }
+}
