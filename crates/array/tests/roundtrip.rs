@@ -318,9 +318,15 @@ fn a_trial_for_a_device_takes_what_the_device_decodes_itself() {
     let (device, size) = (found(Prefer::Device), found(Prefer::Size));
     assert_eq!(size.settings.coder, Coder::Blosc2Zstd);
     assert!(device.settings.coder.is_blosc2(), "{}", device.settings);
-    // On noise as in real cubes the fewest bytes win, because the bus takes longer than the kernels.
-    let fewest = device.table.iter().map(|row| row.payload_bytes).min();
-    assert_eq!(device.table.first().map(|row| row.payload_bytes), fewest, "{}", device.settings);
+    // On noise as in real cubes few bytes win, because the bus takes longer than the kernels.
+    let fewest = device.table.iter().map(|row| row.payload_bytes).min().unwrap();
+    let first = device.table.first().unwrap();
+    assert!(
+        first.payload_bytes <= fewest + fewest / 8,
+        "{}: {} and {fewest} bytes",
+        device.settings,
+        first.payload_bytes
+    );
     // A codec that the host has to decompress is taken if it is asked for.
     let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Zstd), ..Default::default() };
     assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Zstd));

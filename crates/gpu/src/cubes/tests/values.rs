@@ -159,8 +159,9 @@ fn long_cubes_of_each_arrangement() {
 /// compress.
 #[test]
 fn long_arrays_of_each_type() {
-    for (n, &dtype) in (0..).zip(Dtype::ALL) {
-        let coder = Coder::Blosc2Lz4;
+    let coders = [Coder::Blosc2Lz4, Coder::Blosc2Zstd];
+    let all = Dtype::ALL.iter().flat_map(|dtype| coders.map(|coder| (*dtype, coder)));
+    for (n, (dtype, coder)) in (0..).zip(all) {
         let arrays = [
             array(dtype, vec![10, 10, 700], Fill::Smooth, n),
             array(dtype, vec![70_001], Fill::Bits(3), n),
@@ -170,11 +171,11 @@ fn long_arrays_of_each_type() {
         let all = [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta];
         for (array, filters) in arrays.iter().zip([&all[..], &all[1..2], &all[2..]]) {
             for &filter in filters {
-                let layout = if n % 2 == 0 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
+                let layout = if n / 2 % 2 == 0 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
                 let settings = ArraySettings {
                     values: ValueRule::Keep,
                     coder,
-                    level: None,
+                    level: coder.default_level(),
                     filter,
                     band_difference: true,
                     layout,
