@@ -210,7 +210,7 @@ class Loader:
         which it may write to. Or it returns a mapping from field to array, of the same shape and type. The threads take
         the interpreter for it: what it does in Python, one thread does at a time. Draw from ``row.seed``, and a resumed
         loader goes on with the same draws. An exception is the error of its batch, which names the sample. The host must
-        decode.
+        decode. You may change what it does between two epochs: none is begun ahead.
     transform_batch : function, optional
         Called for every batch when it is asked for, in your thread, also on a device. It writes to tensors of the
         batch, replaces them (``batch["image"] = …``), or returns another batch.

@@ -43,7 +43,6 @@ pub(super) struct Lent {
     pub(super) fields: Arc<Fields>,
     pub(super) dataset: Dataset,
     pub(super) seed: u64,
-    pub(super) epoch: u32,
     pub(super) home: Weak<Shared>,
 }
 
@@ -144,14 +143,14 @@ impl Batch {
     /// For each row what its random view and patch were drawn from: with it,
     /// [`Place::origin`](super::Place::origin) says where a patch lay.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
-        let Lent { plan, seed, epoch, .. } = &*self.0;
+        let Lent { plan, seed, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
             draw_key(
                 *seed,
                 SampleAt {
                     sample,
                     record: row.record,
-                    epoch: *epoch,
+                    epoch: plan.epoch,
                     repetition: row.repetition,
                     patch: row.patch,
                     origin: None,

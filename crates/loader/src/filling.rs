@@ -332,7 +332,7 @@ fn job(piece: &Piece) -> ReadJob {
     let into = Arc::new(Loaded::default());
     ReadJob {
         generation: 0,
-        key: (0, 0),
+        key: (0, 0, 0),
         shard: Arc::clone(shard),
         records: records.clone(),
         into,

@@ -16,6 +16,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowOf {
     pub(super) generation: u64,
+    pub(super) epoch: u32,
     pub(super) batch: u64,
     pub(super) row: u32,
     pub(super) sample: u64,
@@ -27,8 +28,8 @@ pub(super) struct RowOf {
 }
 
 impl RowOf {
-    pub(super) const fn at(&self, epoch: u32) -> SampleAt {
-        let Self { sample, record, repetition, patch, .. } = *self;
+    pub(super) const fn at(&self) -> SampleAt {
+        let Self { epoch, sample, record, repetition, patch, .. } = *self;
         SampleAt { sample, record, epoch, repetition, patch, origin: None }
     }
 

@@ -21,6 +21,8 @@
 //!   pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the order,
 //!   or, of samples that are read alone, one for each thread if those are more. A caller who keeps
 //!   batches gets more slots ([`Batch`]).
+//! - The next epoch is begun while this one ends, once one has followed another
+//!   ([`Loader::set_epoch`]).
 //! - Where the page cache can hold the window, a thread reads each record itself, just before it
 //!   decodes it ([`Window`]): no run is in memory, and none is waited for.
 //! - A large record ([`LoaderOptions::part_bytes`]) is made by all threads together, part by part.
@@ -46,6 +48,7 @@ mod cached;
 mod classes;
 mod clips;
 mod desk;
+mod epochs;
 mod examples;
 mod fault;
 mod fields;
@@ -120,8 +123,9 @@ pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};
 
 use batch::Lent;
 use cached::Held;
+use epochs::Epochs;
 use fields::Fields;
-use order::{Order, Sampling, Share, State as Progress, Steps, World};
+use order::{Order, Sampling, Share, State as Progress, World};
 use plan::Planner;
 use pool::{Pool, Shared};
 use resident::Resident;
@@ -165,13 +169,11 @@ use work::Recipe;
 pub struct Loader {
     dataset: Dataset,
     options: LoaderOptions,
-    sampling: Arc<dyn Sampling>,
+    epochs: Arc<Epochs>,
     fields: Arc<Fields>,
-    world: World,
     start: Progress,
     share: Share,
     threads: usize,
-    predicted: predict::Predicted,
     /// Where the window of this epoch is.
     held: Held,
     /// Most that any epoch so far may have taken.
@@ -186,6 +188,10 @@ pub struct Loader {
     batches: u64,
     /// Batches up to the last one that was handed out.
     delivered: u64,
+    /// Whether the caller has once gone on from the end of an epoch to the one after it: then the
+    /// next one will be asked for, too. Who reads a dataset once does not pay for its beginning
+    /// again.
+    goes_on: bool,
     /// Whether a batch of this epoch was asked for.
     begun: bool,
     /// Whether the caller was told that the epoch is over.
@@ -251,45 +257,42 @@ impl Loader {
         let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
         predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());
         let fields = Arc::new(fields.with_records_of(predicted.record_bytes));
-        let held = match &resident {
-            Some(_) => Held::ALONE,
-            None => Held::of(options.window, dataset, (&fields, &predicted)),
-        };
-        let share = Share::new(world, options.end, &*epoch, &start);
-        let steps = Steps::new(epoch, share.clone());
-        let order = (Arc::clone(&sampling), world, options.end);
-        let mut scout = Scout::new(dataset, sources.clone(), fields.large_bytes, order);
+        let epochs = Arc::new(Epochs {
+            sampling,
+            world,
+            end: options.end,
+            dataset: dataset.clone(),
+            fields: Arc::clone(&fields),
+            window: options.window,
+            predicted,
+            is_resident: resident.is_some(),
+        });
+        let first = epochs.begin(&start, None)?;
+        let (held, share) = (first.held, first.steps.share().clone());
+        let mut scout = Scout::new(Arc::clone(&epochs), sources.clone());
         if scout.is_wanted() && resident.is_none() {
-            scout.restart(0, start);
+            scout.restart(0, start, false);
         }
-        let mut planner = Planner::new(
-            dataset.clone(),
-            sources,
-            Arc::clone(&fields),
-            (options.max_batch_bytes, options.stage.clone()),
-            steps,
-        );
-        if fields.patches.is_some() {
-            planner.with_scenes(predicted.scenes_ahead, Steps::new(sampling.epoch_of(&start)?, share.clone()));
-        }
-        planner.held = held;
+        let stage = (options.max_batch_bytes, options.stage.clone());
+        let mut planner = Planner::new(Arc::clone(&epochs), sources, stage, first);
         planner.in_parts = resident.as_ref().is_none_or(|resident| !resident.is_enough());
-        let state = State::new(Bounds {
+        let bounds = Bounds {
             slots: options.slots,
             room: predicted.room,
             threads,
             run_bytes: predicted.run_bytes,
+            held_bytes: predicted.held,
             on_corrupt: options.on_corrupt,
             dims: fields.dims,
             is_resident: resident.is_some(),
             are_scenes: fields.patches.is_some(),
-        });
-        let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options, resident.clone());
+        };
+        let state = State::new(bounds, start.epoch);
+        let recipe = Recipe::new(Arc::clone(&fields), epochs.sampling.seed(), &options, resident.clone());
         let shared = Arc::new(Shared::new(
             state,
             (planner, scout),
             recipe,
-            options.epoch,
             (Arc::clone(&options.memory), options.stage.clone()),
         ));
         shared.counters.read_bytes.fetch_add(resident.as_ref().map_or(0, |all| all.read_bytes), Ordering::Relaxed);
@@ -299,13 +302,11 @@ impl Loader {
         Ok(Self {
             dataset: dataset.clone(),
             options,
-            sampling,
+            epochs,
             fields,
-            world,
             start,
             share,
             threads,
-            predicted,
             held,
             predicted_bytes: predicted.total(held),
             resident,
@@ -317,6 +318,7 @@ impl Loader {
             handed_bytes: 0,
             batches: 0,
             delivered: 0,
+            goes_on: false,
             begun: false,
             ended: false,
             told: false,
@@ -410,15 +412,14 @@ impl Loader {
             self.batches += 1;
         }
         Poll::Ready(Some(taken.and_then(|(slot, plan)| {
-            self.delivered = plan.number + 1;
+            self.delivered = plan.in_epoch + 1;
             self.handed_bytes += plan.bytes as u64;
             let mut lent = Lent {
                 slot: Some(slot),
                 plan,
                 fields: Arc::clone(&self.fields),
                 dataset: self.dataset.clone(),
-                seed: self.sampling.seed(),
-                epoch: self.start.epoch,
+                seed: self.epochs.sampling.seed(),
                 home: Arc::downgrade(&self.shared),
             };
             if let Some(mix) = &self.options.mix {
@@ -513,31 +514,33 @@ impl Loader {
         if self.shared.is_forked() {
             return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
-        let epoch = self.sampling.epoch_of(state)?;
-        let scenes = self.fields.patches.is_some().then(|| self.sampling.epoch_of(state)).transpose()?;
-        self.share = Share::new(self.world, self.options.end, &*epoch, state);
-        let scenes = scenes.map(|epoch| Steps::new(epoch, self.share.clone()));
+        let mut planner = self.shared.planner();
+        let is_under_way = planner.start == *state && state.epoch != self.start.epoch;
+        if !is_under_way {
+            planner.restart(self.epochs.begin(state, Some(self.held))?);
+        }
         self.start = *state;
+        self.share = planner.share().clone();
+        self.held = planner.held;
+        self.predicted_bytes = self.predicted_bytes.max(self.epochs.predicted.total(self.held));
         self.delivered = 0;
         self.begun = false;
         self.ended = false;
         self.told = false;
-        // The last epoch may have brought it into the page cache, or another program out of it.
         if self.resident.is_none() {
-            let decided = Held::of(self.options.window, &self.dataset, (&self.fields, &self.predicted));
-            self.held = self.held.then(decided);
-        }
-        self.predicted_bytes = self.predicted_bytes.max(self.predicted.total(self.held));
-        let mut planner = self.shared.planner();
-        planner.restart(Steps::new(epoch, self.share.clone()), scenes);
-        planner.held = self.held;
-        let generation = planner.generation;
-        if self.resident.is_none() {
-            self.shared.send_scout(generation, *state);
+            self.shared.send_scout(planner.generation, *state, self.goes_on);
         }
         // While the planner is held: no thread can plan for the new epoch before the state knows of
         // it.
-        self.shared.restart(generation, state.epoch, self.held != Held::Memory);
+        let mut shared = self.shared.state();
+        // A program may change its transform between two epochs.
+        shared.goes_on = self.goes_on && self.options.transform.is_none();
+        match is_under_way {
+            true => shared.go_on(state.epoch),
+            false => shared.restart(planner.generation, state.epoch, self.held != Held::Memory),
+        }
+        drop((shared, planner));
+        self.shared.wake_threads();
         Ok(())
     }
 
@@ -545,12 +548,18 @@ impl Loader {
     /// was asked for, leaves it where [`Loader::restore`] put it. So it can stand at the top of
     /// every epoch.
     ///
+    /// Once the caller has gone on from the end of an epoch to the one after it, the loader begins
+    /// the next epoch while this one ends, in the same slots and the same memory: then this only
+    /// takes up what is under way. Not with a [`LoaderOptions::transform`].
+    ///
     /// # Errors
     /// As [`Loader::restore`].
     pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
         if epoch == self.start.epoch && !self.begun {
             return Ok(());
         }
+        let is_over = self.ended || self.delivered == self.share.batches();
+        self.goes_on |= is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
         self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 
@@ -572,7 +581,7 @@ impl Loader {
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
-        device_bytes(&self.options, &self.predicted).saturating_add(kept)
+        device_bytes(&self.options, &self.epochs.predicted).saturating_add(kept)
     }
 
     /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the

@@ -3,6 +3,7 @@
 
 use super::cached;
 use super::open::{Open, Phase};
+use super::plan::Plan;
 use super::rows::{RowMut, Rows};
 use super::work::{Bench, Common, SampleAt};
 use shardpack_reader::Shard;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 /// The odd values of a batch that is on the device.
 pub(super) struct Mend {
     pub(super) generation: u64,
+    pub(super) epoch: u32,
     pub(super) batch: u64,
     pub(super) rows: Vec<OddRow>,
 }
@@ -78,7 +80,8 @@ impl Open {
             });
         }
         self.phase = Phase::Mending;
-        Ok(Some(Mend { generation: self.plan.generation, batch: self.plan.number, rows }))
+        let Plan { generation, epoch, number: batch, .. } = self.plan;
+        Ok(Some(Mend { generation, epoch, batch, rows }))
     }
 
     /// Takes in what the host has made of them.

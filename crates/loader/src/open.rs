@@ -87,6 +87,7 @@ impl Open {
             dims.extend_from_slice(axes);
             let of = RowOf {
                 generation: self.plan.generation,
+                epoch: self.plan.epoch,
                 batch: self.plan.number,
                 row,
                 sample: self.plan.indices.get(place).copied().unwrap_or(u64::MAX),

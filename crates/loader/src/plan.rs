@@ -2,6 +2,7 @@
 //! reads that bring them.
 
 use super::cached::Held;
+use super::epochs::{Epoch, Epochs};
 use super::fields::Fields;
 use super::objects::Object;
 use super::patch::PatchAt;
@@ -11,7 +12,7 @@ use super::scene::SceneRead;
 use super::scenes::{Scenes, draw_of};
 use super::sources::Sources;
 use super::stage::{Room, Stage};
-use crate::order::{Share, Step, Steps};
+use crate::order::{Share, State as Progress, Step, Steps};
 use shardpack_format::Error as FormatError;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
@@ -30,14 +31,19 @@ pub(super) const fn alignment(on_device: bool) -> usize {
     if on_device { 256 } else { 64 }
 }
 
-/// Names a read: its first sample, and how often the order has gone through the dataset before.
-pub(super) type Key = (u64, u64);
+/// Names a read: its epoch, its first sample, and how often the order has gone through the dataset
+/// before.
+pub(super) type Key = (u32, u64, u64);
 
 /// One batch.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) generation: u64,
+    pub(super) epoch: u32,
+    /// Counts batches from where the loader was last told to begin, over the ends of epochs.
     pub(super) number: u64,
+    /// Counts them in the epoch.
+    pub(super) in_epoch: u64,
     pub(super) indices: Vec<u64>,
     pub(super) mask: Vec<bool>,
     /// Row by row the axes of all ragged fields.
@@ -103,15 +109,19 @@ pub(super) struct PlannedRead {
     pub(super) scene: Option<Arc<SceneRead>>,
 }
 
-/// Plans the batches of an epoch, one after the other.
+/// Plans the batches of an epoch, one after the other, and then those of the next.
 #[derive(Debug)]
 pub(super) struct Planner {
+    epochs: Arc<Epochs>,
     dataset: Dataset,
     sources: Sources,
     fields: Arc<Fields>,
     max_batch_bytes: u64,
     stage: Option<Arc<dyn Stage>>,
     pub(super) generation: u64,
+    /// Where the epoch begins that is planned.
+    pub(super) start: Progress,
+    /// Where its window is.
     pub(super) held: Held,
     /// Whether rows of large records are made in parts. Not where their values stay on the device.
     pub(super) in_parts: bool,
@@ -121,7 +131,9 @@ pub(super) struct Planner {
     large: Vec<Option<Arc<Loaded>>>,
     steps: Steps,
     next: u64,
-    /// How many reads have begun.
+    /// Number of the first batch of the epoch.
+    first: u64,
+    /// How many reads have begun, over the ends of epochs.
     pub(super) begun: u64,
     /// Reads that have begun, of which more samples will come.
     open: HashMap<Key, Range<u64>>,
@@ -134,62 +146,83 @@ pub(super) struct Planner {
 
 impl Planner {
     pub(super) fn new(
-        dataset: Dataset,
+        epochs: Arc<Epochs>,
         sources: Sources,
-        fields: Arc<Fields>,
         (max_batch_bytes, stage): (u64, Option<Arc<dyn Stage>>),
-        steps: Steps,
+        epoch: Epoch,
     ) -> Self {
+        let Epoch { start, steps, ahead, held } = epoch;
         Self {
-            dataset,
+            dataset: epochs.dataset.clone(),
             sources,
-            fields,
+            fields: Arc::clone(&epochs.fields),
             max_batch_bytes,
             stage,
             generation: 0,
-            held: Held::default(),
+            start,
+            held,
             in_parts: true,
             cached: Vec::new(),
             large: Vec::new(),
             steps,
             next: 0,
+            first: 0,
             begun: 0,
             open: HashMap::new(),
-            scenes: None,
+            scenes: ahead.map(|ahead| Scenes::new(start.epoch, epochs.predicted.scenes_ahead, ahead)),
             reads: HashMap::new(),
             sizes: Vec::new(),
+            epochs,
         }
     }
 
-    /// Goes ahead of the batches by so many scenes, in steps of their own.
-    pub(super) fn with_scenes(&mut self, most: u64, ahead: Steps) {
-        self.scenes = Some(Scenes::new(most, ahead));
+    /// Begins another epoch, or the same one elsewhere.
+    pub(super) fn restart(&mut self, epoch: Epoch) {
+        self.generation += 1;
+        (self.next, self.begun) = (0, 0);
+        self.enter(epoch);
     }
 
-    /// Begins another epoch, or the same one elsewhere; `ahead` are the same steps, for scenes.
-    pub(super) fn restart(&mut self, steps: Steps, ahead: Option<Steps>) {
-        self.scenes = self.scenes.take().zip(ahead).map(|(scenes, ahead)| Scenes::new(scenes.most, ahead));
-        self.generation += 1;
-        self.steps = steps;
-        self.next = 0;
-        self.begun = 0;
+    fn enter(&mut self, epoch: Epoch) {
+        let Epoch { start, steps, ahead, held } = epoch;
+        let most = self.epochs.predicted.scenes_ahead;
+        self.scenes = ahead.map(|ahead| Scenes::new(start.epoch, most, ahead).after(self.next, self.begun));
+        (self.start, self.steps, self.held, self.first) = (start, steps, held, self.next);
         self.open.clear();
+    }
+
+    /// Goes on to the epoch after this one, unless its window is elsewhere: memory is taken for one
+    /// of both.
+    fn go_on(&mut self) -> bool {
+        // What is wrong with it is said when the caller begins it.
+        let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
+        let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
+        if stays {
+            self.enter(next);
+        }
+        stays
     }
 
     pub(super) const fn share(&self) -> &Share {
         self.steps.share()
     }
 
-    /// Plans the next batch into `plan`, whose memory is used again; false at the end of the epoch.
+    /// Plans the next batch of `plan.epoch`, which is the one at hand or the one after it, into
+    /// `plan`, whose memory is used again; false at the end of that epoch.
     pub(super) fn fill(&mut self, plan: &mut Plan) -> bool {
-        let number = self.next;
-        let rows = self.share().rows(number);
-        if number >= self.share().batches() || rows == 0 {
+        plan.clear(self.generation, self.next);
+        if plan.epoch != self.start.epoch && !self.go_on() {
             return false;
         }
-        let filled = self.share().filled(number);
+        let in_epoch = self.next - self.first;
+        let rows = self.share().rows(in_epoch);
+        if in_epoch >= self.share().batches() || rows == 0 {
+            self.close(&mut plan.closed);
+            return false;
+        }
+        let filled = self.share().filled(in_epoch);
         self.next += 1;
-        plan.clear(self.generation, number);
+        plan.in_epoch = in_epoch;
         self.reads.clear();
         self.sizes.clear();
         for row in 0..rows {
@@ -207,6 +240,25 @@ impl Planner {
         true
     }
 
+    /// Closes the reads that are open at the end of an epoch.
+    fn close(&mut self, closed: &mut Vec<Key>) {
+        if let Some(scenes) = &mut self.scenes {
+            scenes.forget_all(closed);
+        }
+        for (key, span) in std::mem::take(&mut self.open) {
+            self.close_read(key, span, closed);
+        }
+    }
+
+    fn close_read(&self, (epoch, _, pass): Key, span: Range<u64>, closed: &mut Vec<Key>) {
+        if span.end - span.start > 1 && self.held == Held::Memory {
+            // A shard that cannot be opened brings nothing that could be let go of.
+            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
+                closed.push((epoch, first, pass))
+            });
+        }
+    }
+
     fn put(&mut self, plan: &mut Plan, step: &Step) {
         let Some(source) = self.sources.samples(step.at.source) else {
             let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
@@ -216,7 +268,7 @@ impl Planner {
         // From here on, samples are counted in the dataset that is loaded.
         let all = |sample: u64| source.start.saturating_add(sample);
         let sample = all(step.at.sample);
-        let key = (all(step.read_start), step.pass);
+        let key = (plan.epoch, all(step.read_start), step.pass);
         let known = match &step.read {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
@@ -249,11 +301,8 @@ impl Planner {
             scenes.forget(key);
             plan.closed.push(key);
         }
-        if step.done && span.end - span.start > 1 && self.held == Held::Memory {
-            // A shard that cannot be opened brings nothing that could be let go of.
-            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
-                plan.closed.push((first, step.pass))
-            });
+        if step.done {
+            self.close_read(key, span, &mut plan.closed);
         }
     }
 
@@ -275,7 +324,7 @@ impl Planner {
         let large = self.fields.large_bytes;
         let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
         let row = shard.row(record)?;
-        let named = (sample, step.pass);
+        let named = (plan.epoch, sample, step.pass);
         let scene = self.scenes.as_ref().and_then(|scenes| scenes.of(named));
         let is_large = self.in_parts && large.is_some_and(|bytes| row.length >= bytes);
         let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
@@ -309,9 +358,9 @@ impl Planner {
         }
         // All of a shard that is read when it is decoded is as one read; large records are another.
         let key = match &cached {
-            Some(cached) => (first, u64::MAX - u64::from(cached.is_large)),
+            Some(cached) => (plan.epoch, first, u64::MAX - u64::from(cached.is_large)),
             None if scene.is_some() => named,
-            None => (first + records.start, step.pass),
+            None => (plan.epoch, first + records.start, step.pass),
         };
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
@@ -387,7 +436,7 @@ impl Planner {
         plan.bytes = end;
         if end as u64 > self.max_batch_bytes {
             let found = end as u64;
-            let what = format!("batch {}", plan.number);
+            let what = format!("batch {}", plan.in_epoch);
             let error = FormatError::limit(what, "max_batch_bytes", self.max_batch_bytes, found);
             plan.spoil(error.into());
         }

@@ -38,13 +38,11 @@ pub(super) struct Shared {
     /// Threads that have something to tell it.
     scout_wanted: AtomicU32,
     /// Another epoch for the scout, which has not taken it up.
-    orders: Mutex<Option<(u64, Progress)>>,
+    orders: Mutex<Option<(u64, Progress, bool)>>,
     /// Whether reads are announced: by the scout alone, each once.
     is_far: bool,
     pub(super) counters: Counters,
     pub(super) recipe: Recipe,
-    /// Of the current generation; changed only between epochs.
-    pub(super) epoch: AtomicU32,
     memory: Arc<dyn Allocate>,
     pub(super) stage: Option<Arc<dyn Stage>>,
     pub(super) refusals: Refusals,
@@ -70,7 +68,6 @@ impl Shared {
         state: State,
         (planner, scout): (Planner, Scout),
         recipe: Recipe,
-        epoch: u32,
         (memory, stage): (Arc<dyn Allocate>, Option<Arc<dyn Stage>>),
     ) -> Self {
         Self {
@@ -84,7 +81,6 @@ impl Shared {
             orders: Mutex::new(None),
             counters: Counters::default(),
             recipe,
-            epoch: AtomicU32::new(epoch),
             memory,
             stage,
             refusals: Refusals::default(),
@@ -101,9 +97,10 @@ impl Shared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the scout another epoch. Nobody waits here: the scout may be waiting for a shard.
-    pub(super) fn send_scout(&self, generation: u64, start: Progress) {
-        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start));
+    /// Gives the scout another epoch, and whether it may go on to the next. Nobody waits here: the
+    /// scout may be waiting for a shard.
+    pub(super) fn send_scout(&self, generation: u64, start: Progress, goes_on: bool) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
     /// Tells the scout how many reads are planned: it announces those that it has not, before anybody
@@ -130,8 +127,9 @@ impl Shared {
     }
 
     fn take_orders(&self, scout: &mut Scout) {
-        if let Some((generation, start)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            scout.restart(generation, start);
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((generation, start, goes_on)) = orders {
+            scout.restart(generation, start, goes_on);
         }
     }
 
@@ -145,15 +143,6 @@ impl Shared {
 
     pub(super) fn is_forked(&self) -> bool {
         self.pid.get().is_some_and(|&pid| pid != std::process::id())
-    }
-
-    /// Begins another epoch: the caller has given the planner its steps.
-    pub(super) fn restart(&self, generation: u64, epoch: u32, cached: bool) {
-        let mut state = self.state();
-        self.epoch.store(epoch, Ordering::Relaxed);
-        state.restart(generation, cached);
-        drop(state);
-        self.work.notify_all();
     }
 
     /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not

@@ -32,7 +32,7 @@ pub(super) struct Predicted {
     /// Slots, and scratch of the threads.
     fixed: u64,
     /// What runs take in fact, of a small dataset.
-    held: u64,
+    pub(super) held: u64,
     threads: u64,
     /// What the host keeps of values that stay on a device.
     pub(super) kept_bytes: u64,

@@ -25,6 +25,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) struct SceneRead {
     pub(super) sample: u64,
+    pub(super) epoch: u32,
     /// Which draw of the sample it is, of several in an epoch.
     pub(super) repetition: u32,
     /// Numbers of the patches that this rank takes.
@@ -99,7 +100,6 @@ impl Bench {
     pub(super) fn scene(
         &mut self,
         common: Common<'_>,
-        epoch: u32,
         (shard, record): (&Arc<Shard>, u64),
         (read, into): (&SceneRead, &mut Arc<Loaded>),
     ) -> Result<()> {
@@ -113,7 +113,7 @@ impl Bench {
         let result = cached::read(shard, record, &mut buffer).and_then(|bytes| {
             add_since(&common.counters.read, start);
             add(&common.counters.read_bytes, bytes.len() as u64);
-            self.decode_scene(common, (shard, record, bytes), epoch, read)
+            self.decode_scene(common, (shard, record, bytes), read)
         });
         self.record = buffer;
         match result {
@@ -127,14 +127,13 @@ impl Bench {
         &mut self,
         common: Common<'_>,
         (shard, record, bytes): (&Shard, u64, &[u8]),
-        epoch: u32,
         read: &SceneRead,
     ) -> Result<Scene> {
         let Common { recipe, counters, .. } = common;
         let Some(plan) = &recipe.fields.patches else {
             return Err(Error::internal("patches of a sample", "a plan of them", "none"));
         };
-        let SceneRead { sample, repetition, .. } = *read;
+        let SceneRead { sample, epoch, repetition, .. } = *read;
         let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
         let place = |error| name(shard, at, error);
         let start = Instant::now();

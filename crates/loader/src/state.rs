@@ -29,8 +29,14 @@ pub(super) struct State {
     pub(super) alive: usize,
     /// Threads that wait for work.
     pub(super) asleep: usize,
+    /// The epoch that the caller is in.
+    epoch: u32,
+    /// The first epoch of which batches are still to be planned: the one at hand, the next one, or,
+    /// once that is planned, too, the one after it.
+    unplanned: u64,
+    /// Whether the next epoch is begun while the one at hand ends.
+    pub(super) goes_on: bool,
     planning: bool,
-    pub(super) exhausted: bool,
     batches: VecDeque<Open>,
     /// Large records of which there are parts to be taken, as they were opened.
     large: Vec<Arc<Large>>,
@@ -63,6 +69,8 @@ pub(super) struct Bounds {
     pub(super) room: Room,
     pub(super) threads: usize,
     pub(super) run_bytes: u64,
+    /// What they take in one epoch: the next one gets no more while this one ends.
+    pub(super) held_bytes: u64,
     pub(super) on_corrupt: OnCorrupt,
     /// Axes of the ragged fields of a row.
     pub(super) dims: usize,
@@ -73,18 +81,20 @@ pub(super) struct Bounds {
 }
 
 impl State {
-    pub(super) fn new(limits: Bounds) -> Self {
+    pub(super) fn new(limits: Bounds, epoch: u32) -> Self {
         Self {
             closed: false,
             broken: None,
             generation: 0,
             alive: 0,
             asleep: 0,
+            epoch,
+            unplanned: u64::from(epoch),
+            goes_on: false,
             planning: false,
-            exhausted: false,
             batches: VecDeque::new(),
             large: Vec::new(),
-            runs: Runs::new(limits.run_bytes),
+            runs: Runs::new(epoch, limits.run_bytes, limits.held_bytes.min(limits.run_bytes)),
             free: Vec::new(),
             spare_plans: Vec::new(),
             spare_work: Vec::new(),
@@ -111,24 +121,39 @@ impl State {
         self.batches.iter().take_while(|open| open.slot.is_some() && open.is_done()).count()
     }
 
-    /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still
+    /// Begins an epoch anew: everything that was prepared is forgotten. Slots whose rows are still
     /// being written come free when they are done.
     ///
     /// With `cached`, the page cache holds its window: buffers for runs are of no more use.
-    pub(super) fn restart(&mut self, generation: u64, cached: bool) {
+    pub(super) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
-        self.exhausted = false;
-        while let Some(mut open) = self.batches.pop_front() {
+        (self.epoch, self.unplanned) = (epoch, epoch.into());
+        self.drop_batches(|_| true);
+        self.runs.restart(generation, epoch);
+        if cached {
+            self.runs.forget_free();
+        }
+    }
+
+    /// The caller goes on to the next epoch, which is planned in part: what is left of the one at
+    /// hand is forgotten.
+    pub(super) fn go_on(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.unplanned = self.unplanned.max(epoch.into());
+        self.drop_batches(|of| of != epoch);
+        self.runs.go_on(epoch);
+    }
+
+    /// Forgets the first batches, as long as they are of such an epoch.
+    fn drop_batches(&mut self, is_over: impl Fn(u32) -> bool) {
+        while let Some(mut open) = self.batches.pop_front_if(|open| is_over(open.plan.epoch)) {
             open.work.clear();
             self.spare_work.push(open.work);
             self.free.extend(open.slot);
         }
-        self.large.drain(..).for_each(|large| large.abandon());
-        self.runs.restart(generation);
-        if cached {
-            self.runs.forget_free();
-        }
+        let over = self.large.extract_if(.., |large| is_over(large.of.epoch));
+        over.for_each(|large| large.abandon());
     }
 
     fn batch(&mut self, number: u64) -> Option<&mut Open> {
@@ -180,10 +205,10 @@ impl State {
         if self.closed || self.broken.is_some() {
             return Job::Exit;
         }
-        if !self.planning && !self.exhausted && self.batches.len() <= self.limits.slots {
+        if let Some(epoch) = self.to_be_planned() {
             self.planning = true;
             let mut plan = self.spare_plans.pop().unwrap_or_default();
-            plan.generation = self.generation;
+            (plan.generation, plan.epoch) = (self.generation, epoch);
             return Job::Plan(plan);
         }
         if !self.discarded.is_empty() {
@@ -250,6 +275,14 @@ impl State {
             false if self.batches.is_empty() || self.planning => Want::Nothing,
             false => Want::Slot,
         })
+    }
+
+    /// The epoch of which a batch should be planned.
+    fn to_be_planned(&self) -> Option<u32> {
+        let is_wanted = self.unplanned <= u64::from(self.epoch) + u64::from(self.goes_on);
+        let has_room = !self.planning && self.batches.len() <= self.limits.slots;
+        // After the last epoch that can be counted comes none.
+        if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
     /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
@@ -353,7 +386,7 @@ impl State {
 
     /// A large record was opened. Of an earlier epoch, it is dropped, and its row with it.
     pub(super) fn share(&mut self, large: Large) {
-        if large.of.generation == self.generation {
+        if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
         }
     }
@@ -383,20 +416,18 @@ impl State {
         open.claim(count, stride, claims, dims);
     }
 
-    /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody
+    /// Takes in a plan, or the end of its epoch. `fresh` gets the numbers of the reads that nobody
     /// has asked for before.
     pub(super) fn planned(
         &mut self,
-        plan: Plan,
+        mut plan: Plan,
         more: bool,
         fresh: &mut Vec<(Arc<shardpack_reader::Shard>, u64, u64)>,
     ) {
-        if plan.generation != self.generation && more {
-            return;
-        }
         self.planning = false;
         if !more {
-            self.exhausted = true;
+            self.unplanned = u64::from(plan.epoch) + 1;
+            plan.closed.drain(..).for_each(|key| self.runs.close(key));
             self.spare_plans.push(plan);
             return;
         }
@@ -458,7 +489,7 @@ impl State {
     /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
     pub(super) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
         let front = self.batches.front()?;
-        if !front.is_done() {
+        if front.plan.epoch != self.epoch || !front.is_done() {
             return None;
         }
         let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
@@ -485,9 +516,10 @@ impl State {
         })
     }
 
-    /// Whether nothing more comes.
+    /// Whether nothing more comes of the epoch at hand.
     pub(super) fn is_over(&self) -> bool {
-        self.exhausted && self.batches.is_empty()
+        let is_left = self.batches.front().is_some_and(|open| open.plan.epoch == self.epoch);
+        self.unplanned > u64::from(self.epoch) && !is_left
     }
 
     /// The caller waits and holds every slot that there is: without another one it would wait for

@@ -20,7 +20,7 @@ pub struct LoaderStats {
     pub batches: u64,
     /// Samples that were handed out.
     pub samples: u64,
-    /// Bytes read from the files.
+    /// Bytes read from the files, for batches of the next epoch too, if that is begun already.
     pub read_bytes: u64,
     /// Bytes of the batches that were handed out.
     pub output_bytes: u64,

@@ -195,12 +195,11 @@ impl Bench {
         &mut self,
         recipe: &Recipe,
         shard: &Arc<Shard>,
-        (of, epoch): (RowOf, u32),
+        of: RowOf,
         row: RowMut,
         dims: &[u64],
     ) -> Result<Large, RowMut> {
-        let opening =
-            Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(epoch), part_bytes: recipe.part_bytes };
+        let opening = Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(), part_bytes: recipe.part_bytes };
         opening.open(of, row, dims)
     }
 
