@@ -192,14 +192,32 @@ pub struct Loader {
     /// next one will be asked for, too. Who reads a dataset once does not pay for its beginning
     /// again.
     goes_on: bool,
-    /// Whether a batch of this epoch was asked for.
-    begun: bool,
-    /// Whether the caller was told that the epoch is over.
-    ended: bool,
-    /// Whether the caller knows that the pool has broken down.
-    told: bool,
+    phase: EpochPhase,
     /// Whether the caller was told `Pending` and will come back.
     is_waiting: bool,
+}
+
+/// How far the caller is in the epoch at hand.
+///
+/// ```no_run
+/// # use shardpack_loader::{Dataset, EpochPhase, Loader, LoaderOptions};
+/// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// assert_eq!(loader.phase(), EpochPhase::Fresh);
+/// while loader.next_batch().is_some() {}
+/// assert_eq!(loader.phase(), EpochPhase::Ended);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EpochPhase {
+    /// No batch was asked for.
+    Fresh,
+    /// A batch was.
+    Running,
+    /// It was said that there are no more.
+    Ended,
+    /// It was said that none can come: the loader has broken down, or is used in a fork.
+    Broken,
 }
 
 impl Loader {
@@ -319,9 +337,7 @@ impl Loader {
             batches: 0,
             delivered: 0,
             goes_on: false,
-            begun: false,
-            ended: false,
-            told: false,
+            phase: EpochPhase::Fresh,
             is_waiting: false,
         })
     }
@@ -354,8 +370,7 @@ impl Loader {
         if self.shared.is_forked() {
             let expected = "used in the process that began to load";
             let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
-            let told = std::mem::replace(&mut self.told, true);
-            return Poll::Ready((!told).then(|| Err(Error::usage("loader", expected, found))));
+            return Poll::Ready(self.broken().then(|| Err(Error::usage("loader", expected, found))));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {
@@ -365,8 +380,11 @@ impl Loader {
                 }
             }
         }
-        self.begun = true;
-        let mut state = self.shared.state();
+        if self.phase == EpochPhase::Fresh {
+            self.phase = EpochPhase::Running;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
         // Once for each batch, however often the caller comes back for it.
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.asked += 1;
@@ -376,18 +394,14 @@ impl Loader {
         let mut broken = false;
         let taken = loop {
             if let Some(error) = &state.broken {
-                // Said once: a loop that goes past errors must come to an end.
-                if std::mem::replace(&mut self.told, true) {
-                    break None;
-                }
                 broken = true;
-                break Some(Err(fault::copy(error)));
+                break self.broken().then(|| Err(fault::copy(error)));
             }
             if let Some(taken) = state.take() {
                 break Some(taken);
             }
             if state.is_over() {
-                self.ended = true;
+                self.phase = EpochPhase::Ended;
                 break None;
             }
             if state.unblock() {
@@ -427,6 +441,12 @@ impl Loader {
             }
             Ok(Batch::new(lent))
         })))
+    }
+
+    /// Notes that the loader has broken down; whether that is to be said. Once: a loop that goes past
+    /// errors must come to an end.
+    fn broken(&mut self) -> bool {
+        std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
 
     /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`]
@@ -471,6 +491,12 @@ impl Loader {
         self.start.epoch
     }
 
+    /// How far the caller is in that epoch.
+    #[must_use]
+    pub const fn phase(&self) -> EpochPhase {
+        self.phase
+    }
+
     /// How far this loader has come: up to the last batch that was handed out. What was prepared
     /// does not count, nor does a batch that was an error, until one after it is handed out: a run
     /// that ends with the error goes on with the samples that it did not get.
@@ -480,7 +506,7 @@ impl Loader {
     #[must_use]
     pub fn state(&self) -> Progress {
         // With `End::Uneven`, other ranks may have had one batch more.
-        let all = self.ended && self.delivered == self.share.batches();
+        let all = self.phase == EpochPhase::Ended && self.delivered == self.share.batches();
         let batches = if all { self.share.steps() } else { self.delivered };
         Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
@@ -524,9 +550,7 @@ impl Loader {
         self.held = planner.held;
         self.predicted_bytes = self.predicted_bytes.max(self.epochs.predicted.total(self.held));
         self.delivered = 0;
-        self.begun = false;
-        self.ended = false;
-        self.told = false;
+        self.phase = EpochPhase::Fresh;
         if self.resident.is_none() {
             self.shared.send_scout(planner.generation, *state, self.goes_on);
         }
@@ -555,10 +579,10 @@ impl Loader {
     /// # Errors
     /// As [`Loader::restore`].
     pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
-        if epoch == self.start.epoch && !self.begun {
+        if epoch == self.start.epoch && self.phase == EpochPhase::Fresh {
             return Ok(());
         }
-        let is_over = self.ended || self.delivered == self.share.batches();
+        let is_over = self.phase == EpochPhase::Ended || self.delivered == self.share.batches();
         self.goes_on |= is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
         self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
