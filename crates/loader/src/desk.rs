@@ -1,12 +1,12 @@
 //! What one thread does with rows: whatever goes wrong, or panics, becomes the error of its row.
 
-use super::job::{Claim, Outcome, RowOf};
+use super::bench::Bench;
+use super::job::{Claim, Mend, Outcome};
 use super::large::Large;
-use super::mend::Mend;
-use super::pool::Shared;
 use super::read::ReadJob;
 use super::rows::RowMut;
-use super::work::{Bench, SampleAt};
+use super::sample::{RowOf, SampleAt};
+use super::shared::Shared;
 use shardpack_format::Error as FormatError;
 use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,7 +130,7 @@ impl Desk {
     fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
         let made = std::mem::take(&mut self.bench.made);
         self.dims.extend_from_slice(dims);
-        self.outcomes.push(of.done(fault.map_or(Ok(made), Err)));
+        self.outcomes.push(Outcome::of(of, fault.map_or(Ok(made), Err)));
     }
 
     /// Has the host decode what the device found odd.

@@ -4,10 +4,10 @@
 use super::fields::{Fields, From};
 use super::options::LoaderOptions;
 use super::read::{self, Loaded, ReadJob};
+use super::recipe::JPEG;
 use super::record::{check, limits_of_a_part, orientation_of};
 use super::resident::{Form, Known, Resident};
 use super::stage::{Keeper, Value};
-use super::work::JPEG;
 use shardpack_array::Finish;
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Record};
 use shardpack_jpeg::Rendering;

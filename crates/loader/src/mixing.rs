@@ -4,7 +4,7 @@ use super::batch::Lent;
 use super::fields::{FieldPlan, From, Size};
 use super::options::LoaderOptions;
 use super::rows::Rows;
-use super::work::{SampleAt, draw_key};
+use super::sample::{SampleAt, draw_key};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_augment::{Mix, Mixed};

@@ -1,8 +1,9 @@
 //! Runs of records in memory: which are wanted, which are there, and the buffers that they go round
 //! in.
 
-use super::plan::{Key, PlannedRead};
+use super::plan::PlannedRead;
 use super::read::{Loaded, ReadJob, size_class};
+use super::sample::Key;
 use super::scene::SceneRead;
 use shardpack_reader::Shard;
 use std::collections::{HashMap, VecDeque};

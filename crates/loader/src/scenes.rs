@@ -3,7 +3,8 @@
 
 use super::fields::Fields;
 use super::patches::PatchPlan;
-use super::plan::{Key, NONE, PlannedRead};
+use super::plan::{NONE, PlannedRead};
+use super::sample::Key;
 use super::scene::SceneRead;
 use super::sources::Sources;
 use crate::order::{Step, Steps};
