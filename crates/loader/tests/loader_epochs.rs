@@ -8,11 +8,11 @@ mod loader_support;
 mod support;
 
 use loader_support::cubes::{ALIKE, Cubes, varied};
-use loader_support::fake_stage::{Counts, FakeStage};
+use loader_support::fake_stage::{Counts, FakeStage, Trouble};
 use loader_support::{Disk, Seen, base, epoch, seen};
 use shardpack_loader::order::{End, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::{
-    CubeMode, Dataset, Loader, LoaderOptions, OnCorrupt, Patches, Place, Transform, TransformRow, Window,
+    CubeMode, Dataset, EpochPhase, Loader, LoaderOptions, OnCorrupt, Patches, Place, Transform, TransformRow, Window,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -239,6 +239,32 @@ fn whoever_goes_elsewhere_gets_what_is_there() {
     loader.set_epoch(7).unwrap();
     assert_eq!(epoch(&mut loader), whole(7));
     assert_eq!(kept.iter().map(seen).collect::<Vec<_>>(), whole(6));
+}
+
+#[test]
+fn phases_follow_each_other() {
+    let disk = Disk::alike(&[16]);
+    let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+    assert_eq!(loader.phase(), EpochPhase::Fresh);
+    for number in 1..3 {
+        for _ in 0..4 {
+            loader.next_batch().unwrap().unwrap();
+            assert_eq!(loader.phase(), EpochPhase::Running, "the last one, too: nobody has asked for more");
+        }
+        for _ in 0..2 {
+            assert!(loader.next_batch().is_none());
+            assert_eq!(loader.phase(), EpochPhase::Ended);
+        }
+        loader.set_epoch(number).unwrap();
+        assert_eq!(loader.phase(), EpochPhase::Fresh);
+    }
+    // One that has broken down is where it stopped.
+    let stage = Arc::new(FakeStage::with(Trouble::LostAt(2)));
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { stage: Some(stage), ..options(4) }).unwrap();
+    let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
+    assert!(batches.last().unwrap().is_err() && loader.next_batch().is_none());
+    assert_eq!(loader.phase(), EpochPhase::Broken);
+    assert_eq!(loader.state().samples_consumed, 4 * (batches.len() as u64 - 1));
 }
 
 /// Counts the rows that it is called for.
