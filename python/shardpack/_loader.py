@@ -210,7 +210,7 @@ class Loader:
         which it may write to. Or it returns a mapping from field to array, of the same shape and type. The threads take
         the interpreter for it: what it does in Python, one thread does at a time. Draw from ``row.seed``, and a resumed
         loader goes on with the same draws. An exception is the error of its batch, which names the sample. The host must
-        decode.
+        decode. You may change what it does between two epochs: none is begun ahead.
     transform_batch : function, optional
         Called for every batch when it is asked for, in your thread, also on a device. It writes to tensors of the
         batch, replaces them (``batch["image"] = …``), or returns another batch.
@@ -343,13 +343,9 @@ class Loader:
         self._unpacks = fields is not None
         # Whether it was said that pictures lose bits.
         self._told = False
-        # Whether the epoch in the core has been asked for a batch, and whether it came to its end.
-        self._begun = self._ended = False
         # Counts iterations: an older one must not take batches from a newer one.
         self._turn = 0
         self._closed = False
-        # Whether there are threads, which a fork does not have.
-        self._started = False
         self._resume: State | None = None
         self._pid = os.getpid()
         # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program; and
@@ -383,7 +379,7 @@ class Loader:
 
     def _ask(self) -> None:
         """Takes the place among the ranks that there is by now."""
-        if not self._asks or self._started or self._closed:
+        if not self._asks or self._core.has_threads or self._closed:
             return
         rank, world_size = _place(None, None)
         before = self._options
@@ -405,7 +401,7 @@ class Loader:
         if self._closed:
             raise RuntimeError("loader: expected an open one, found one that was closed")
         # What has no threads yet can be made anew in a fork; else the core itself says that it cannot be used there.
-        if os.getpid() != self._pid and not self._started:
+        if os.getpid() != self._pid and not self._core.has_threads:
             self._core = self._open()
         self._ask()
         return self._core
@@ -415,7 +411,7 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch: see the class."""
         core = self._ready()
-        if self._begun:
+        if core.phase() != "fresh":
             self._go_to(core, _number("epoch", core.state()[2] + 1, 0, 2**32 - 1))
         self._turn += 1
         return _Iteration(self, self._turn)
@@ -424,16 +420,13 @@ class Loader:
         core.set_epoch(epoch)
         # With weights or mixed datasets an epoch of a grid has as many patches as its scenes have.
         self._batches = len(core)
-        self._begun = self._ended = False
 
     def _next(self, turn: int) -> Batch:
         if turn != self._turn:
             raise RuntimeError("iteration over a loader: expected the latest one, found one that another has replaced")
         core = self._ready()
-        self._begun = self._started = True
         batch = core.next()
         if batch is None:
-            self._ended = True
             raise StopIteration
         if not self._told and core.narrowed_pictures() > 0:
             self._told = True
@@ -452,7 +445,8 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the running iteration, or, between two iterations, of the next one."""
-        return self._ready().state()[2] + (1 if self._ended else 0)
+        core = self._ready()
+        return core.state()[2] + (core.phase() == "ended")
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration epoch ``epoch``, from its start. If a state of that epoch was just loaded, the next
@@ -463,9 +457,9 @@ class Loader:
         core = self._ready()
         epoch = _number("epoch", epoch, 0, 2**32 - 1)
         self._turn += 1
-        if self._begun or core.state()[2] != epoch:
+        if core.phase() != "fresh" or core.state()[2] != epoch:
             self._go_to(core, epoch)
-        if not self._started:
+        if not core.has_threads:
             # For a fork that makes the core anew.
             self._resume = core.state()
 
@@ -476,9 +470,10 @@ class Loader:
         of batches; the generation of a dataset that has grown or shrunk; and in an epoch of patches what they are. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
         Save it as JSON, or with ``torch.save``.
         """
-        fingerprint, seed, epoch, consumed, unit = self._ready().state()
+        core = self._ready()
+        fingerprint, seed, epoch, consumed, unit = core.state()
         # Then every rank is at the end, or will be without another batch.
-        if self._ended:
+        if core.phase() == "ended":
             epoch, consumed = epoch + 1, 0
         state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
         if unit != "samples":
@@ -521,8 +516,7 @@ class Loader:
         resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit)
         core.restore(*resume)
         self._turn += 1
-        self._begun = self._ended = False
-        self._resume = None if self._started else resume
+        self._resume = None if core.has_threads else resume
 
     def __getitem__(self, index: object) -> NoReturn:
         # A DataLoader that is given a loader takes it for a map-style dataset.
@@ -636,7 +630,7 @@ class Loader:
     def _next_state(self) -> dict[str, int | str]:
         """The state at which the next iteration begins; after a broken-off epoch, the start of the next epoch."""
         state = self.state_dict()
-        if self._begun and not self._ended:
+        if self._core.phase() in ("running", "broken"):
             return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
         return state
 

@@ -16,12 +16,12 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, Mix, OnCorrupt, PatchClasses, Patches, Watch,
-    parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, EpochPhase, Factors, LoaderOptions, Mix, OnCorrupt, PatchClasses, Patches,
+    Watch, parse_augment, parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub(crate) struct Loader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
     /// The process that made it.
     pid: u32,
+    /// Whether it has threads, which a fork has not: known without the lock.
+    has_threads: AtomicBool,
 }
 
 /// A range of bands such as `10..50`, or their numbers.
@@ -280,11 +282,12 @@ impl Loader {
             py.detach(|| shardpack_loader::Loader::open(&dataset, options))
         };
         let inner = inner.map_err(raise)?;
-        Ok(Self { inner: Mutex::new(Some(inner)), pid: std::process::id() })
+        Ok(Self { inner: Mutex::new(Some(inner)), pid: std::process::id(), has_threads: AtomicBool::new(false) })
     }
 
     /// The next batch of the epoch, or `None` at its end.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        self.has_threads.store(true, Ordering::Relaxed);
         loop {
             match self.with(py, |loader| loader.next_batch_timeout(PATIENCE))? {
                 Poll::Ready(None) => return Ok(None),
@@ -309,6 +312,22 @@ impl Loader {
         let state = self.with(py, |loader| loader.state())?;
         let unit = state.unit.to_string();
         Ok((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed, unit))
+    }
+
+    /// How far the epoch at hand is: fresh, running, ended or broken.
+    fn phase(&self, py: Python<'_>) -> PyResult<&'static str> {
+        Ok(match self.with(py, |loader| loader.phase())? {
+            EpochPhase::Fresh => "fresh",
+            EpochPhase::Ended => "ended",
+            EpochPhase::Broken => "broken",
+            _ => "running",
+        })
+    }
+
+    /// Whether it has threads; in a fork, whether it had.
+    #[getter]
+    fn has_threads(&self) -> bool {
+        self.has_threads.load(Ordering::Relaxed)
     }
 
     /// Samples of an epoch, or patches, over all ranks.

@@ -3,9 +3,10 @@
 use super::array_row::{ArrayRows, known, plain_bytes};
 use super::arrays::Cut;
 use super::patch::PatchAt;
+use super::recipe::Recipe;
 use super::record::FieldOf;
+use super::sample::SampleAt;
 use super::volumes::copy_box;
-use super::work::{Recipe, SampleAt};
 use shardpack_array::{ArrayDecoder, Bands, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Layout, Limits, Result, Transform};
 

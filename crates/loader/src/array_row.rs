@@ -5,8 +5,8 @@ use super::arrays::{Cut, too_large};
 use super::examples::loses;
 use super::fields::From;
 use super::patch::PatchAt;
+use super::recipe::Recipe;
 use super::record::{FieldOf, limits_of_a_part};
-use super::work::Recipe;
 use shardpack_array::{
     ArrayDecoder, ArraySplit, As, Ends, Factors, Finish, Region, Room, UNIT_BYTES, Wanted, decoded_as,
 };

@@ -6,7 +6,7 @@ use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
 use super::options::{ArrayDtype, CubeMode, LoaderOptions};
 use super::patch::Place;
 use super::record::limits_of_a_part;
-use super::work::name;
+use super::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
 use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
 use shardpack_jpeg::PixelLayout;

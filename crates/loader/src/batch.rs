@@ -4,10 +4,9 @@ use super::fields::{FieldPlan, Fields, From, Size};
 use super::objects::Object;
 use super::patch::PatchAt;
 use super::plan::Plan;
-use super::pool::Shared;
 use super::rows::Rows;
+use super::sample::{SampleAt, draw_key};
 use super::stage::{DeviceId, StreamHandle};
-use super::work::{SampleAt, draw_key};
 use shardpack_format::ElementType;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Dataset;
@@ -36,6 +35,11 @@ use std::sync::{Arc, Weak};
 #[derive(Debug, Clone)]
 pub struct Batch(Arc<Lent>);
 
+/// Who gets back what a batch held.
+pub(super) trait Home: Send + Sync {
+    fn give_back(&self, slot: Arc<Rows>, plan: Plan);
+}
+
 /// What a batch holds, and where it goes back to.
 pub(super) struct Lent {
     pub(super) slot: Option<Arc<Rows>>,
@@ -43,8 +47,7 @@ pub(super) struct Lent {
     pub(super) fields: Arc<Fields>,
     pub(super) dataset: Dataset,
     pub(super) seed: u64,
-    pub(super) epoch: u32,
-    pub(super) home: Weak<Shared>,
+    pub(super) home: Weak<dyn Home>,
 }
 
 impl std::fmt::Debug for Lent {
@@ -144,14 +147,14 @@ impl Batch {
     /// For each row what its random view and patch were drawn from: with it,
     /// [`Place::origin`](super::Place::origin) says where a patch lay.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
-        let Lent { plan, seed, epoch, .. } = &*self.0;
+        let Lent { plan, seed, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
             draw_key(
                 *seed,
                 SampleAt {
                     sample,
                     record: row.record,
-                    epoch: *epoch,
+                    epoch: plan.epoch,
                     repetition: row.repetition,
                     patch: row.patch,
                     origin: None,

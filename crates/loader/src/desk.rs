@@ -1,16 +1,15 @@
 //! What one thread does with rows: whatever goes wrong, or panics, becomes the error of its row.
 
-use super::job::{Claim, Outcome, RowOf};
+use super::bench::Bench;
+use super::job::{Claim, Mend, Outcome};
 use super::large::Large;
-use super::mend::Mend;
-use super::pool::Shared;
 use super::read::ReadJob;
 use super::rows::RowMut;
-use super::work::{Bench, SampleAt};
+use super::sample::{RowOf, SampleAt};
+use super::shared::Shared;
 use shardpack_format::Error as FormatError;
 use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 
 /// What one thread works with: used again for every row.
 pub(super) struct Desk {
@@ -31,14 +30,13 @@ impl Desk {
 
     pub(super) fn decode(&mut self, shared: &Shared) {
         let stride = shared.recipe.fields.dims;
-        let epoch = shared.epoch.load(Ordering::Relaxed);
         let mut claims = std::mem::take(&mut self.claims);
         let mut promised = std::mem::take(&mut self.promised);
         for (i, claim) in claims.drain(..).enumerate() {
             let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
             let Claim { of, mut handle, run } = claim;
             if let Some(shard) = run.as_ref().filter(|run| run.is_large).and_then(|run| run.shard.as_ref()) {
-                let open = AssertUnwindSafe(|| self.bench.open(&shared.recipe, shard, (of, epoch), handle, dims));
+                let open = AssertUnwindSafe(|| self.bench.open(&shared.recipe, shard, of, handle, dims));
                 match catch_unwind(open) {
                     Ok(Ok(large)) => {
                         shared.share(large);
@@ -69,10 +67,9 @@ impl Desk {
 
     /// Reads a scene and decodes its patches.
     pub(super) fn scene(&mut self, shared: &Shared, job: &mut ReadJob) -> Result<()> {
-        let epoch = shared.epoch.load(Ordering::Relaxed);
         let Some(read) = job.scene.clone() else { return Ok(()) };
         let (of, into) = ((&job.shard, job.records.start), &mut job.into);
-        let scene = AssertUnwindSafe(|| self.bench.scene(shared.work(), epoch, of, (&read, into)));
+        let scene = AssertUnwindSafe(|| self.bench.scene(shared.work(), of, (&read, into)));
         catch_unwind(scene).unwrap_or_else(|panic| {
             self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
             Err(panicked(read.sample, &*panic))
@@ -113,7 +110,7 @@ impl Desk {
         dims: &mut [u64],
         make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
     ) {
-        let at = of.at(shared.epoch.load(Ordering::Relaxed));
+        let at = of.at();
         let made = AssertUnwindSafe(|| make(&mut self.bench, at, row, dims));
         let fault = match catch_unwind(made) {
             Ok(result) => result.err(),
@@ -133,14 +130,13 @@ impl Desk {
     fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
         let made = std::mem::take(&mut self.bench.made);
         self.dims.extend_from_slice(dims);
-        self.outcomes.push(of.done(fault.map_or(Ok(made), Err)));
+        self.outcomes.push(Outcome::of(of, fault.map_or(Ok(made), Err)));
     }
 
     /// Has the host decode what the device found odd.
     pub(super) fn mend(&mut self, shared: &Shared, mend: Mend) {
-        let epoch = shared.epoch.load(Ordering::Relaxed);
         let fields = shared.recipe.fields.plans.len();
-        let Mend { generation, batch, rows } = mend;
+        let Mend { generation, epoch, batch, rows } = mend;
         let mended = rows.into_iter().map(|mut odd| {
             let bench = &mut self.bench;
             let row = AssertUnwindSafe(|| bench.mend(shared.work(), epoch, &mut odd));

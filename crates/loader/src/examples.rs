@@ -5,8 +5,8 @@ use super::arrays::is_banded;
 use super::options::LoaderOptions;
 use super::read;
 use super::record::check;
+use super::sample::{SampleAt, name};
 use super::stage::{Stage, Value};
-use super::work::{SampleAt, name};
 use shardpack_array::{As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Codes, Dtype, ElementType, Error as FormatError, Limits, Record, Transform,

@@ -4,10 +4,10 @@
 use super::fields::{Fields, From};
 use super::options::LoaderOptions;
 use super::read::{self, Loaded, ReadJob};
+use super::recipe::JPEG;
 use super::record::{check, limits_of_a_part, orientation_of};
 use super::resident::{Form, Known, Resident};
 use super::stage::{Keeper, Value};
-use super::work::JPEG;
 use shardpack_array::Finish;
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Record};
 use shardpack_jpeg::Rendering;
@@ -332,7 +332,7 @@ fn job(piece: &Piece) -> ReadJob {
     let into = Arc::new(Loaded::default());
     ReadJob {
         generation: 0,
-        key: (0, 0),
+        key: (0, 0, 0),
         shard: Arc::clone(shard),
         records: records.clone(),
         into,

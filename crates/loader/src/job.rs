@@ -1,42 +1,16 @@
 //! What a thread does next, and what comes back from it.
 
 use super::large::Large;
-use super::mend::Mend;
 use super::objects::Object;
 use super::patch::PatchAt;
-use super::plan::{Key, Plan};
+use super::plan::Plan;
 use super::read::{Loaded, ReadJob};
 use super::rows::{RowMut, Rows};
+use super::sample::{Key, RowOf};
 use super::stage::Room;
-use super::work::SampleAt;
-use shardpack_reader::Result;
+use shardpack_reader::{Error, Result, Shard};
+use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Which row it is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RowOf {
-    pub(super) generation: u64,
-    pub(super) batch: u64,
-    pub(super) row: u32,
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    pub(super) repetition: u32,
-    /// Number of the patch of its sample.
-    pub(super) patch: u32,
-    pub(super) key: Option<Key>,
-}
-
-impl RowOf {
-    pub(super) const fn at(&self, epoch: u32) -> SampleAt {
-        let Self { sample, record, repetition, patch, .. } = *self;
-        SampleAt { sample, record, epoch, repetition, patch, origin: None }
-    }
-
-    pub(super) const fn done(self, made: Result<Made>) -> Outcome {
-        let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, made }
-    }
-}
 
 /// A row to be decoded.
 pub(super) struct Claim {
@@ -55,6 +29,13 @@ pub(super) struct Outcome {
     pub(super) made: Result<Made>,
 }
 
+impl Outcome {
+    pub(super) const fn of(row: RowOf, made: Result<Made>) -> Self {
+        let RowOf { generation, batch, row, key, .. } = row;
+        Self { generation, batch, row, key, made }
+    }
+}
+
 /// What is known of a row besides its bytes.
 #[derive(Debug, Default)]
 pub(super) struct Made {
@@ -66,6 +47,35 @@ pub(super) struct Made {
     pub(super) objects: Vec<Option<Object>>,
     /// Where its patch lies.
     pub(super) patch: Option<PatchAt>,
+}
+
+/// The odd values of a batch that is on the device.
+pub(super) struct Mend {
+    pub(super) generation: u64,
+    pub(super) epoch: u32,
+    pub(super) batch: u64,
+    pub(super) rows: Vec<OddRow>,
+}
+
+/// A row with odd values.
+pub(super) struct OddRow {
+    pub(super) row: u32,
+    pub(super) sample: u64,
+    pub(super) record: u64,
+    pub(super) repetition: u32,
+    pub(super) shard: Arc<Shard>,
+    pub(super) handle: RowMut,
+    /// Axes of its ragged fields.
+    pub(super) dims: Vec<u64>,
+    /// Numbers of the fields, and what the device found.
+    pub(super) fields: Vec<(u32, Cow<'static, str>)>,
+}
+
+/// A row that was decoded by the host, or why it could not be; its handle is let go of.
+pub(super) struct Mended {
+    pub(super) row: u32,
+    pub(super) dims: Vec<u64>,
+    pub(super) fault: Option<Error>,
 }
 
 /// The next useful thing to do.

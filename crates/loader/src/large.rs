@@ -12,9 +12,9 @@
 //! that it was nothing lasting; here nobody has to.
 
 use super::array_row::{ArrayRows, CutOf};
-use super::job::RowOf;
 use super::read;
 use super::rows::{PartMut, RowMut};
+use super::sample::RowOf;
 use super::stage::{StagedPart, StagedRoom};
 use super::stats::{Counters, add, add_since};
 use shardpack_array::{ArraySplit, Ends};

@@ -1,42 +1,16 @@
 //! Values that the device took and found odd: the host decodes them after all. Their records are
 //! read once more, because their runs may be gone; it is rare.
 
+use super::bench::Bench;
 use super::cached;
+use super::job::{Mend, Mended, OddRow};
 use super::open::{Open, Phase};
-use super::rows::{RowMut, Rows};
-use super::work::{Bench, Common, SampleAt};
-use shardpack_reader::Shard;
+use super::plan::Plan;
+use super::recipe::Common;
+use super::rows::Rows;
+use super::sample::SampleAt;
 use shardpack_reader::{Error, Result};
-use std::borrow::Cow;
 use std::sync::Arc;
-
-/// The odd values of a batch that is on the device.
-pub(super) struct Mend {
-    pub(super) generation: u64,
-    pub(super) batch: u64,
-    pub(super) rows: Vec<OddRow>,
-}
-
-/// A row with odd values.
-pub(super) struct OddRow {
-    pub(super) row: u32,
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    pub(super) repetition: u32,
-    pub(super) shard: Arc<Shard>,
-    pub(super) handle: RowMut,
-    /// Axes of its ragged fields.
-    pub(super) dims: Vec<u64>,
-    /// Numbers of the fields, and what the device found.
-    pub(super) fields: Vec<(u32, Cow<'static, str>)>,
-}
-
-/// A row that was decoded by the host, or why it could not be; its handle is let go of.
-pub(super) struct Mended {
-    pub(super) row: u32,
-    pub(super) dims: Vec<u64>,
-    pub(super) fault: Option<Error>,
-}
 
 impl Open {
     /// Hands out the rows that have odd values, with their axes, of which `stride` belong to a row.
@@ -78,7 +52,8 @@ impl Open {
             });
         }
         self.phase = Phase::Mending;
-        Ok(Some(Mend { generation: self.plan.generation, batch: self.plan.number, rows }))
+        let Plan { generation, epoch, number: batch, .. } = self.plan;
+        Ok(Some(Mend { generation, epoch, batch, rows }))
     }
 
     /// Takes in what the host has made of them.

@@ -4,7 +4,7 @@ use super::batch::Lent;
 use super::fields::{FieldPlan, From, Size};
 use super::options::LoaderOptions;
 use super::rows::Rows;
-use super::work::{SampleAt, draw_key};
+use super::sample::{SampleAt, draw_key};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_augment::{Mix, Mixed};
@@ -89,7 +89,7 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
 /// # Errors
 /// `Internal` if somebody still uses its memory; `Io` if the device does not mix it.
 pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
-    let Lent { slot: Some(slot), plan, fields, seed, epoch, .. } = lent else { return Ok(()) };
+    let Lent { slot: Some(slot), plan, fields, seed, .. } = lent else { return Ok(()) };
     let rows = plan.indices.len();
     let is_whole = |row: &usize| {
         let missing = |&(at, _): &(u32, u32)| usize::try_from(at) == Ok(*row);
@@ -101,7 +101,7 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let at = SampleAt {
         sample,
         record: row.record,
-        epoch: *epoch,
+        epoch: plan.epoch,
         repetition: row.repetition,
         patch: row.patch,
         origin: None,

@@ -2,9 +2,11 @@
 //! many parts.
 
 use super::array_row::axes;
+use super::bench::Bench;
 use super::fields::{FieldPlan, From};
+use super::recipe::Recipe;
 use super::rows::RowMut;
-use super::work::{Bench, Recipe, SampleAt};
+use super::sample::SampleAt;
 use shardpack_array::change_runs;
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{Error, Layout, Result};

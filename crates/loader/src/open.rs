@@ -2,10 +2,11 @@
 //! have failed.
 
 use super::fault;
-use super::job::{Claim, RowOf};
+use super::job::Claim;
 use super::plan::Plan;
 use super::read::Loaded;
 use super::rows::{RowMut, Rows};
+use super::sample::RowOf;
 use super::stage::RowFault;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
@@ -87,6 +88,7 @@ impl Open {
             dims.extend_from_slice(axes);
             let of = RowOf {
                 generation: self.plan.generation,
+                epoch: self.plan.epoch,
                 batch: self.plan.number,
                 row,
                 sample: self.plan.indices.get(place).copied().unwrap_or(u64::MAX),

@@ -2,13 +2,13 @@
 
 use super::array_row::ArrayRows;
 use super::fields::From;
-use super::job::RowOf;
 use super::large::{Field, Kept, Large, Part, Row, There, To, size, steps, within};
 use super::read;
+use super::recipe::Recipe;
 use super::record::{FieldOf, Source};
 use super::rows::{PartMut, RowMut, Share};
+use super::sample::{RowOf, SampleAt};
 use super::stage::{StagedPart, StagedParts};
-use super::work::{Recipe, SampleAt};
 use shardpack_format::{FRAME_BYTES, FieldPlace, FieldValue, Frame, Record};
 use shardpack_reader::Shard;
 use std::ops::Range;

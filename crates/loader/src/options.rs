@@ -324,7 +324,8 @@ pub struct LoaderOptions {
     pub augment_pictures: Vec<Augmentation>,
     /// Mixup and CutMix, with soft labels. Not with a [`stage`](Self::stage). Default none.
     pub mix: Option<BatchMix>,
-    /// Code of the caller's that changes every row after all else. Not with a
+    /// Code of the caller's that changes every row after all else. It may be changed between two
+    /// epochs: none is begun ahead ([`Loader::set_epoch`](super::Loader::set_epoch)). Not with a
     /// [`stage`](Self::stage). Default none.
     pub transform: Option<Arc<dyn Transform>>,
     /// What decodes instead of the host, where it can: then all fields of a batch are on its

@@ -1,9 +1,9 @@
 //! Rows of pictures: one, or the frames of a clip, changed at random, as levels or as floats.
 
+use super::bench::Bench;
 use super::clips::{self, FrameMode};
 use super::fields::{Axis, Col, From, Parts, Size, axes};
 use super::options::LoaderOptions;
-use super::work::Bench;
 use shardpack_augment::Augmentation;
 use shardpack_format::{Dtype, ElementType, Error as FormatError, Schema};
 use shardpack_jpeg::{FloatTable, Frames, PixelLayout, Rendering, Scaling, View};

@@ -1,22 +1,14 @@
 //! What one batch will be, before any of it is read: its samples, where every row goes, and the
 //! reads that bring them.
 
-use super::cached::Held;
-use super::fields::Fields;
 use super::objects::Object;
 use super::patch::PatchAt;
-use super::pieces;
 use super::read::Loaded;
+use super::sample::Key;
 use super::scene::SceneRead;
-use super::scenes::{Scenes, draw_of};
-use super::sources::Sources;
-use super::stage::{Room, Stage};
-use crate::order::{Share, Step, Steps};
-use shardpack_format::Error as FormatError;
-use shardpack_reader::Dataset;
+use super::stage::Room;
+use shardpack_reader::Error;
 use shardpack_reader::Shard;
-use shardpack_reader::{Error, Result};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,14 +22,15 @@ pub(super) const fn alignment(on_device: bool) -> usize {
     if on_device { 256 } else { 64 }
 }
 
-/// Names a read: its first sample, and how often the order has gone through the dataset before.
-pub(super) type Key = (u64, u64);
-
 /// One batch.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) generation: u64,
+    pub(super) epoch: u32,
+    /// Counts batches from where the loader was last told to begin, over the ends of epochs.
     pub(super) number: u64,
+    /// Counts them in the epoch.
+    pub(super) in_epoch: u64,
     pub(super) indices: Vec<u64>,
     pub(super) mask: Vec<bool>,
     /// Row by row the axes of all ragged fields.
@@ -103,299 +96,8 @@ pub(super) struct PlannedRead {
     pub(super) scene: Option<Arc<SceneRead>>,
 }
 
-/// Plans the batches of an epoch, one after the other.
-#[derive(Debug)]
-pub(super) struct Planner {
-    dataset: Dataset,
-    sources: Sources,
-    fields: Arc<Fields>,
-    max_batch_bytes: u64,
-    stage: Option<Arc<dyn Stage>>,
-    pub(super) generation: u64,
-    pub(super) held: Held,
-    /// Whether rows of large records are made in parts. Not where their values stay on the device.
-    pub(super) in_parts: bool,
-    /// Shard by shard, what stands for its runs in the page cache.
-    cached: Vec<Option<Arc<Loaded>>>,
-    /// The same for its large records.
-    large: Vec<Option<Arc<Loaded>>>,
-    steps: Steps,
-    next: u64,
-    /// How many reads have begun.
-    pub(super) begun: u64,
-    /// Reads that have begun, of which more samples will come.
-    open: HashMap<Key, Range<u64>>,
-    /// What comes, of scenes.
-    scenes: Option<Scenes>,
-    /// Of the batch that is being planned.
-    reads: HashMap<Key, u32>,
-    sizes: Vec<usize>,
-}
-
-impl Planner {
-    pub(super) fn new(
-        dataset: Dataset,
-        sources: Sources,
-        fields: Arc<Fields>,
-        (max_batch_bytes, stage): (u64, Option<Arc<dyn Stage>>),
-        steps: Steps,
-    ) -> Self {
-        Self {
-            dataset,
-            sources,
-            fields,
-            max_batch_bytes,
-            stage,
-            generation: 0,
-            held: Held::default(),
-            in_parts: true,
-            cached: Vec::new(),
-            large: Vec::new(),
-            steps,
-            next: 0,
-            begun: 0,
-            open: HashMap::new(),
-            scenes: None,
-            reads: HashMap::new(),
-            sizes: Vec::new(),
-        }
-    }
-
-    /// Goes ahead of the batches by so many scenes, in steps of their own.
-    pub(super) fn with_scenes(&mut self, most: u64, ahead: Steps) {
-        self.scenes = Some(Scenes::new(most, ahead));
-    }
-
-    /// Begins another epoch, or the same one elsewhere; `ahead` are the same steps, for scenes.
-    pub(super) fn restart(&mut self, steps: Steps, ahead: Option<Steps>) {
-        self.scenes = self.scenes.take().zip(ahead).map(|(scenes, ahead)| Scenes::new(scenes.most, ahead));
-        self.generation += 1;
-        self.steps = steps;
-        self.next = 0;
-        self.begun = 0;
-        self.open.clear();
-    }
-
-    pub(super) const fn share(&self) -> &Share {
-        self.steps.share()
-    }
-
-    /// Plans the next batch into `plan`, whose memory is used again; false at the end of the epoch.
-    pub(super) fn fill(&mut self, plan: &mut Plan) -> bool {
-        let number = self.next;
-        let rows = self.share().rows(number);
-        if number >= self.share().batches() || rows == 0 {
-            return false;
-        }
-        let filled = self.share().filled(number);
-        self.next += 1;
-        plan.clear(self.generation, number);
-        self.reads.clear();
-        self.sizes.clear();
-        for row in 0..rows {
-            let step = if row < filled { self.steps.next() } else { None };
-            match step {
-                Some(step) => self.put(plan, &step),
-                None => self.put_nothing(plan, PADDING, None),
-            }
-        }
-        self.lay_out(plan);
-        if let Some(scenes) = &mut self.scenes {
-            let place = (&self.dataset, &self.sources, &*self.fields);
-            scenes.advance(place, self.begun, &mut plan.coming);
-        }
-        true
-    }
-
-    fn put(&mut self, plan: &mut Plan, step: &Step) {
-        let Some(source) = self.sources.samples(step.at.source) else {
-            let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
-            return self.put_nothing(plan, step.at.sample, Some(error));
-        };
-        self.begun += u64::from(step.read.is_some());
-        // From here on, samples are counted in the dataset that is loaded.
-        let all = |sample: u64| source.start.saturating_add(sample);
-        let sample = all(step.at.sample);
-        let key = (all(step.read_start), step.pass);
-        let known = match &step.read {
-            Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
-            None => self.open.get(&key).cloned(),
-        };
-        // An order that names a read which it never opened reads the sample alone.
-        let span = known.unwrap_or(sample..sample.saturating_add(1));
-        match (step.done, &step.read) {
-            (true, _) => drop(self.open.remove(&key)),
-            (false, Some(_)) => drop(self.open.insert(key, span.clone())),
-            (false, None) => {}
-        }
-        let patch = u32::try_from(step.patch).unwrap_or(u32::MAX);
-        if let Some(patches) = &self.fields.patches
-            && let Some(scenes) = &mut self.scenes
-        {
-            scenes.know(key, sample, step, patches);
-        }
-        if let Err(error) = self.put_sample(plan, sample, (step, patch), &span) {
-            self.put_nothing(plan, sample, Some(error));
-        }
-        if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
-            for (number, records) in self.dataset.records_of(span.clone()) {
-                // A shard that cannot be opened is said when its batch comes.
-                let Ok(shard) = self.dataset.shard(number) else { continue };
-                let Ok(bytes) = shard.span(&records) else { continue };
-                plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
-            }
-        }
-        if let Some(scenes) = self.scenes.as_mut().filter(|_| step.done) {
-            scenes.forget(key);
-            plan.closed.push(key);
-        }
-        if step.done && span.end - span.start > 1 && self.held == Held::Memory {
-            // A shard that cannot be opened brings nothing that could be let go of.
-            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
-                plan.closed.push((first, step.pass))
-            });
-        }
-    }
-
-    fn put_sample(
-        &mut self,
-        plan: &mut Plan,
-        sample: u64,
-        (step, patch): (&Step, u32),
-        span: &Range<u64>,
-    ) -> Result<()> {
-        let (number, record) = self.dataset.locate(sample)?;
-        let shard = self.dataset.shard(number)?;
-        // The part of the span that lies in this shard, because runs may cross from one shard into
-        // the next; and of that, one read.
-        let first = sample - record;
-        let records = span.start.saturating_sub(first).min(record)
-            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
-        let in_memory = self.held == Held::Memory;
-        let large = self.fields.large_bytes;
-        let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
-        let row = shard.row(record)?;
-        let named = (sample, step.pass);
-        let scene = self.scenes.as_ref().and_then(|scenes| scenes.of(named));
-        let is_large = self.in_parts && large.is_some_and(|bytes| row.length >= bytes);
-        let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
-        if is_large && in_memory {
-            plan.announced.push((Arc::clone(&shard), row.offset, row.length));
-        }
-        let before = (self.sizes.len(), plan.dims.len());
-        plan.dims.resize(before.1 + self.fields.dims, 0);
-        for field in &self.fields.plans {
-            let start = before.1 + field.dims_at;
-            let axes = if field.is_ragged() { field.shape.len() } else { 0 };
-            let dims = plan.dims.get_mut(start..start + axes).unwrap_or_default();
-            match field.row(&shard, record, dims) {
-                Ok(bytes) => self.sizes.push(bytes),
-                Err(error) => {
-                    self.sizes.truncate(before.0);
-                    plan.dims.truncate(before.1);
-                    return Err(shard.in_record(record, error).into());
-                }
-            }
-        }
-        if let Some(stage) = &self.stage {
-            let stored = shard.index().row(record).map_or(0, |row| row.length);
-            let sizes = self.sizes.get(before.0..).unwrap_or_default();
-            for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
-                let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
-                let more = |sum: usize, bytes: u64| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
-                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, stored, bytes as u64));
-                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, bytes as u64));
-            }
-        }
-        // All of a shard that is read when it is decoded is as one read; large records are another.
-        let key = match &cached {
-            Some(cached) => (first, u64::MAX - u64::from(cached.is_large)),
-            None if scene.is_some() => named,
-            None => (first + records.start, step.pass),
-        };
-        let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
-        let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
-        let read = *self.reads.entry(key).or_insert(count);
-        let place = usize::try_from(read).unwrap_or(usize::MAX);
-        if read == count {
-            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached, scene });
-        }
-        let mut next = NONE;
-        if let Some(planned) = plan.reads.get_mut(place) {
-            next = std::mem::replace(&mut planned.first_row, row);
-            planned.rows += 1;
-        }
-        let repetition = draw_of(step);
-        let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
-        plan.rows.push(Row { record, repetition, patch, read, next });
-        plan.indices.push(sample);
-        plan.mask.push(true);
-        Ok(())
-    }
-
-    fn cached(&mut self, (number, is_large): (usize, bool), shard: &Arc<Shard>) -> Arc<Loaded> {
-        let made = if is_large { &mut self.large } else { &mut self.cached };
-        if made.len() <= number {
-            made.resize(number + 1, None);
-        }
-        let new =
-            || Arc::new(if is_large { Loaded::large(Arc::clone(shard)) } else { Loaded::cached(Arc::clone(shard)) });
-        match made.get_mut(number) {
-            Some(place) => Arc::clone(place.get_or_insert_with(new)),
-            None => new(),
-        }
-    }
-
-    /// Padding, or a row that has failed.
-    fn put_nothing(&mut self, plan: &mut Plan, sample: u64, fault: Option<Error>) {
-        if let Some(error) = fault {
-            plan.faults.push((u32::try_from(plan.rows.len()).unwrap_or(NONE), error));
-        }
-        let dense = |field: &super::fields::FieldPlan| match field.size {
-            super::fields::Size::Dense { bytes } => bytes,
-            _ => 0,
-        };
-        self.sizes.extend(self.fields.plans.iter().map(dense));
-        plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
-        plan.rows.push(Row { record: 0, repetition: 0, patch: 0, read: NONE, next: NONE });
-        plan.indices.push(sample);
-        plan.mask.push(false);
-    }
-
-    /// Field after field, row after row; first the fields that the host decodes.
-    fn lay_out(&self, plan: &mut Plan) {
-        let count = self.fields.plans.len();
-        let rows = plan.rows.len();
-        let alignment = alignment(self.stage.is_some());
-        plan.parts.resize(count * rows, 0..0);
-        let mut end = 0_usize;
-        for staged in [false, true] {
-            let fields = self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged == staged);
-            for (number, _) in fields {
-                end = end.checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
-                let parts = plan.parts.get_mut(number * rows..(number + 1) * rows).unwrap_or_default();
-                for (sizes, part) in self.sizes.chunks(count).zip(parts) {
-                    let start = end;
-                    end = start.saturating_add(sizes.get(number).copied().unwrap_or(0));
-                    *part = start..end;
-                }
-            }
-            if !staged {
-                plan.host_bytes = end;
-            }
-        }
-        plan.bytes = end;
-        if end as u64 > self.max_batch_bytes {
-            let found = end as u64;
-            let what = format!("batch {}", plan.number);
-            let error = FormatError::limit(what, "max_batch_bytes", self.max_batch_bytes, found);
-            plan.spoil(error.into());
-        }
-    }
-}
-
 impl Plan {
-    fn clear(&mut self, generation: u64, number: u64) {
+    pub(super) fn clear(&mut self, generation: u64, number: u64) {
         let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, objects, faults, .. } = self;
         self.patches.clear();
         self.coming.clear();
@@ -420,7 +122,7 @@ impl Plan {
     }
 
     /// Makes the batch one that only says what is wrong.
-    fn spoil(&mut self, error: Error) {
+    pub(super) fn spoil(&mut self, error: Error) {
         self.error = Some(error);
         self.take_nothing();
         self.parts.iter_mut().for_each(|part| *part = 0..0);

@@ -3,7 +3,6 @@
 use super::align::mask_scratch_bytes;
 use super::array_patches::patches_bytes;
 use super::array_row::{Becomes, part_bytes, scratch_bytes, scratch_bytes_in_parts};
-use super::cached::Held;
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
@@ -32,7 +31,7 @@ pub(super) struct Predicted {
     /// Slots, and scratch of the threads.
     fixed: u64,
     /// What runs take in fact, of a small dataset.
-    held: u64,
+    pub(super) held: u64,
     threads: u64,
     /// What the host keeps of values that stay on a device.
     pub(super) kept_bytes: u64,
@@ -41,13 +40,11 @@ pub(super) struct Predicted {
 }
 
 impl Predicted {
-    /// All that the loader takes in an epoch.
-    pub(super) fn total(&self, held: Held) -> u64 {
-        let reads = match held {
-            Held::Memory => self.held,
-            // Each thread reads to where it decodes out of.
-            Held::PageCache { .. } => self.alone_bytes.saturating_mul(self.threads),
-        };
+    /// All that the loader takes in an epoch whose window is in memory, or else in the page cache.
+    pub(super) fn total(&self, in_memory: bool) -> u64 {
+        // Each thread reads to where it decodes out of.
+        let alone = self.alone_bytes.saturating_mul(self.threads);
+        let reads = if in_memory { self.held } else { alone };
         self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a run into a buffer, as a whole, or, where that fails, record by record.
 
 use super::fault;
-use super::plan::Key;
+use super::sample::Key;
 use super::scene::{Scene, SceneRead};
 use shardpack_format::Frame;
 use shardpack_reader::raw::slice;

@@ -1,8 +1,9 @@
 //! Runs of records in memory: which are wanted, which are there, and the buffers that they go round
 //! in.
 
-use super::plan::{Key, PlannedRead};
+use super::plan::PlannedRead;
 use super::read::{Loaded, ReadJob, size_class};
+use super::sample::Key;
 use super::scene::SceneRead;
 use shardpack_reader::Shard;
 use std::collections::{HashMap, VecDeque};
@@ -57,6 +58,8 @@ const fn suits(length: u64, bytes: u64) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     generation: u64,
+    /// The epoch at hand.
+    epoch: u32,
     runs: HashMap<Key, Run>,
     /// In the order in which they are needed.
     queue: VecDeque<Key>,
@@ -68,12 +71,14 @@ pub(super) struct Runs {
     free_bytes: u64,
     reading: usize,
     budget: u64,
+    /// The same for the reads of the next epoch: with those of the epoch at hand.
+    budget_ahead: u64,
     pub(super) peak: u64,
 }
 
 impl Runs {
-    pub(super) fn new(budget: u64) -> Self {
-        Self { budget, ..Self::default() }
+    pub(super) fn new(epoch: u32, budget: u64, budget_ahead: u64) -> Self {
+        Self { epoch, budget, budget_ahead, ..Self::default() }
     }
 
     /// Gives back all memory that no run is in.
@@ -83,12 +88,21 @@ impl Runs {
     }
 
     /// Forgets everything; what is being read comes back to nobody.
-    pub(super) fn restart(&mut self, generation: u64) {
-        self.generation = generation;
+    pub(super) fn restart(&mut self, generation: u64, epoch: u32) {
+        (self.generation, self.epoch) = (generation, epoch);
         self.queue.clear();
         self.idle.clear();
         let runs = std::mem::take(&mut self.runs);
         for run in runs.into_values() {
+            self.retire(run);
+        }
+    }
+
+    /// Goes on to the next epoch, and forgets what the one before it has left.
+    pub(super) fn go_on(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        let left: Vec<Key> = self.runs.keys().filter(|(of, ..)| *of != epoch).copied().collect();
+        for run in left.iter().filter_map(|key| self.runs.remove(key)).collect::<Vec<_>>() {
             self.retire(run);
         }
     }
@@ -163,12 +177,14 @@ impl Runs {
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
         }
-        let run = self.runs.get(self.queue.front()?)?;
+        let key = self.queue.front()?;
+        let run = self.runs.get(key)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
+        let budget = if key.0 == self.epoch { self.budget } else { self.budget_ahead };
         // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice,
         // going on is.
-        while needed_by <= front && self.held.saturating_add(bytes) > self.budget && self.forget_one() {}
-        let fits = self.held.saturating_add(bytes) <= self.budget;
+        while needed_by <= front && self.held.saturating_add(bytes) > budget && self.forget_one() {}
+        let fits = self.held.saturating_add(bytes) <= budget;
         (fits || (needed_by <= front && self.reading == 0)).then_some(needed_by)
     }
 

@@ -3,7 +3,8 @@
 
 use super::fields::Fields;
 use super::patches::PatchPlan;
-use super::plan::{Key, NONE, PlannedRead};
+use super::plan::{NONE, PlannedRead};
+use super::sample::Key;
 use super::scene::SceneRead;
 use super::sources::Sources;
 use crate::order::{Step, Steps};
@@ -14,10 +15,13 @@ use std::sync::Arc;
 /// The scenes of an epoch, as far as they are known.
 #[derive(Debug)]
 pub(super) struct Scenes {
+    epoch: u32,
     /// How many scenes the steps may be ahead of the batches.
-    pub(super) most: u64,
+    most: u64,
     ahead: Steps,
-    /// How many the steps have come to.
+    /// Batches before the epoch.
+    first: u64,
+    /// How many the steps have come to, with those before the epoch.
     met: u64,
     /// Those of which batches will have patches.
     open: HashMap<Key, Arc<SceneRead>>,
@@ -30,8 +34,13 @@ pub(super) fn draw_of(step: &Step) -> u32 {
 }
 
 impl Scenes {
-    pub(super) fn new(most: u64, ahead: Steps) -> Self {
-        Self { most, ahead, met: 0, open: HashMap::new() }
+    pub(super) fn new(epoch: u32, most: u64, ahead: Steps) -> Self {
+        Self { epoch, most, ahead, first: 0, met: 0, open: HashMap::new() }
+    }
+
+    /// The same after `batches` and `scenes` of other epochs.
+    pub(super) fn after(self, batches: u64, scenes: u64) -> Self {
+        Self { first: batches, met: scenes, ..self }
     }
 
     /// The scene of a read.
@@ -44,12 +53,17 @@ impl Scenes {
         self.open.remove(&key);
     }
 
+    /// Nothing more will come of any.
+    pub(super) fn forget_all(&mut self, closed: &mut Vec<Key>) {
+        closed.extend(self.open.drain().map(|(key, _)| key));
+    }
+
     /// Notes the scene that a step begins.
     pub(super) fn know(&mut self, key: Key, sample: u64, step: &Step, plan: &PatchPlan) {
         let Some(patches) = step.read.as_ref().and_then(|read| read.patches.as_ref()) else { return };
         self.open.entry(key).or_insert_with(|| {
             let (repetition, row_bytes) = (draw_of(step), plan.row_bytes as u64);
-            Arc::new(SceneRead { sample, repetition, patches: patches.clone(), row_bytes })
+            Arc::new(SceneRead { sample, epoch: self.epoch, repetition, patches: patches.clone(), row_bytes })
         });
     }
 
@@ -76,12 +90,12 @@ impl Scenes {
             // What cannot be opened is said when its batch comes.
             let Ok((number, record)) = dataset.locate(sample) else { continue };
             let Ok(shard) = dataset.shard(number) else { continue };
-            let key = (sample, step.pass);
+            let key = (self.epoch, sample, step.pass);
             self.know(key, sample, &step, plan);
             let records = record..record + 1;
             let scene = self.of(key);
-            coming
-                .push((step.batch, PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached: None, scene }));
+            let read = PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached: None, scene };
+            coming.push((self.first + step.batch, read));
         }
     }
 }

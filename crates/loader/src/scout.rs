@@ -2,9 +2,10 @@
 //! reads to keep many requests on their way. It goes on into the next epoch, so that its first
 //! batches wait for nothing.
 
+use super::epochs::Epochs;
 use super::pieces;
 use super::sources::Sources;
-use crate::order::{End, Sampling, Share, State as Progress, Steps, World};
+use crate::order::{State as Progress, Steps};
 use shardpack_reader::Dataset;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,43 +26,38 @@ pub(super) struct Scout {
     /// From how many bytes on a record is read alone, in parts.
     large: Option<u64>,
     window: u64,
-    order: (Arc<dyn Sampling>, World, End),
+    epochs: Arc<Epochs>,
     pub(super) generation: u64,
-    /// Where the planner's epoch begins; `None` where nobody needs to be told.
+    /// Where the epoch at hand begins; `None` where nobody needs to be told.
     epoch: Option<Progress>,
-    steps: Option<Steps>,
-    /// Whether one epoch has followed another: then the next one will, too. Who reads a dataset
-    /// once is not made to pay for its beginning again.
+    /// Whether the next one will be asked for, too.
     goes_on: bool,
-    /// Whether `steps` are those of the next epoch.
-    is_next: bool,
-    /// Samples of reads whose shards were announced, and whether they are of the next epoch.
-    coming: VecDeque<(Range<u64>, bool)>,
+    /// Where the epoch of `steps` begins.
+    at: Option<Progress>,
+    steps: Option<Steps>,
+    /// Samples of reads whose shards were announced, and their epoch.
+    coming: VecDeque<(Range<u64>, u32)>,
     /// The same of each announced read that the planner has not come to, with its bytes.
-    ahead: VecDeque<(u64, bool)>,
+    ahead: VecDeque<(u64, u32)>,
     ahead_bytes: u64,
     /// Reads that the planner has come to, and was told of.
     planned: u64,
 }
 
 impl Scout {
-    pub(super) fn new(
-        dataset: &Dataset,
-        sources: Sources,
-        large: Option<u64>,
-        order: (Arc<dyn Sampling>, World, End),
-    ) -> Self {
+    pub(super) fn new(epochs: Arc<Epochs>, sources: Sources) -> Self {
+        let dataset = epochs.dataset.clone();
         Self {
-            dataset: dataset.clone(),
             sources,
-            large,
+            large: epochs.fields.large_bytes,
             window: dataset.read_ahead_bytes(),
-            order,
+            dataset,
+            epochs,
             generation: 0,
             epoch: None,
-            steps: None,
             goes_on: false,
-            is_next: false,
+            at: None,
+            steps: None,
             coming: VecDeque::new(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
@@ -74,33 +70,39 @@ impl Scout {
         self.window > 0
     }
 
-    /// The planner begins an epoch at `start`.
-    pub(super) fn restart(&mut self, generation: u64, start: Progress) {
-        let follows = self.epoch.is_some_and(|epoch| epoch.next_epoch() == start);
-        self.goes_on |= follows;
-        (self.generation, self.epoch, self.planned) = (generation, Some(start), 0);
-        if follows && self.is_next {
+    /// The caller begins an epoch at `start`. If the planner was there before, the generation is the
+    /// same, and the reads go on as they are.
+    pub(super) fn restart(&mut self, generation: u64, start: Progress, goes_on: bool) {
+        let before = self.epoch.replace(start);
+        self.goes_on = goes_on;
+        if generation == self.generation && before.is_some() {
+            return;
+        }
+        (self.generation, self.planned) = (generation, 0);
+        if self.at == Some(start) && before != Some(start) {
             // What is left of the epoch before, nobody will read.
-            self.coming.retain(|(_, is_next)| *is_next);
-            self.ahead.retain(|(_, is_next)| *is_next);
-            self.coming.iter_mut().for_each(|(_, is_next)| *is_next = false);
-            self.ahead.iter_mut().for_each(|(_, is_next)| *is_next = false);
+            self.coming.retain(|(_, epoch)| *epoch == start.epoch);
+            self.ahead.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead_bytes = self.ahead.iter().map(|(bytes, _)| bytes).sum();
         } else {
             self.coming.clear();
             self.ahead.clear();
             self.ahead_bytes = 0;
-            self.steps = self.steps_from(&start);
+            self.go_to(start);
         }
-        self.is_next = false;
     }
 
-    fn steps_from(&self, start: &Progress) -> Option<Steps> {
-        let (sampling, world, end) = &self.order;
+    fn go_to(&mut self, start: Progress) {
         // What is wrong with it, the planner says.
-        let epoch = sampling.epoch_of(start).ok()?;
-        let share = Share::new(*world, *end, &*epoch, start);
-        Some(Steps::new(epoch, share))
+        self.steps = self.epochs.steps(&start).ok();
+        self.at = Some(start);
+    }
+
+    /// Where the epoch begins that comes after the steps, if anybody will ask for it.
+    fn next(&self) -> Option<Progress> {
+        let (at, epoch) = (self.at?, self.epoch?);
+        let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
+        (u64::from(at.epoch) < last).then(|| at.next_epoch())
     }
 
     /// The planner has come to `planned` reads, whose shards are open: announces those that are not
@@ -120,26 +122,24 @@ impl Scout {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
         }
-        let Some((bytes, is_next)) = self.announce_next() else { return false };
-        self.ahead.push_back((bytes, is_next));
+        let Some((bytes, epoch)) = self.announce_next() else { return false };
+        self.ahead.push_back((bytes, epoch));
         self.ahead_bytes += bytes;
         true
     }
 
-    fn announce_next(&mut self) -> Option<(u64, bool)> {
+    fn announce_next(&mut self) -> Option<(u64, u32)> {
         self.come();
-        let (samples, is_next) = self.coming.pop_front()?;
-        Some((self.announce(samples), is_next))
+        let (samples, epoch) = self.coming.pop_front()?;
+        Some((self.announce(samples), epoch))
     }
 
     /// Takes up the next reads, and announces their shards.
     fn come(&mut self) {
         while self.coming.len() < SHARDS_AHEAD {
             let Some(step) = self.steps.as_mut().and_then(Iterator::next) else {
-                let next = self.epoch.filter(|_| self.goes_on && !self.is_next).map(|epoch| epoch.next_epoch());
-                let Some(next) = next else { return };
-                self.steps = self.steps_from(&next);
-                self.is_next = true;
+                let Some(next) = self.next() else { return };
+                self.go_to(next);
                 continue;
             };
             let (Some(read), Some(source)) = (step.read, self.sources.samples(step.at.source)) else { continue };
@@ -148,7 +148,7 @@ impl Scout {
             for (number, _) in self.dataset.records_of(samples.clone()) {
                 self.dataset.advise_shards(number..number.saturating_add(1));
             }
-            self.coming.push_back((samples, self.is_next));
+            self.coming.push_back((samples, self.at.map_or(0, |at| at.epoch)));
         }
     }
 

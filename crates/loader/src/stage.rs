@@ -17,7 +17,6 @@
 
 pub use super::keeping::{Keeper, Keeping};
 pub use super::mixing::RowMix;
-use super::pool::Shared;
 use super::rows::Rows;
 pub use super::stream::StreamHandle;
 use shardpack_array::{Finish, Region};
@@ -389,10 +388,15 @@ pub(super) enum Ending {
     Lost(Error),
 }
 
+/// Who is told that a batch is done.
+pub(super) trait Completed: Send + Sync {
+    fn completed(&self, generation: u64, batch: u64, ending: Ending);
+}
+
 /// A batch that was submitted. Whoever drops it without [`Ticket::done`] breaks the loader, in
 /// words: nobody waits for ever.
 pub struct Ticket {
-    pub(super) home: Weak<Shared>,
+    pub(super) home: Weak<dyn Completed>,
     pub(super) generation: u64,
     pub(super) batch: u64,
     /// Keeps the slot from being used again.

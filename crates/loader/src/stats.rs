@@ -1,7 +1,5 @@
 //! What a loader has done so far, and what it waited for.
 
-use super::Loader;
-use super::cached::Held;
 use shardpack_reader::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +18,7 @@ pub struct LoaderStats {
     pub batches: u64,
     /// Samples that were handed out.
     pub samples: u64,
-    /// Bytes read from the files.
+    /// Bytes read from the files, for batches of the next epoch too, if that is begun already.
     pub read_bytes: u64,
     /// Bytes of the batches that were handed out.
     pub output_bytes: u64,
@@ -67,43 +65,6 @@ pub struct LoaderStats {
     /// What the storage of the dataset has asked of a network since it was opened, for whomever;
     /// zeros on local disks.
     pub traffic: Traffic,
-}
-
-impl Loader {
-    /// Figures since the loader was opened.
-    #[must_use]
-    pub fn stats(&self) -> LoaderStats {
-        let counters = &self.shared.counters;
-        let mut stats = LoaderStats {
-            batches: self.batches,
-            output_bytes: self.handed_bytes,
-            read_bytes: counters.read_bytes.load(Ordering::Relaxed),
-            narrowed_pictures: self.narrowed_pictures(),
-            read_s: seconds(&counters.read),
-            crc_s: seconds(&counters.crc),
-            decode_s: seconds(&counters.decode),
-            idle_for_consumer_s: seconds(&counters.idle_for_consumer),
-            idle_for_data_s: seconds(&counters.idle_for_data),
-            consumer_wait_s: self.waited.as_secs_f64(),
-            queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
-            peak_rss_bytes: peak_rss_bytes(),
-            predicted_bytes: self.predicted_bytes(),
-            traffic: self.dataset.traffic(),
-            window_in_page_cache: self.held != Held::Memory,
-            resident_values: self.resident.as_ref().map_or(0, |resident| resident.values),
-            ..Default::default()
-        };
-        if !self.shared.is_forked() {
-            let state = self.shared.state();
-            stats.samples = state.samples;
-            stats.skipped = state.skipped;
-            stats.extra_slots = state.extra_slots;
-            stats.grown_slots = state.grown_slots + self.options.stage.as_ref().map_or(0, |stage| stage.growths());
-            stats.device_rows = state.device_rows;
-            stats.peak_run_bytes = state.peak_run_bytes();
-        }
-        stats
-    }
 }
 
 /// Nanoseconds, bytes and pictures, counted by many threads.

@@ -8,8 +8,9 @@ use super::examples::{Examples, loses, of_field};
 use super::fields::{From, Parts, Size};
 use super::options::LoaderOptions;
 use super::patch::{PatchAt, Place};
+use super::recipe::Recipe;
 use super::record::FieldOf;
-use super::work::{Recipe, SampleAt};
+use super::sample::SampleAt;
 use shardpack_array::{ArrayDecoder, As, Bands, Finish, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, ElementType, Error as FormatError, FieldValue, Layout, Result as FormatResult,

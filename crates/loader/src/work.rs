@@ -1,144 +1,34 @@
 //! What a thread does with one row: find the record in its run, check it, and decode its fields to
 //! where they stay.
 
-use super::align::MaskRows;
-use super::array_row::ArrayRows;
-use super::augment::Augment;
+use super::bench::Bench;
 use super::cached;
 use super::clips;
 use super::fields::{Fields, From};
-use super::job::{Made, RowOf};
-use super::large::{Large, PartBench, There};
-use super::mend::OddRow;
+use super::job::{Made, OddRow};
+use super::large::{Large, There};
 use super::noise;
 use super::objects::{self, Values};
 use super::opening::Opening;
-use super::options::LoaderOptions;
 use super::picture_row::{Shown, set_size};
-use super::pictures::Changes;
 use super::read::Loaded;
+use super::recipe::{Common, JPEG, Recipe};
 use super::record::{FieldOf, RecordOf, Source, Viewed, check};
-use super::resident::{Known, Resident};
+use super::resident::Known;
 use super::rows::RowMut;
-use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
+use super::sample::{RowOf, SampleAt, name};
+use super::stage::{Prepared, Spot, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
-use super::transform::{self, Transform};
-use shardpack_array::ArrayDecoder;
-use shardpack_augment::BandAugmentation;
+use super::transform;
 use shardpack_format::{Error as FormatError, FieldValue};
-use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{DecodeOptions, DrawKey, FRAMES, Frames, PixelLayout, Rendering};
+use shardpack_jpeg::{FRAMES, Frames, Rendering};
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Error, Result};
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a device decodes.
-pub(super) const JPEG: &str = "image/jpeg";
-
-/// What is the same for all rows of an epoch.
-#[derive(Debug, Clone)]
-pub(super) struct Recipe {
-    pub(super) fields: Arc<Fields>,
-    pub(super) seed: u64,
-    pub(super) layout: PixelLayout,
-    pub(super) decode: DecodeOptions,
-    pub(super) part_bytes: usize,
-    /// Values that stay on the device.
-    pub(super) resident: Option<Arc<Resident>>,
-    pub(super) augment: Augment,
-    pub(super) augment_bands: Arc<[BandAugmentation]>,
-    pub(super) transform: Option<Arc<dyn Transform>>,
-    /// Whether batches are on a device.
-    on_device: bool,
-}
-
-impl Recipe {
-    pub(super) fn new(
-        fields: Arc<Fields>,
-        seed: u64,
-        options: &LoaderOptions,
-        resident: Option<Arc<Resident>>,
-    ) -> Self {
-        let options = options.clone();
-        let on_device = options.stage.is_some();
-        let LoaderOptions { layout, decode, part_bytes, augment, transform, .. } = options;
-        let augment_bands = options.augment_bands.into();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform, on_device }
-    }
-
-    /// What random views, patches and turns of a sample draw from.
-    pub(super) fn key(&self, at: SampleAt) -> DrawKey {
-        draw_key(self.seed, at)
-    }
-}
-
-/// What all threads work by, and count in.
-#[derive(Clone, Copy)]
-pub(super) struct Common<'a> {
-    pub(super) recipe: &'a Recipe,
-    pub(super) counters: &'a Counters,
-    pub(super) refusals: &'a Refusals,
-}
-
-/// One thread's decoders and scratch memory: used again for every row.
-pub(super) struct Bench {
-    pub(super) arrays: ArrayRows,
-    pub(super) pictures: PictureDecoder,
-    pub(super) changes: Changes,
-    /// The stage's own.
-    stage: Box<dyn Any + Send>,
-    /// Levels that floats are made of.
-    pub(super) levels: Vec<u8>,
-    /// A row that the stage refused.
-    refused: Vec<u8>,
-    /// The record, where the page cache holds its run.
-    pub(super) record: Vec<u8>,
-    /// What parts of large records are worked on with.
-    parts: PartBench,
-    masks: MaskRows,
-    pub(super) objects: ArrayDecoder,
-    /// What is known of the last row.
-    pub(super) made: Made,
-}
-
-/// The sample of a row.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SampleAt {
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    pub(super) epoch: u32,
-    pub(super) repetition: u32,
-    /// Number of the patch, of several of the sample.
-    pub(super) patch: u32,
-    /// First row and column of the patch, if its mask decides.
-    pub(super) origin: Option<[u64; 2]>,
-}
-
-/// Repetitions count in the upper half of the epoch.
-pub(super) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
-    DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
-}
-
 impl Bench {
-    pub(super) fn new(recipe: &Recipe, stage: Option<&dyn Stage>) -> Self {
-        Self {
-            arrays: ArrayRows::new(recipe),
-            pictures: PictureDecoder::new(recipe.decode.clone()),
-            changes: Changes::default(),
-            stage: stage.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, Stage::bench),
-            levels: Vec::new(),
-            refused: Vec::new(),
-            record: Vec::new(),
-            parts: PartBench::default(),
-            masks: MaskRows::new(),
-            objects: ArrayDecoder::new(),
-            made: Made::default(),
-        }
-    }
-
     /// Checks a record and decodes its fields into the row. `dims` hold the axes that the index
     /// promised; where only the record knows, they are put right.
     pub(super) fn decode(
@@ -195,12 +85,11 @@ impl Bench {
         &mut self,
         recipe: &Recipe,
         shard: &Arc<Shard>,
-        (of, epoch): (RowOf, u32),
+        of: RowOf,
         row: RowMut,
         dims: &[u64],
     ) -> Result<Large, RowMut> {
-        let opening =
-            Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(epoch), part_bytes: recipe.part_bytes };
+        let opening = Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(), part_bytes: recipe.part_bytes };
         opening.open(of, row, dims)
     }
 
@@ -540,16 +429,5 @@ impl Bench {
             }
         }
         Ok(true)
-    }
-}
-
-/// Says which sample an error is about.
-pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
-    match error {
-        FormatError::Usage { what, expected, found, hint } => {
-            let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
-            Error::Usage { what, expected, found: format!("{found}: sample {}, `{key}`", at.sample), hint }
-        }
-        other => shard.in_record(at.record, other).into(),
     }
 }

@@ -1,17 +1,18 @@
 //! What the threads of a loader share, under one lock: batches in order, their slots, the runs they
 //! wait for.
 
-use super::fault;
-use super::job::{Claim, Job, Made, Outcome, Want};
-use super::large::Large;
-use super::mend::Mended;
-use super::open::{Open, Phase, Work, judge};
-use super::options::OnCorrupt;
-use super::plan::{NONE, Plan};
-use super::read::ReadJob;
-use super::rows::Rows;
-use super::runs::Runs;
-use super::stage::{Ending, Room};
+mod slots;
+
+use crate::fault;
+use crate::job::{Claim, Job, Made, Mended, Outcome, Want};
+use crate::large::Large;
+use crate::open::{Open, Phase, Work, judge};
+use crate::options::OnCorrupt;
+use crate::plan::{NONE, Plan};
+use crate::read::ReadJob;
+use crate::rows::Rows;
+use crate::runs::Runs;
+use crate::stage::{Ending, Room};
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,17 +21,23 @@ use std::sync::Arc;
 /// where the lock would be asked for too often.
 const MAX_CHUNK: usize = 16;
 
-pub(super) struct State {
-    pub(super) closed: bool,
+pub(crate) struct State {
+    pub(crate) closed: bool,
     /// What ended the loader's work for good.
-    pub(super) broken: Option<Error>,
-    pub(super) generation: u64,
+    pub(crate) broken: Option<Error>,
+    pub(crate) generation: u64,
     /// Threads that run.
-    pub(super) alive: usize,
+    pub(crate) alive: usize,
     /// Threads that wait for work.
-    pub(super) asleep: usize,
+    pub(crate) asleep: usize,
+    /// The epoch that the caller is in.
+    epoch: u32,
+    /// The first epoch of which batches are still to be planned: the one at hand, the next one, or,
+    /// once that is planned, too, the one after it.
+    unplanned: u64,
+    /// Whether the next epoch is begun while the one at hand ends.
+    pub(crate) goes_on: bool,
     planning: bool,
-    pub(super) exhausted: bool,
     batches: VecDeque<Open>,
     /// Large records of which there are parts to be taken, as they were opened.
     large: Vec<Arc<Large>>,
@@ -48,43 +55,47 @@ pub(super) struct State {
     /// Slots that nobody needs any more.
     discarded: Vec<Arc<Rows>>,
     limits: Bounds,
-    pub(super) samples: u64,
-    pub(super) skipped: u64,
-    pub(super) extra_slots: u64,
-    pub(super) grown_slots: u64,
-    pub(super) device_rows: u64,
+    pub(crate) samples: u64,
+    pub(crate) skipped: u64,
+    pub(crate) extra_slots: u64,
+    pub(crate) grown_slots: u64,
+    pub(crate) device_rows: u64,
 }
 
 /// What a loader was told, as far as the state needs it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) slots: usize,
+pub(crate) struct Bounds {
+    pub(crate) slots: usize,
     /// A slot has at least this room.
-    pub(super) room: Room,
-    pub(super) threads: usize,
-    pub(super) run_bytes: u64,
-    pub(super) on_corrupt: OnCorrupt,
+    pub(crate) room: Room,
+    pub(crate) threads: usize,
+    pub(crate) run_bytes: u64,
+    /// What they take in one epoch: the next one gets no more while this one ends.
+    pub(crate) held_bytes: u64,
+    pub(crate) on_corrupt: OnCorrupt,
     /// Axes of the ragged fields of a row.
-    pub(super) dims: usize,
+    pub(crate) dims: usize,
     /// Whether rows are of values that stay on a device: most cost microseconds.
-    pub(super) is_resident: bool,
+    pub(crate) is_resident: bool,
     /// Whether runs are scenes, of which some are decoded ahead of their batches.
-    pub(super) are_scenes: bool,
+    pub(crate) are_scenes: bool,
 }
 
 impl State {
-    pub(super) fn new(limits: Bounds) -> Self {
+    pub(crate) fn new(limits: Bounds, epoch: u32) -> Self {
         Self {
             closed: false,
             broken: None,
             generation: 0,
             alive: 0,
             asleep: 0,
+            epoch,
+            unplanned: u64::from(epoch),
+            goes_on: false,
             planning: false,
-            exhausted: false,
             batches: VecDeque::new(),
             large: Vec::new(),
-            runs: Runs::new(limits.run_bytes),
+            runs: Runs::new(epoch, limits.run_bytes, limits.held_bytes.min(limits.run_bytes)),
             free: Vec::new(),
             spare_plans: Vec::new(),
             spare_work: Vec::new(),
@@ -102,33 +113,48 @@ impl State {
         }
     }
 
-    pub(super) const fn peak_run_bytes(&self) -> u64 {
+    pub(crate) const fn peak_run_bytes(&self) -> u64 {
         self.runs.peak
     }
 
     /// Batches at the front that could be handed out.
-    pub(super) fn finished(&self) -> usize {
+    pub(crate) fn finished(&self) -> usize {
         self.batches.iter().take_while(|open| open.slot.is_some() && open.is_done()).count()
     }
 
-    /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still
+    /// Begins an epoch anew: everything that was prepared is forgotten. Slots whose rows are still
     /// being written come free when they are done.
     ///
     /// With `cached`, the page cache holds its window: buffers for runs are of no more use.
-    pub(super) fn restart(&mut self, generation: u64, cached: bool) {
+    pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
-        self.exhausted = false;
-        while let Some(mut open) = self.batches.pop_front() {
+        (self.epoch, self.unplanned) = (epoch, epoch.into());
+        self.drop_batches(|_| true);
+        self.runs.restart(generation, epoch);
+        if cached {
+            self.runs.forget_free();
+        }
+    }
+
+    /// The caller goes on to the next epoch, which is planned in part: what is left of the one at
+    /// hand is forgotten.
+    pub(crate) fn go_on(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.unplanned = self.unplanned.max(epoch.into());
+        self.drop_batches(|of| of != epoch);
+        self.runs.go_on(epoch);
+    }
+
+    /// Forgets the first batches, as long as they are of such an epoch.
+    fn drop_batches(&mut self, is_over: impl Fn(u32) -> bool) {
+        while let Some(mut open) = self.batches.pop_front_if(|open| is_over(open.plan.epoch)) {
             open.work.clear();
             self.spare_work.push(open.work);
             self.free.extend(open.slot);
         }
-        self.large.drain(..).for_each(|large| large.abandon());
-        self.runs.restart(generation);
-        if cached {
-            self.runs.forget_free();
-        }
+        let over = self.large.extract_if(.., |large| is_over(large.of.epoch));
+        over.for_each(|large| large.abandon());
     }
 
     fn batch(&mut self, number: u64) -> Option<&mut Open> {
@@ -137,7 +163,7 @@ impl State {
 
     /// Takes in what was decoded. `dims` are, outcome by outcome, the axes of ragged fields. True
     /// if a batch was finished.
-    pub(super) fn post(&mut self, outcomes: &mut Vec<Outcome>, dims: &[u64]) -> bool {
+    pub(crate) fn post(&mut self, outcomes: &mut Vec<Outcome>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
         for (i, outcome) in outcomes.drain(..).enumerate() {
@@ -176,14 +202,14 @@ impl State {
 
     /// What a thread that has nothing to do should do. Planning is cheap and opens work for all;
     /// then whatever the earliest batch needs.
-    pub(super) fn next(&mut self, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) -> Job {
+    pub(crate) fn next(&mut self, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) -> Job {
         if self.closed || self.broken.is_some() {
             return Job::Exit;
         }
-        if !self.planning && !self.exhausted && self.batches.len() <= self.limits.slots {
+        if let Some(epoch) = self.to_be_planned() {
             self.planning = true;
             let mut plan = self.spare_plans.pop().unwrap_or_default();
-            plan.generation = self.generation;
+            (plan.generation, plan.epoch) = (self.generation, epoch);
             return Job::Plan(plan);
         }
         if !self.discarded.is_empty() {
@@ -252,68 +278,17 @@ impl State {
         })
     }
 
-    /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
-    /// if there is one, and the slot that it replaces.
-    fn attach(&mut self) -> Option<(Room, Option<Arc<Rows>>)> {
-        let allowed = self.limits.slots + self.extra;
-        for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
-            let room = open.plan.room();
-            let fits = |slot: &Arc<Rows>| slot.holds(&room) && Arc::strong_count(slot) == 1;
-            if let Some(place) = self.free.iter().position(fits) {
-                let mut slot = self.free.swap_remove(place);
-                let handles = &mut open.work.handles;
-                match Rows::lend(&mut slot, (room.rows, room.host_bytes), &open.plan.parts, handles) {
-                    Ok(true) => {
-                        if let Some(stage) = slot.stage() {
-                            stage.begin(room.output_bytes);
-                        }
-                        open.slot = Some(slot);
-                    }
-                    // Cannot be: the plan is its own witness. Said rather than hung.
-                    Ok(false) | Err(_) => {
-                        let (expected, found) = (format!("{} bytes, unused", room.host_bytes), slot.len());
-                        self.broken = Some(Error::internal("slot of a batch", expected, format!("{found} bytes")));
-                    }
-                }
-                continue;
-            }
-            if self.slots < allowed {
-                self.slots += 1;
-                return Some((room.max(self.limits.room), None));
-            }
-            // One that is too small, and in nobody's hands, makes room for a larger one. For one batch
-            // after the other: what fails would be the error of another batch.
-            if self.growing {
-                return None;
-            }
-            let place = self.free.iter().position(|slot| !slot.holds(&room) && Arc::strong_count(slot) == 1)?;
-            let replaced = self.free.swap_remove(place);
-            self.grown_slots += 1;
-            self.growing = true;
-            return Some((room.grown().max(self.limits.room), Some(replaced)));
-        }
-        None
-    }
-
-    /// There is no memory for the slot that was to be made: an error of the first batch that waits
-    /// for one. Those after it ask again.
-    pub(super) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
-        self.slots = self.slots.saturating_sub(1);
-        let Self { batches, runs, .. } = self;
-        let Some(open) = batches.iter_mut().find(|open| open.slot.is_none() && !open.has_failed()) else { return };
-        let path = format!("memory of batch {}, {bytes} bytes", open.plan.number);
-        open.plan.error = Some(Error::io(path, "allocate it", source));
-        open.left = 0;
-        // Nobody will decode its rows: let go of what was to be read for them.
-        open.work.clear();
-        for read in open.plan.reads.drain(..).filter(|read| read.cached.is_none()) {
-            runs.release(read.key, read.rows);
-        }
+    /// The epoch of which a batch should be planned.
+    fn to_be_planned(&self) -> Option<u32> {
+        let is_wanted = self.unplanned <= u64::from(self.epoch) + u64::from(self.goes_on);
+        let has_room = !self.planning && self.batches.len() <= self.limits.slots;
+        // After the last epoch that can be counted comes none.
+        if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
     /// Takes in what became of a batch on the device. One of an earlier epoch only gives its slot
     /// back.
-    pub(super) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
+    pub(crate) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
         if let Ending::Lost(error) = ending {
             self.broken.get_or_insert(error);
             return;
@@ -337,7 +312,7 @@ impl State {
     }
 
     /// Takes in what the host has made of what the device could not decode.
-    pub(super) fn mended(&mut self, generation: u64, number: u64, rows: Vec<Mended>) {
+    pub(crate) fn mended(&mut self, generation: u64, number: u64, rows: Vec<Mended>) {
         if generation != self.generation {
             return;
         }
@@ -347,26 +322,11 @@ impl State {
         }
     }
 
-    pub(super) fn add_slot(&mut self, slot: Rows) {
-        self.free.push(Arc::new(slot));
-    }
-
     /// A large record was opened. Of an earlier epoch, it is dropped, and its row with it.
-    pub(super) fn share(&mut self, large: Large) {
-        if large.of.generation == self.generation {
+    pub(crate) fn share(&mut self, large: Large) {
+        if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
         }
-    }
-
-    /// One is made in place of another, or cannot be.
-    pub(super) const fn grown(&mut self) {
-        self.growing = false;
-    }
-
-    /// One that no batch has asked for.
-    pub(super) fn new_slot(&mut self, slot: Rows) {
-        self.slots += 1;
-        self.add_slot(slot);
     }
 
     fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
@@ -383,20 +343,18 @@ impl State {
         open.claim(count, stride, claims, dims);
     }
 
-    /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody
+    /// Takes in a plan, or the end of its epoch. `fresh` gets the numbers of the reads that nobody
     /// has asked for before.
-    pub(super) fn planned(
+    pub(crate) fn planned(
         &mut self,
-        plan: Plan,
+        mut plan: Plan,
         more: bool,
         fresh: &mut Vec<(Arc<shardpack_reader::Shard>, u64, u64)>,
     ) {
-        if plan.generation != self.generation && more {
-            return;
-        }
         self.planning = false;
         if !more {
-            self.exhausted = true;
+            self.unplanned = u64::from(plan.epoch) + 1;
+            plan.closed.drain(..).for_each(|key| self.runs.close(key));
             self.spare_plans.push(plan);
             return;
         }
@@ -440,7 +398,7 @@ impl State {
     }
 
     /// Takes in a run that was read, or why it was not.
-    pub(super) fn read(&mut self, job: ReadJob, result: Result<()>) {
+    pub(crate) fn read(&mut self, job: ReadJob, result: Result<()>) {
         let Self { batches, runs, .. } = self;
         runs.loaded(job, result.is_ok(), |(number, read), loaded| {
             let Some(open) = batch_of(batches, number) else { return };
@@ -456,9 +414,9 @@ impl State {
     }
 
     /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
-    pub(super) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
+    pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
         let front = self.batches.front()?;
-        if !front.is_done() {
+        if front.plan.epoch != self.epoch || !front.is_done() {
             return None;
         }
         let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
@@ -485,36 +443,10 @@ impl State {
         })
     }
 
-    /// Whether nothing more comes.
-    pub(super) fn is_over(&self) -> bool {
-        self.exhausted && self.batches.is_empty()
-    }
-
-    /// The caller waits and holds every slot that there is: without another one it would wait for
-    /// ever.
-    pub(super) fn unblock(&mut self) -> bool {
-        let wants_slot = self.batches.front().is_some_and(|open| open.slot.is_none());
-        let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;
-        if blocked {
-            self.extra += 1;
-            self.extra_slots += 1;
-        }
-        blocked
-    }
-
-    /// Takes back what a batch held.
-    pub(super) fn give_back(&mut self, slot: Arc<Rows>, plan: Plan) {
-        self.lent = self.lent.saturating_sub(1);
-        if self.extra > 0 && self.slots > self.limits.slots {
-            self.extra -= 1;
-            self.slots -= 1;
-            self.discarded.push(slot);
-        } else {
-            self.free.push(slot);
-        }
-        if self.spare_plans.len() <= self.limits.slots {
-            self.spare_plans.push(plan);
-        }
+    /// Whether nothing more comes of the epoch at hand.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_left = self.batches.front().is_some_and(|open| open.plan.epoch == self.epoch);
+        self.unplanned > u64::from(self.epoch) && !is_left
     }
 }
 

@@ -1,0 +1,55 @@
+//! How much of a short epoch its boundary takes: crops of pictures, many epochs one after the other,
+//! each by the usual loop.
+//!
+//! `cargo run --release -p shardpack-loader --example short_epochs -- DATASET [EPOCHS] [BATCH] [THREADS]`
+//!
+//! Two loaders take turns, round by round: one goes from each epoch to the next one, which is begun
+//! while this one ends; the other passes over every second epoch, so that each is begun when it is
+//! asked for. Prints the medians of both, in pictures a second, and their ratio.
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
+use std::error::Error;
+use std::time::Instant;
+
+const ROUNDS: usize = 9;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let path = args.next().ok_or("usage: short_epochs DATASET [EPOCHS] [BATCH] [THREADS]")?;
+    let mut number = |default: u32| args.next().map_or(Ok(default), |text| text.parse());
+    let (epochs, batch_size, threads) = (number(50)?, number(16)?, number(0)? as usize);
+    let image = ImageMode::View(View::random_resized_crop(224, 224));
+    let dataset = Dataset::open(path)?;
+    let open = || Loader::open(&dataset, LoaderOptions { batch_size, threads, image, ..Default::default() });
+    let (mut ahead, mut asked) = (open()?, open()?);
+    let (mut rates_ahead, mut rates_asked) = (Vec::new(), Vec::new());
+    // The first round does not count.
+    for round in 0..=ROUNDS {
+        let rates = [rate(&mut ahead, epochs, 1)?, rate(&mut asked, epochs, 2)?];
+        if round > 0 {
+            rates_ahead.push(rates[0]);
+            rates_asked.push(rates[1]);
+        }
+    }
+    let (ahead, asked) = (median(rates_ahead), median(rates_asked));
+    println!("begun ahead: {ahead:.0} pictures/s; begun when asked for: {asked:.0}; ratio {:.2}", ahead / asked);
+    Ok(())
+}
+
+/// Pictures a second of `epochs` epochs after the one at hand, every `step`th.
+fn rate(loader: &mut Loader, epochs: u32, step: u32) -> Result<f64, shardpack_loader::Error> {
+    let (start, mut pictures) = (Instant::now(), 0_usize);
+    for _ in 0..epochs {
+        loader.set_epoch(loader.epoch() + step)?;
+        while let Some(batch) = loader.next_batch() {
+            pictures += batch?.len();
+        }
+    }
+    Ok(pictures as f64 / start.elapsed().as_secs_f64())
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,75 @@
+//! What a loader says of its work so far.
+
+use super::Loader;
+use super::open::device_bytes;
+use crate::cached::Held;
+use crate::stage::Refusal;
+use crate::stats::{LoaderStats, peak_rss_bytes, seconds};
+use std::sync::atomic::Ordering;
+
+impl Loader {
+    /// Figures since the loader was opened.
+    #[must_use]
+    pub fn stats(&self) -> LoaderStats {
+        let counters = &self.shared.counters;
+        let mut stats = LoaderStats {
+            batches: self.batches,
+            output_bytes: self.handed_bytes,
+            read_bytes: counters.read_bytes.load(Ordering::Relaxed),
+            narrowed_pictures: self.narrowed_pictures(),
+            read_s: seconds(&counters.read),
+            crc_s: seconds(&counters.crc),
+            decode_s: seconds(&counters.decode),
+            idle_for_consumer_s: seconds(&counters.idle_for_consumer),
+            idle_for_data_s: seconds(&counters.idle_for_data),
+            consumer_wait_s: self.waited.as_secs_f64(),
+            queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
+            peak_rss_bytes: peak_rss_bytes(),
+            predicted_bytes: self.predicted_bytes(),
+            traffic: self.dataset.traffic(),
+            window_in_page_cache: self.held != Held::Memory,
+            resident_values: self.resident.as_ref().map_or(0, |resident| resident.values),
+            ..Default::default()
+        };
+        if !self.shared.is_forked() {
+            let state = self.shared.state();
+            stats.samples = state.samples;
+            stats.skipped = state.skipped;
+            stats.extra_slots = state.extra_slots;
+            stats.grown_slots = state.grown_slots + self.options.stage.as_ref().map_or(0, |stage| stage.growths());
+            stats.device_rows = state.device_rows;
+            stats.peak_run_bytes = state.peak_run_bytes();
+        }
+        stats
+    }
+
+    /// Pictures so far that have more than 8 bits a sample, of which 8 are left in the batches: as
+    /// in [`LoaderStats`], at next to no cost.
+    #[must_use]
+    pub fn narrowed_pictures(&self) -> u64 {
+        self.shared.counters.narrowed.load(Ordering::Relaxed)
+    }
+
+    /// Rows so far that the stage refused or found odd, and that the host decoded, by reason.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.shared.refusals.list()
+    }
+
+    /// Memory that the slots take on the device of the stage, and the values that stay there, in
+    /// bytes; 0 without one.
+    #[must_use]
+    pub fn predicted_device_bytes(&self) -> u64 {
+        let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
+        device_bytes(&self.options, &self.epochs.predicted).saturating_add(kept)
+    }
+
+    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the
+    /// threads' scratch, what the storage holds ([`Dataset::read_ahead_bytes`]), and, where the page
+    /// cache does not hold it ([`Window`]), the window of the order with what is read ahead. Of
+    /// several epochs, the one that takes most.
+    #[must_use]
+    pub const fn predicted_bytes(&self) -> u64 {
+        self.predicted_bytes
+    }
+}

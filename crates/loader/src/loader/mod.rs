@@ -1,0 +1,348 @@
+//! The loader as its caller sees it: batches, epochs, states, figures.
+
+mod figures;
+mod open;
+
+use crate::batch::{Batch, Lent};
+use crate::cached::Held;
+use crate::epochs::Epochs;
+use crate::fault;
+use crate::fields::Fields;
+use crate::mixing;
+use crate::options::LoaderOptions;
+use crate::order::{Share, State as Progress};
+use crate::pool::Pool;
+use crate::resident::Resident;
+use crate::shared::Shared;
+use shardpack_reader::{Dataset, Error, Result};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// Loads a dataset batch by batch, epoch by epoch.
+///
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A
+/// process that forks before that can use the loader in the child; one that forks later cannot: it
+/// is told so.
+///
+/// ```no_run
+/// use shardpack_loader::View;
+/// use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
+/// let dataset = Dataset::open("train")?;
+/// let options = LoaderOptions {
+///     batch_size: 256,
+///     image: ImageMode::View(View::random_resized_crop(224, 224).with_flip(0.5)),
+///     ..Default::default()
+/// };
+/// let mut loader = Loader::open(&dataset, options)?;
+/// for epoch in 0..90 {
+///     loader.set_epoch(epoch)?;
+///     while let Some(batch) = loader.next_batch() {
+///         let batch = batch?;
+///         let image = batch.field("image").unwrap();
+///         assert_eq!(image.shape().unwrap(), [256, 224, 224, 3]);
+///     }
+/// }
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Loader {
+    dataset: Dataset,
+    options: LoaderOptions,
+    epochs: Arc<Epochs>,
+    fields: Arc<Fields>,
+    start: Progress,
+    share: Share,
+    threads: usize,
+    /// Where the window of this epoch is.
+    held: Held,
+    /// Most that any epoch so far may have taken.
+    predicted_bytes: u64,
+    resident: Option<Arc<Resident>>,
+    shared: Arc<Shared>,
+    pool: Option<Pool>,
+    waited: Duration,
+    asked: u64,
+    found_ready: u64,
+    handed_bytes: u64,
+    batches: u64,
+    /// Batches up to the last one that was handed out.
+    delivered: u64,
+    /// Whether the caller has once gone on from the end of an epoch to the one after it: then the
+    /// next one will be asked for, too. Who reads a dataset once does not pay for its beginning
+    /// again.
+    goes_on: bool,
+    phase: EpochPhase,
+    /// Whether the caller was told `Pending` and will come back.
+    is_waiting: bool,
+}
+
+/// How far the caller is in the epoch at hand.
+///
+/// ```no_run
+/// # use shardpack_loader::{Dataset, EpochPhase, Loader, LoaderOptions};
+/// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// assert_eq!(loader.phase(), EpochPhase::Fresh);
+/// while loader.next_batch().is_some() {}
+/// assert_eq!(loader.phase(), EpochPhase::Ended);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EpochPhase {
+    /// No batch was asked for.
+    Fresh,
+    /// A batch was.
+    Running,
+    /// It was said that there are no more.
+    Ended,
+    /// It was said that none can come: the loader has broken down, or is used in a fork.
+    Broken,
+}
+
+impl Loader {
+    /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if
+    /// the batch is not ready.
+    ///
+    /// # Errors
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it
+    /// cannot be read or there is no memory for it: the next call goes on with the batch after it.
+    /// `Usage` in a fork of the process that began to load, `Internal` if the pool has broken down:
+    /// once, then nothing more comes.
+    pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        loop {
+            // As good as for ever: a wait that has an end needs no second way through.
+            if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
+                return batch;
+            }
+        }
+    }
+
+    /// As [`Loader::next_batch`], but waits no longer than `timeout`: then it is `Pending`, and the
+    /// next call goes on waiting. For callers who must look after something else now and then, such
+    /// as signals.
+    ///
+    /// # Errors
+    /// As [`Loader::next_batch`].
+    pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
+        // Before the lock: in a fork, a thread that is not there may hold it.
+        if self.shared.is_forked() {
+            let expected = "used in the process that began to load";
+            let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
+            return Poll::Ready(self.broken().then(|| Err(Error::usage("loader", expected, found))));
+        }
+        if self.pool.is_none() {
+            match Pool::start(Arc::clone(&self.shared), self.threads) {
+                Ok(pool) => self.pool = Some(pool),
+                Err(error) => {
+                    return Poll::Ready(Some(Err(Error::io(self.dataset.path(), "start threads to load", error))));
+                }
+            }
+        }
+        if self.phase == EpochPhase::Fresh {
+            self.phase = EpochPhase::Running;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
+        // Once for each batch, however often the caller comes back for it.
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            self.asked += 1;
+            self.found_ready += state.finished() as u64;
+        }
+        let mut waiting: Option<Instant> = None;
+        let mut broken = false;
+        let taken = loop {
+            if let Some(error) = &state.broken {
+                broken = true;
+                break self.broken().then(|| Err(fault::copy(error)));
+            }
+            if let Some(taken) = state.take() {
+                break Some(taken);
+            }
+            if state.is_over() {
+                self.phase = EpochPhase::Ended;
+                break None;
+            }
+            if state.unblock() {
+                self.shared.wake_threads();
+            }
+            let start = *waiting.get_or_insert_with(Instant::now);
+            let Some(left) = timeout.checked_sub(start.elapsed()) else {
+                self.waited += start.elapsed();
+                return Poll::Pending;
+            };
+            state = self.shared.wait_done(state, left);
+        };
+        drop(state);
+        self.is_waiting = false;
+        // There is room for one more batch in the making.
+        self.shared.wake_threads();
+        if let Some(start) = waiting {
+            self.waited += start.elapsed();
+        }
+        let Some(taken) = taken else { return Poll::Ready(None) };
+        if !broken {
+            self.batches += 1;
+        }
+        Poll::Ready(Some(taken.and_then(|(slot, plan)| {
+            self.delivered = plan.in_epoch + 1;
+            self.handed_bytes += plan.bytes as u64;
+            let mut lent = Lent {
+                slot: Some(slot),
+                plan,
+                fields: Arc::clone(&self.fields),
+                dataset: self.dataset.clone(),
+                seed: self.epochs.sampling.seed(),
+                home: Arc::downgrade(&self.shared) as Weak<_>,
+            };
+            if let Some(mix) = &self.options.mix {
+                mixing::mix(&mix.choices, self.options.layout, &mut lent)?;
+            }
+            Ok(Batch::new(lent))
+        })))
+    }
+
+    /// Notes that the loader has broken down; whether that is to be said. Once: a loop that goes past
+    /// errors must come to an end.
+    fn broken(&mut self) -> bool {
+        std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
+    }
+
+    /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`]
+    /// went on: exact before the first.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.share.batches()
+    }
+
+    /// Samples of a whole epoch, or patches, over all ranks.
+    #[must_use]
+    pub const fn positions(&self) -> u64 {
+        self.share.positions()
+    }
+
+    /// Whether there is no batch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The dataset.
+    #[must_use]
+    pub const fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The options, as they are in force.
+    #[must_use]
+    pub const fn options(&self) -> &LoaderOptions {
+        &self.options
+    }
+
+    /// Names of the fields of a batch.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.fields.plans.iter().map(|field| field.name.as_str())
+    }
+
+    /// The epoch that batches come from.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.start.epoch
+    }
+
+    /// How far the caller is in that epoch.
+    #[must_use]
+    pub const fn phase(&self) -> EpochPhase {
+        self.phase
+    }
+
+    /// How far this loader has come: up to the last batch that was handed out. What was prepared
+    /// does not count, nor does a batch that was an error, until one after it is handed out: a run
+    /// that ends with the error goes on with the samples that it did not get.
+    ///
+    /// The same on all ranks that were handed as many batches, and on all that were told that the
+    /// epoch is over; if they differ, because a rank failed, the least of them loses nothing.
+    #[must_use]
+    pub fn state(&self) -> Progress {
+        // With `End::Uneven`, other ranks may have had one batch more.
+        let all = self.phase == EpochPhase::Ended && self.delivered == self.share.batches();
+        let batches = if all { self.share.steps() } else { self.delivered };
+        Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
+    }
+
+    /// Goes on from a state that was saved with any world size, batch size or number of threads.
+    /// Batches that the caller holds stay valid.
+    ///
+    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state
+    /// leaves it where it is:
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
+    /// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+    /// if let Ok(text) = std::fs::read_to_string("state.json") {
+    ///     loader.restore(&serde_json::from_str(&text).unwrap())?;
+    /// }
+    /// for epoch in loader.epoch()..90 {
+    ///     loader.set_epoch(epoch)?;
+    ///     while let Some(batch) = loader.next_batch() {
+    ///         let batch = batch?;
+    ///         // … a step, and now and then, with the weights:
+    ///         std::fs::write("state.json", serde_json::to_string(&loader.state()).unwrap()).unwrap();
+    ///     }
+    /// }
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if the state is of another dataset, seed or order.
+    pub fn restore(&mut self, state: &Progress) -> Result<()> {
+        if self.shared.is_forked() {
+            return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
+        }
+        let mut planner = self.shared.planner();
+        let is_under_way = planner.start == *state && state.epoch != self.start.epoch;
+        if !is_under_way {
+            planner.restart(self.epochs.begin(state, Some(self.held))?);
+        }
+        self.start = *state;
+        self.share = planner.share().clone();
+        self.held = planner.held;
+        self.predicted_bytes = self.predicted_bytes.max(self.epochs.predicted.total(self.held == Held::Memory));
+        self.delivered = 0;
+        self.phase = EpochPhase::Fresh;
+        if self.resident.is_none() {
+            self.shared.send_scout(planner.generation, *state, self.goes_on);
+        }
+        // While the planner is held: no thread can plan for the new epoch before the state knows of
+        // it.
+        let mut shared = self.shared.state();
+        // A program may change its transform between two epochs.
+        shared.goes_on = self.goes_on && self.options.transform.is_none();
+        match is_under_way {
+            true => shared.go_on(state.epoch),
+            false => shared.restart(planner.generation, state.epoch, self.held != Held::Memory),
+        }
+        drop((shared, planner));
+        self.shared.wake_threads();
+        Ok(())
+    }
+
+    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it
+    /// was asked for, leaves it where [`Loader::restore`] put it. So it can stand at the top of
+    /// every epoch.
+    ///
+    /// Once the caller has gone on from the end of an epoch to the one after it, the loader begins
+    /// the next epoch while this one ends, in the same slots and the same memory: then this only
+    /// takes up what is under way. Not with a [`LoaderOptions::transform`].
+    ///
+    /// # Errors
+    /// As [`Loader::restore`].
+    pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
+        if epoch == self.start.epoch && self.phase == EpochPhase::Fresh {
+            return Ok(());
+        }
+        let is_over = self.phase == EpochPhase::Ended || self.delivered == self.share.batches();
+        self.goes_on |= is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
+        self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
+    }
+}

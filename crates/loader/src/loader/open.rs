@@ -1,0 +1,150 @@
+//! Prepares a loader: fields, sizes, slots, and what the threads will share.
+
+use super::{EpochPhase, Loader};
+use crate::cached::Held;
+use crate::epochs::Epochs;
+use crate::fields::Fields;
+use crate::filling::{self, Watch};
+use crate::options::LoaderOptions;
+use crate::order::{Order, Sampling, State as Progress, World};
+use crate::planner::Planner;
+use crate::predict::{self, Predicted};
+use crate::recipe::Recipe;
+use crate::scout::Scout;
+use crate::shared::Shared;
+use crate::sources::Sources;
+use crate::stage::Keeper;
+use crate::state::{Bounds, State};
+use shardpack_reader::{Dataset, Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+impl Loader {
+    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but
+    /// the first.
+    ///
+    /// # Errors
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
+    /// that it does not have; `Io` if the device of a stage has no memory for the slots; else as
+    /// [`Dataset::get`].
+    pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
+        Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
+    }
+
+    /// As [`Loader::open`], for loaders whose values stay on a device: reading a dataset takes a
+    /// while.
+    ///
+    /// # Errors
+    /// As [`Loader::open`]; `Usage` too if it was cancelled.
+    pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
+        let mut options = options;
+        options.decode.limits = dataset.limits().clone();
+        options.slots = options.slots.max(1);
+        if options.stage.is_some() && options.decode.scaled {
+            let found = "decoding at a smaller scale (`DecodeOptions::scaled`), which only the host does";
+            return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
+        }
+        if options.stage.is_some() && options.transform.is_some() {
+            let found = "a device that decodes\nhint: have the host decode, or change whole batches";
+            return Err(Error::usage("transform of rows", "rows in memory of the host", found));
+        }
+        let world = World::new(options.rank, options.world_size, options.batch_size)?;
+        let sampling: Arc<dyn Sampling> = match &options.sampling {
+            Some(sampling) => Arc::clone(sampling),
+            None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
+        };
+        let sources = Sources::fit(dataset, &*sampling)?;
+        let fields = Fields::plan(dataset, &options)?;
+        let sampling = match &fields.patches {
+            Some(patches) => patches.order(sampling, &sources, options.open_scenes)?,
+            None => sampling,
+        };
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            threads => threads,
+        };
+        let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
+        let epoch = sampling.epoch_of(&start)?;
+        let keeper = options.keeper()?;
+        let mut predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
+        let fill = |keeper: &Arc<dyn Keeper>| {
+            let slot_bytes = device_bytes(&options, &predicted);
+            filling::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
+        };
+        let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
+        predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());
+        let fields = Arc::new(fields.with_records_of(predicted.record_bytes));
+        let epochs = Arc::new(Epochs {
+            sampling,
+            world,
+            end: options.end,
+            dataset: dataset.clone(),
+            fields: Arc::clone(&fields),
+            window: options.window,
+            predicted,
+            is_resident: resident.is_some(),
+        });
+        let first = epochs.begin(&start, None)?;
+        let (held, share) = (first.held, first.steps.share().clone());
+        let mut scout = Scout::new(Arc::clone(&epochs), sources.clone());
+        if scout.is_wanted() && resident.is_none() {
+            scout.restart(0, start, false);
+        }
+        let stage = (options.max_batch_bytes, options.stage.clone());
+        let mut planner = Planner::new(Arc::clone(&epochs), sources, stage, first);
+        planner.in_parts = resident.as_ref().is_none_or(|resident| !resident.is_enough());
+        let bounds = Bounds {
+            slots: options.slots,
+            room: predicted.room,
+            threads,
+            run_bytes: predicted.run_bytes,
+            held_bytes: predicted.held,
+            on_corrupt: options.on_corrupt,
+            dims: fields.dims,
+            is_resident: resident.is_some(),
+            are_scenes: fields.patches.is_some(),
+        };
+        let state = State::new(bounds, start.epoch);
+        let recipe = Recipe::new(Arc::clone(&fields), epochs.sampling.seed(), &options, resident.clone());
+        let shared = Arc::new(Shared::new(
+            state,
+            (planner, scout),
+            recipe,
+            (Arc::clone(&options.memory), options.stage.clone()),
+        ));
+        shared.counters.read_bytes.fetch_add(resident.as_ref().map_or(0, |all| all.read_bytes), Ordering::Relaxed);
+        if options.stage.is_some() {
+            shared.fill_ring(options.slots, &predicted.room)?;
+        }
+        Ok(Self {
+            dataset: dataset.clone(),
+            options,
+            epochs,
+            fields,
+            start,
+            share,
+            threads,
+            held,
+            predicted_bytes: predicted.total(held == Held::Memory),
+            resident,
+            shared,
+            pool: None,
+            waited: Duration::ZERO,
+            asked: 0,
+            found_ready: 0,
+            handed_bytes: 0,
+            batches: 0,
+            delivered: 0,
+            goes_on: false,
+            phase: EpochPhase::Fresh,
+            is_waiting: false,
+        })
+    }
+}
+
+/// Bytes that all slots take on the device.
+pub(super) fn device_bytes(options: &LoaderOptions, predicted: &Predicted) -> u64 {
+    let slots = options.slots as u64;
+    options.stage.as_ref().map_or(0, |stage| stage.device_bytes(&predicted.room).saturating_mul(slots))
+}

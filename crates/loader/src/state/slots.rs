@@ -1,0 +1,111 @@
+//! Slots: which batch gets one, and when another is made.
+
+use super::State;
+use crate::plan::Plan;
+use crate::rows::Rows;
+use crate::stage::Room;
+use shardpack_reader::Error;
+use std::sync::Arc;
+
+impl State {
+    /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
+    /// if there is one, and the slot that it replaces.
+    pub(super) fn attach(&mut self) -> Option<(Room, Option<Arc<Rows>>)> {
+        let allowed = self.limits.slots + self.extra;
+        for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
+            let room = open.plan.room();
+            let fits = |slot: &Arc<Rows>| slot.holds(&room) && Arc::strong_count(slot) == 1;
+            if let Some(place) = self.free.iter().position(fits) {
+                let mut slot = self.free.swap_remove(place);
+                let handles = &mut open.work.handles;
+                match Rows::lend(&mut slot, (room.rows, room.host_bytes), &open.plan.parts, handles) {
+                    Ok(true) => {
+                        if let Some(stage) = slot.stage() {
+                            stage.begin(room.output_bytes);
+                        }
+                        open.slot = Some(slot);
+                    }
+                    // Cannot be: the plan is its own witness. Said rather than hung.
+                    Ok(false) | Err(_) => {
+                        let (expected, found) = (format!("{} bytes, unused", room.host_bytes), slot.len());
+                        self.broken = Some(Error::internal("slot of a batch", expected, format!("{found} bytes")));
+                    }
+                }
+                continue;
+            }
+            if self.slots < allowed {
+                self.slots += 1;
+                return Some((room.max(self.limits.room), None));
+            }
+            // One that is too small, and in nobody's hands, makes room for a larger one. For one batch
+            // after the other: what fails would be the error of another batch.
+            if self.growing {
+                return None;
+            }
+            let place = self.free.iter().position(|slot| !slot.holds(&room) && Arc::strong_count(slot) == 1)?;
+            let replaced = self.free.swap_remove(place);
+            self.grown_slots += 1;
+            self.growing = true;
+            return Some((room.grown().max(self.limits.room), Some(replaced)));
+        }
+        None
+    }
+
+    /// There is no memory for the slot that was to be made: an error of the first batch that waits
+    /// for one. Those after it ask again.
+    pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
+        self.slots = self.slots.saturating_sub(1);
+        let Self { batches, runs, .. } = self;
+        let Some(open) = batches.iter_mut().find(|open| open.slot.is_none() && !open.has_failed()) else { return };
+        let path = format!("memory of batch {}, {bytes} bytes", open.plan.number);
+        open.plan.error = Some(Error::io(path, "allocate it", source));
+        open.left = 0;
+        // Nobody will decode its rows: let go of what was to be read for them.
+        open.work.clear();
+        for read in open.plan.reads.drain(..).filter(|read| read.cached.is_none()) {
+            runs.release(read.key, read.rows);
+        }
+    }
+
+    pub(crate) fn add_slot(&mut self, slot: Rows) {
+        self.free.push(Arc::new(slot));
+    }
+
+    /// One is made in place of another, or cannot be.
+    pub(crate) const fn grown(&mut self) {
+        self.growing = false;
+    }
+
+    /// One that no batch has asked for.
+    pub(crate) fn new_slot(&mut self, slot: Rows) {
+        self.slots += 1;
+        self.add_slot(slot);
+    }
+
+    /// The caller waits and holds every slot that there is: without another one it would wait for
+    /// ever.
+    pub(crate) fn unblock(&mut self) -> bool {
+        let wants_slot = self.batches.front().is_some_and(|open| open.slot.is_none());
+        let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;
+        if blocked {
+            self.extra += 1;
+            self.extra_slots += 1;
+        }
+        blocked
+    }
+
+    /// Takes back what a batch held.
+    pub(crate) fn give_back(&mut self, slot: Arc<Rows>, plan: Plan) {
+        self.lent = self.lent.saturating_sub(1);
+        if self.extra > 0 && self.slots > self.limits.slots {
+            self.extra -= 1;
+            self.slots -= 1;
+            self.discarded.push(slot);
+        } else {
+            self.free.push(slot);
+        }
+        if self.spare_plans.len() <= self.limits.slots {
+            self.spare_plans.push(plan);
+        }
+    }
+}
