@@ -115,6 +115,7 @@ pub use transform::{Transform, TransformField, TransformRow};
 pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};
+pub use shardpack_format::{Hint, Note};
 pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};
 
@@ -222,8 +223,8 @@ impl Loader {
             return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
         }
         if options.stage.is_some() && options.transform.is_some() {
-            let found = "a device that decodes\nhint: have the host decode, or change whole batches";
-            return Err(Error::usage("transform of rows", "rows in memory of the host", found));
+            let error = Error::usage("transform of rows", "rows in memory of the host", "a device that decodes");
+            return Err(error.with_hint("have the host decode, or change whole batches"));
         }
         let world = World::new(options.rank, options.world_size, options.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.sampling {
@@ -351,9 +352,10 @@ impl Loader {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
             let expected = "used in the process that began to load";
-            let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
+            let hint = "open the loader after the fork, or start workers with spawn";
             let told = std::mem::replace(&mut self.told, true);
-            return Poll::Ready((!told).then(|| Err(Error::usage("loader", expected, found))));
+            let error = || Error::usage("loader", expected, "a fork of that process").with_hint(hint);
+            return Poll::Ready((!told).then(|| Err(error())));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {

@@ -46,19 +46,19 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     let Some(mix) = &options.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
     let refuse = |expected: &str, found: String| Err(Error::usage("mixed batches", expected, found));
+    let leave_out = |error: Error| error.with_hint("leave it out of the fields");
     if mix.choices.is_empty() || mix.classes == 0 {
         let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
         return refuse("a way to mix, and at least one class", found);
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
     if let Some((name, _)) = options.align.first() {
-        let found =
-            format!("`{}`, which would follow one of two\nhint: leave it out of the fields", name.escape_debug());
-        return refuse("pictures that no other field follows", found);
+        let found = format!("`{}`, which would follow one of two", name.escape_debug());
+        return refuse("pictures that no other field follows", found).map_err(leave_out);
     }
     if !plans.iter().any(|plan| matches!(plan.from, From::Picture { clip: None, .. }) && is_dense(plan)) {
-        let found = "none\nhint: choose a view such as `rrc224`";
-        return refuse("decoded pictures of one size", found.into());
+        return refuse("decoded pictures of one size", "none".into())
+            .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_other = |plan: &&FieldPlan| {
         let is_picture = matches!(plan.from, From::Picture { clip: None, .. });
@@ -66,8 +66,8 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         !(is_picture || is_number) || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
-        let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());
-        return refuse("pictures of one size, and scalars", found);
+        let found = format!("`{}`, which is neither", other.name.escape_debug());
+        return refuse("pictures of one size, and scalars", found).map_err(leave_out);
     }
     for plan in plans {
         let From::Scalar(column) = plan.from else { continue };

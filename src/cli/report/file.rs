@@ -10,6 +10,7 @@
 
 use super::ladder::Rung;
 use anyhow::{Context, bail};
+use shardpack_format::Hinted;
 use shardpack_pack::arguments::Value as Given;
 use std::path::Path;
 use toml::{Table, Value};
@@ -53,14 +54,14 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
-    const EXAMPLE: &str = "hint: [[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
+    const EXAMPLE: &str = "[[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
     let table: Table =
         text.parse().map_err(|error: toml::de::Error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
     if let Some(other) = table.keys().find(|key| *key != "candidate") {
-        bail!("expected [[candidate]] only, found `{}`\n{EXAMPLE}", other.escape_debug());
+        bail!(Hinted::new(format!("expected [[candidate]] only, found `{}`", other.escape_debug()), EXAMPLE));
     }
     let Some(Value::Array(all)) = table.get("candidate") else {
-        bail!("expected a [[candidate]] for each, found none\n{EXAMPLE}");
+        bail!(Hinted::new("expected a [[candidate]] for each, found none", EXAMPLE));
     };
     if all.len() > MOST {
         bail!("expected at most {MOST} candidates, found {}", all.len());
@@ -95,11 +96,13 @@ fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
         match option.as_str() {
             "name" => name = Some(given.to_string()),
             known if STORAGE.contains(&known) => own.push((option, given)),
-            _ => bail!(
-                "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`\nhint: there are {}",
-                key.escape_debug(),
-                STORAGE.join(", ")
-            ),
+            _ => bail!(Hinted::new(
+                format!(
+                    "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`",
+                    key.escape_debug()
+                ),
+                format!("there are {}", STORAGE.join(", "))
+            )),
         }
     }
     let words = || own.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");

@@ -40,7 +40,7 @@ use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, EncodeError, Trial};
-use shardpack_format::{Hint, Note, Schema, Setting};
+use shardpack_format::{Hint, Hinted, Note, Schema, Setting, Voice};
 use shardpack_writer::{
     Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
 };
@@ -127,7 +127,8 @@ pub fn pack(
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
     if options.source.splits {
-        bail!("splits: expected a source for one dataset\nhint: `pack_splits` packs one for each split");
+        let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs one for each split");
+        bail!(Hinted::new("splits: expected a source for one dataset, found those of several", hint));
     }
     let out = out.into();
     refuse_overlap(src, out.path(), &options.source.files)?;
