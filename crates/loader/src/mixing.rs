@@ -4,7 +4,6 @@ use super::batch::Lent;
 use super::fields::{FieldPlan, From, Size};
 use super::options::LoaderOptions;
 use super::rows::Rows;
-use super::work::{SampleAt, draw_key};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_augment::{Mix, Mixed};
@@ -89,7 +88,7 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
 /// # Errors
 /// `Internal` if somebody still uses its memory; `Io` if the device does not mix it.
 pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
-    let Lent { slot: Some(slot), plan, fields, seed, epoch, .. } = lent else { return Ok(()) };
+    let plan = &lent.plan;
     let rows = plan.indices.len();
     let is_whole = |row: &usize| {
         let missing = |&(at, _): &(u32, u32)| usize::try_from(at) == Ok(*row);
@@ -98,15 +97,8 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
     let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
     let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
-    let at = SampleAt {
-        sample,
-        record: row.record,
-        epoch: *epoch,
-        repetition: row.repetition,
-        patch: row.patch,
-        origin: None,
-    };
-    let draws = draw_key(*seed, at).draws();
+    let draws = lent.draw_key(sample, row).draws();
+    let Lent { slot: Some(slot), plan, fields, .. } = lent else { return Ok(()) };
     for (number, field) in fields.plans.iter().enumerate() {
         let mixed = |height: u64, width: u64| {
             let side = |side: u64| usize::try_from(side).unwrap_or(0);

@@ -11,37 +11,13 @@
 use super::ladder::Rung;
 use anyhow::{Context, bail};
 use shardpack_format::Hinted;
-use shardpack_pack::arguments::Value as Given;
+use shardpack_pack::arguments::{PackArguments, Value as Given};
 use std::path::Path;
 use toml::{Table, Value};
 
 /// Largest file, and most candidates: each takes as long as all samples do.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
-
-/// Options of `pack` that say how samples are stored. Others are the same for all candidates.
-const STORAGE: [&str; 20] = [
-    "jpeg",
-    "quality",
-    "target",
-    "subsampling",
-    "short_side",
-    "long_side",
-    "score",
-    "check_pixels",
-    "upright",
-    "keep_metadata",
-    "values",
-    "max_error",
-    "codec",
-    "level",
-    "filter",
-    "layout",
-    "band_difference",
-    "prefer",
-    "shard_size",
-    "seed",
-];
 
 /// The candidates of a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
@@ -95,13 +71,13 @@ fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
         let option = key.replace('-', "_");
         match option.as_str() {
             "name" => name = Some(given.to_string()),
-            known if STORAGE.contains(&known) => own.push((option, given)),
+            known if PackArguments::STORAGE.contains(&known) => own.push((option, given)),
             _ => bail!(Hinted::new(
                 format!(
                     "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`",
                     key.escape_debug()
                 ),
-                format!("there are {}", STORAGE.join(", "))
+                format!("there are {}", PackArguments::STORAGE.join(", "))
             )),
         }
     }
