@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Options of single commands, and of a loader where they are not named after a field of
 /// `LoaderOptions`.
-const OTHERS: [&str; 9] =
-    ["max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format"];
+const OTHERS: [&str; 9] = ["max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format"];
 
 /// The fields of `LoaderOptions`.
 fn of_loaders() -> Vec<String> {

@@ -62,13 +62,14 @@ mod tile;
 mod turbo;
 mod upsample;
 mod view;
+mod walk;
 
 pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodeOptions, Decoded, JpegDecoder};
 pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
 pub use frames::{FRAMES, Frames};
-pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image, exif_orientation};
+pub use header::{Component, JpegError, JpegHeader, Sampling, exif_orientation};
 pub use interval::{Interval, restart_interval};
 pub use keep::KeepReason;
 pub use markers::check_markers;
@@ -93,3 +94,4 @@ pub(crate) use turbo::{Bounds, Decompressor, Warnings};
 #[cfg(test)]
 pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 pub use view::{Area, Crop, Framing, View};
+pub use walk::end_of_image;

@@ -4,8 +4,9 @@
 //! lost out of the source, and [`with_metadata`] puts it back.
 #![deny(clippy::indexing_slicing)]
 
-use super::header::{Walk, exif_orientation_at};
+use super::header::exif_orientation_at;
 use super::shared::parse;
+use super::walk::Walk;
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Error, Result};
 

@@ -24,8 +24,8 @@ pub(crate) use kinds::{Bounds, Color, Frame, Operation, PixelFormat, Transcoding
 #[cfg(any(test, feature = "encode"))]
 pub(crate) use kinds::{Encoding, Subsampling};
 
-use super::header::scans;
 use super::shared::parse;
+use super::walk::scans;
 use super::{JpegHeader, Rect};
 use kinds::PIXEL_BYTES;
 use shardpack_format::{Error, Result};
