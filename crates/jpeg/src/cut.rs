@@ -274,5 +274,5 @@ fn damaged(error: JpegError) -> Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests;

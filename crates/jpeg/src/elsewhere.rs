@@ -215,7 +215,7 @@ impl ResizedAxis {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests {
     use super::*;
     use crate::sources::{encode, plain};

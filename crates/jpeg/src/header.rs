@@ -419,6 +419,6 @@ pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 #[path = "header_tests.rs"]
 mod tests;

@@ -144,7 +144,7 @@ fn damaged(error: &JpegError) -> Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 #[path = "markers_tests.rs"]
 mod tests;
