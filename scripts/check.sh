@@ -114,6 +114,8 @@ step "lints"             cargo clippy --workspace --all-targets --all-features -
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
 step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
+# Only the JPEG crate is compiled anew.
+step "without libjpeg"   cargo test --package shardpack-jpeg --no-default-features --test own_decoder
 step "device code"       "$python" scripts/make_ptx.py --check
 # They keep one core busy; the wheel is compiled beside them.
 begin "python tests"     "$python" -m unittest discover --start-directory tests/python --verbose

@@ -23,9 +23,9 @@ cargo test --release --quiet --package shardpack-gpu --test device_cubes --test 
 python=python3
 [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
 if "$python" -c 'import pytest, shardpack, torch' 2>/dev/null; then
-  "$python" -m pytest -q -rs python/tests/test_device.py
+  "$python" -m pytest -q -rs python/tests/test_device*.py
 else
-  echo "gpu: $python has no wheel, or no PyTorch or pytest: python/tests/test_device.py is left out" >&2
+  echo "gpu: $python has no wheel, or no PyTorch or pytest: python/tests/test_device*.py are left out" >&2
 fi
 if [[ "${2:-}" != --check-only ]]; then
   target/release/examples/cube_rate

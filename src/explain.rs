@@ -22,7 +22,7 @@ use std::io;
 /// let error = anyhow::Error::from(error).context("cannot pack");
 /// assert_eq!(explain(&error, Voice::Command), "cannot pack: expected an empty folder\nhint: use `--force`");
 /// assert_eq!(explain(&error, Voice::Python), "cannot pack: expected an empty folder\nhint: use `force=True`");
-/// let error = anyhow::anyhow!("CRC32 differs").context("stopped\nhint: try again");
+/// let error = anyhow::anyhow!("CRC32 differs").context(Hinted::new("stopped", "try again"));
 /// assert_eq!(explain(&error, Voice::Command), "stopped: CRC32 differs\nhint: try again");
 /// ```
 #[must_use]
@@ -31,16 +31,13 @@ pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
     let mut hints: Vec<Hint> = Vec::new();
     for cause in error.chain() {
         let said = said(cause, voice);
-        // Some errors have their next step in their own text: it comes last all the same.
-        let mut parts = said.split("\nhint: ");
-        let words = parts.next().unwrap_or_default();
         // Many errors repeat their cause in their own text.
         if text.is_empty() {
-            text = words.to_owned();
-        } else if !text.contains(words) {
-            text = format!("{text}: {words}");
+            text = said;
+        } else if !text.contains(&said) {
+            text = format!("{text}: {said}");
         }
-        for hint in parts.map(|hint| Hint::new(hint.to_owned())).chain(hints_of(cause)) {
+        for hint in hints_of(cause) {
             if !hints.contains(&hint) {
                 hints.push(hint);
             }
@@ -82,7 +79,7 @@ fn hints_of(cause: &(dyn Error + 'static)) -> Vec<Hint> {
         error.hints()
     } else if let Some(error) = cause.downcast_ref::<io::Error>() {
         // What a store says itself: no cause of the error, as Rust sees it.
-        one(error.get_ref().and_then(|inner| inner.downcast_ref::<Hinted>()?.hint()))
+        one(error.get_ref().and_then(|inner| Hinted::hint_in(inner)))
     } else {
         Vec::new()
     }

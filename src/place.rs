@@ -1,5 +1,6 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
+use shardpack_format::Hinted;
 use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
 use shardpack_writer::Output;
@@ -138,9 +139,8 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
 /// If it is one.
 pub(crate) fn refuse_url(path: &Path, what: &str) -> anyhow::Result<()> {
     if is_url(path) {
-        anyhow::bail!(
-            "`{what}` works on folders of this machine, not on URLs\nhint: copy the dataset here first, or mount the store"
-        );
+        let text = format!("`{what}` works on folders of this machine, not on URLs");
+        anyhow::bail!(Hinted::new(text, "copy the dataset here first, or mount the store"));
     }
     Ok(())
 }
@@ -230,11 +230,8 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage(
-            "dataset",
-            "a path of this machine",
-            "a URL\nhint: this program was built without the feature `store`",
-        )
+        Error::usage("dataset", "a path of this machine", "a URL")
+            .with_hint("this program was built without the feature `store`")
     }
 
     pub(super) fn output(_: &str, _: &Destination, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Output> {

@@ -7,9 +7,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Options that are not among those of packing, reporting and adding: of the readers, of a loader,
-/// and where a report is written.
-const OTHERS: [&str; 3] = ["max_record", "max_batch", "output"];
+/// Options of single commands, and of a loader where they are not named after a field of
+/// `LoaderOptions`.
+const OTHERS: [&str; 9] = ["max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format"];
+
+/// The fields of `LoaderOptions`.
+fn of_loaders() -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/loader/src/options.rs");
+    let text = fs::read_to_string(file).unwrap();
+    let (_, rest) = text.split_once("pub struct LoaderOptions {").unwrap();
+    let (fields, _) = rest.split_once("\n}").unwrap();
+    let name = |line: &str| Some(line.trim().strip_prefix("pub ")?.split_once(':')?.0.to_owned());
+    fields.lines().filter_map(name).collect()
+}
 
 /// The Rust files below `folder`.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
@@ -36,8 +46,15 @@ fn code() -> Vec<(PathBuf, String)> {
 
 #[test]
 fn every_option_that_is_named_is_there() {
-    let known: BTreeSet<&str> =
-        PackArguments::names().chain(ReportArguments::names()).chain(AddOptions::NAMES).chain(OTHERS).collect();
+    let of_loaders = of_loaders();
+    assert!(of_loaders.iter().any(|name| name == "slots"), "the search finds them: {of_loaders:?}");
+    let known: BTreeSet<String> = PackArguments::names()
+        .chain(ReportArguments::names())
+        .chain(AddOptions::NAMES)
+        .chain(OTHERS)
+        .map(str::to_owned)
+        .chain(of_loaders)
+        .collect();
     let mut named = BTreeSet::new();
     for (path, text) in code() {
         for found in text.split("Setting::").skip(1) {
@@ -51,6 +68,28 @@ fn every_option_that_is_named_is_there() {
         }
     }
     assert!(named.len() > 15, "the search finds them: {named:?}");
+}
+
+/// A hint in a text would come before the causes of an error, and spell options in one way for all.
+#[test]
+fn no_text_has_a_hint_in_it() {
+    let mut searched = 0;
+    for (path, text) in code() {
+        // Tests compare with what the front ends say, and `hint.rs` says it.
+        let of_tests = |part: &std::ffi::OsStr| part.to_string_lossy().contains("tests");
+        if path.iter().any(of_tests) || path.ends_with("crates/format/src/hint.rs") {
+            continue;
+        }
+        let (shown, _) = text.split_once("#[cfg(test)]\nmod ").unwrap_or((&text, ""));
+        let shown: Vec<_> = shown.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        // A text goes on behind a backslash at the end of a line.
+        let joined: String = shown.join("\n").split("\\\n").map(str::trim_start).collect();
+        for start in ["\"hint:", "\\nhint:"] {
+            assert!(!joined.contains(start), "{}: a text with a hint in it", path.display());
+        }
+        searched += 1;
+    }
+    assert!(searched > 200, "the search finds them: {searched}");
 }
 
 #[test]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from shardpack import align, augment, view
 from shardpack._batch import Batch, Ragged
-from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
+from shardpack._concat import Concat, concat
+from shardpack._dataset import Dataset, Field, Sample, Subset
 from shardpack._grow import AddOptions, add, compact, remove
 from shardpack._index import Indices
 from shardpack._loader import Loader, Shuffle, Weights

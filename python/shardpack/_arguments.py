@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shardpack import _shardpack
-from shardpack._dataset import Concat, Dataset, names
+from shardpack._concat import Concat
+from shardpack._dataset import Dataset, names
 from shardpack._options import Numbers
 from shardpack._warn import warn
 

@@ -30,7 +30,7 @@ def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stag
     try:
         return _shardpack.Stage(number)
     except RuntimeError as error:
-        reason = str(error).partition("\nhint:")[0]
+        reason = str(error)
         # A machine without a GPU is no error. One whose driver refuses has a GPU that was asked for.
         if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
             hint = "" if decode == "device" else f"\n{_MEANT}"

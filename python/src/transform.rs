@@ -4,7 +4,7 @@ use crate::values::vector;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use shardpack_format::ElementType;
+use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
@@ -22,8 +22,8 @@ impl fmt::Debug for Function {
 }
 
 impl Transform for Function {
-    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), String> {
-        let called = Python::try_attach(|py| self.call(py, row).map_err(|error| describe(py, &error)));
+    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note> {
+        let called = Python::try_attach(|py| self.call(py, row).map_err(|error| describe(py, &error).into()));
         called.unwrap_or_else(|| Err("the interpreter is ending".into()))
     }
 }

@@ -76,7 +76,7 @@ fn io_error(error: &io::Error, text: &str) -> PyErr {
 fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
     let why = source.to_string();
     let why = why.split(" (os error ").next().unwrap_or_default();
-    let hint = source.get_ref().and_then(|inner| inner.downcast_ref::<Hinted>()?.hint());
+    let hint = source.get_ref().and_then(|inner| Hinted::hint_in(inner));
     let text = told(format_args!("cannot {action}: {why}"), &hint, Voice::Python);
     match source.raw_os_error() {
         Some(errno) => PyOSError::new_err((errno, text, path.as_os_str().to_owned())),

@@ -4,7 +4,7 @@ use super::args::CatArgs;
 use super::{Outcome, open, show};
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
-use shardpack_format::{ArrayDescriptor, FieldKind, Limits};
+use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
 use shardpack_pack::export::{self, Content, Pending, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView};
 use std::fs::{self, File};
@@ -25,7 +25,10 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
         Some(name) => name.as_str(),
         None => match dataset.schema().stored().next() {
             Some(field) => &field.name,
-            None => bail!("the dataset has no stored field\nhint: name a scalar field with `--field`"),
+            None => {
+                let hint = Hint::new("name a scalar field with ").and([Setting::named("field")]);
+                bail!(Hinted::new("the dataset has no stored field", hint))
+            }
         },
     };
     let Some(field) = dataset.schema().fields().iter().find(|f| f.name == name) else {
@@ -44,9 +47,9 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
         asked => {
             let binary = matches!(field.kind, FieldKind::Image | FieldKind::Array | FieldKind::Bytes);
             if binary && asked.is_none() && io::stdout().is_terminal() {
-                bail!(
-                    "field `{name}` is binary\nhint: name a file with `--output` (`-` for the terminal all the same), or redirect stdout"
-                );
+                let hint = Hint::new("name a file with ").and([Setting::named("output")]);
+                let hint = hint.then(" (`-` for the terminal all the same), or redirect stdout");
+                bail!(Hinted::new(format!("field `{name}` is binary"), hint));
             }
             let mut out = BufWriter::new(io::stdout().lock());
             content.write_to(&mut out)?;
@@ -88,12 +91,14 @@ fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
         (Some(index), _) => Ok(index),
         (None, Ok(index)) if index < dataset.len() => Ok(index),
         (None, Ok(index)) => bail!("sample index: expected one below {}, found {index}", dataset.len()),
-        (None, Err(_)) => bail!(
-            "sample: expected a key of the dataset or an index below {}, found `{}`\nhint: {}",
-            dataset.len(),
-            show::plain(sample),
+        (None, Err(_)) => bail!(Hinted::new(
+            format!(
+                "sample: expected a key of the dataset or an index below {}, found `{}`",
+                dataset.len(),
+                show::plain(sample)
+            ),
             meant(dataset, sample)
-        ),
+        )),
     }
 }
 

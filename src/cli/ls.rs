@@ -5,7 +5,7 @@ use super::{Outcome, open, show};
 use anyhow::{Context, bail};
 use glob::Pattern;
 use serde_json::{Map, Value};
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, Hinted};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use std::cmp::Ordering;
 use std::io::{self, BufWriter, Write};
@@ -194,10 +194,8 @@ impl Condition {
         if let (Column::Class, Wanted::Text(class), Some(classes)) = (&column, &value, dataset.classes())
             && !classes.contains(class)
         {
-            bail!(
-                "--where: expected a class of the dataset, found `{}`\nhint: `shardpack inspect` lists them",
-                show::plain(class)
-            );
+            let text = format!("--where: expected a class of the dataset, found `{}`", show::plain(class));
+            bail!(Hinted::new(text, "`shardpack inspect` lists them"));
         }
         Ok(Self { column, allowed, value })
     }

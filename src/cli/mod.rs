@@ -18,6 +18,7 @@ mod report;
 mod salvage;
 mod show;
 mod sniff;
+mod source_args;
 mod summary;
 mod units;
 mod unpack;

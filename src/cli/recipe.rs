@@ -3,6 +3,7 @@
 use super::report::page_file::data_of_page;
 use anyhow::{Context, bail};
 use serde_json::Value;
+use shardpack_format::Hinted;
 use shardpack_report::data::VERSION;
 use std::ffi::OsString;
 use std::io::Read;
@@ -32,10 +33,10 @@ pub(super) fn arguments(recipe: &str) -> anyhow::Result<Vec<OsString>> {
             Some(format!("{} {}", candidate.get("number")?, candidate.get("name")?.as_str()?.escape_debug()))
         });
         let names: Vec<_> = names.collect();
-        bail!(
-            "recipe: expected the number of a candidate in `{path}`, found {number}\nhint: there are {}",
-            names.join(", ")
-        );
+        bail!(Hinted::new(
+            format!("recipe: expected the number of a candidate in `{path}`, found {number}"),
+            format!("there are {}", names.join(", "))
+        ));
     };
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();

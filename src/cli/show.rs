@@ -3,7 +3,7 @@
 use crate::explain::explain;
 use serde::Serialize;
 use serde_json::Value;
-use shardpack_format::{Error as FormatError, Voice, told};
+use shardpack_format::{Error as FormatError, Hint, Note, Voice, told};
 use shardpack_reader::{Error as ReaderError, Scalar};
 use std::io::{self, Write};
 
@@ -25,6 +25,16 @@ pub(super) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 /// Writes a note to stderr; a closed stderr is no reason to stop.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes a note to stderr, and what to do next.
+pub(super) fn next(text: &str, hint: impl Into<Hint>) {
+    note(&Note::new(text).with_hint(hint).told(Voice::Command));
+}
+
+/// Writes to stderr what to do next.
+pub(super) fn hint(hint: &Hint) {
+    note(told("", [hint], Voice::Command).trim_start());
 }
 
 /// Writes an error and its causes to stderr, hints last.

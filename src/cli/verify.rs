@@ -5,14 +5,14 @@ use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, sniff, units};
 use crate::place::{self, Settings};
 use serde_json::{Value, json};
-use shardpack_format::{Error as FormatError, Limits, Manifest};
+use shardpack_format::{Error as FormatError, Hint, Limits, Manifest, Voice, told};
 use shardpack_jpeg::PictureCheck;
 use shardpack_pack::pack::Tally;
 use shardpack_pack::salvage::tally_of;
 use shardpack_reader::{OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport};
 use shardpack_writer::Tally as _;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -123,6 +123,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
             what: format!("figures of fidelity of `{}`", field.escape_debug()),
             expected: expected.to_owned(),
             found: found.to_owned(),
+            hint: None,
         });
     };
     for (field, expected) in &figures {
@@ -223,33 +224,37 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
         units::rate(report.bytes, seconds)
     );
     let name = args.dataset.display();
-    out += &match (report.cancelled, report.problems.len() as u64) {
-        (true, n) => format!("interrupted: {} so far in `{name}` ({read})\n", units::plural(n, "problem")),
-        (false, 0) => format!("`{name}` is whole: {checked}: {read}\n"),
-        (false, n) if n == undecodable => format!(
-            "`{name}` is undamaged, but {}: {read}\n\
-             hint: the source {} already damaged; `shardpack salvage` cannot help\n",
+    let mut hints: BTreeSet<Hint> = report.problems.iter().filter_map(|problem| problem.hint.clone()).collect();
+    let summary = match (report.cancelled, report.problems.len() as u64) {
+        (true, n) => format!("interrupted: {} so far in `{name}` ({read})", units::plural(n, "problem")),
+        (false, 0) => format!("`{name}` is whole: {checked}: {read}"),
+        (false, n) if n == undecodable => {
+            let files = if n == 1 { "file was" } else { "files were" };
+            hints.insert(format!("the source {files} already damaged; `shardpack salvage` cannot help").into());
             match n {
-                1 => "1 picture does not decode".to_owned(),
-                n => format!("{} pictures do not decode", units::count(n)),
-            },
-            if n == 1 { "file was" } else { "files were" },
-        ),
-        (false, n) => format!(
-            "`{name}` is damaged: {}, {} damaged{}{}: {read}\nhint: `shardpack salvage` copies what is undamaged, and rebuilds a manifest\n",
-            units::plural(n, "problem"),
-            units::plural(report.damaged_samples, "sample"),
-            match report.missing_samples {
-                0 => String::new(),
-                n => format!(", {} missing", units::count(n)),
-            },
-            match undecodable {
-                0 => String::new(),
-                n => format!(", and {} that did not decode before packing either", units::plural(n, "picture")),
-            },
-        ),
+                1 => format!("`{name}` is undamaged, but 1 picture does not decode: {read}"),
+                n => format!("`{name}` is undamaged, but {} pictures do not decode: {read}", units::count(n)),
+            }
+        }
+        (false, n) => {
+            hints.insert("`shardpack salvage` copies what is undamaged, and rebuilds a manifest".into());
+            format!(
+                "`{name}` is damaged: {}, {} damaged{}{}: {read}",
+                units::plural(n, "problem"),
+                units::plural(report.damaged_samples, "sample"),
+                match report.missing_samples {
+                    0 => String::new(),
+                    n => format!(", {} missing", units::count(n)),
+                },
+                match undecodable {
+                    0 => String::new(),
+                    n => format!(", and {} that did not decode before packing either", units::plural(n, "picture")),
+                },
+            )
+        }
     };
-    out
+    out += &told(summary, &hints, Voice::Command);
+    out + "\n"
 }
 
 /// Decodes a picture with the decoder of this thread.

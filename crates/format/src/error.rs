@@ -62,6 +62,8 @@ pub enum Error {
         expected: String,
         /// What was found.
         found: String,
+        /// A next step.
+        hint: Option<Box<Hint>>,
     },
     /// The bytes may be valid, but they need more than the caller's [`Limits`](crate::Limits)
     /// allow.
@@ -92,7 +94,7 @@ pub enum Error {
     },
     /// Something happened that the code rules out, whatever the bytes are: a defect of this
     /// project.
-    #[error("{place}internal error: {what}: expected {expected}, found {found}\nhint: {REPORT_HINT}")]
+    #[error("{place}internal error: {what}: expected {expected}, found {found}")]
     Internal {
         /// Where, as far as it is known.
         place: Box<Place>,
@@ -115,7 +117,7 @@ fn raise(limit: &'static str) -> Option<Hint> {
     Some(Hint::new("raise ").and([Setting::named(option).in_rust(limit)]).then(" if you trust this file"))
 }
 
-/// The end of every `Internal` error.
+/// The next step of every `Internal` error.
 pub const REPORT_HINT: &str =
     "this is a defect of shardpack, not of your data: please report it with this message and, if you can, the file";
 
@@ -127,6 +129,7 @@ impl Error {
             what: what.into(),
             expected: expected.to_string(),
             found: found.to_string(),
+            hint: None,
         }
     }
 
@@ -140,7 +143,7 @@ impl Error {
         Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string(), hint: None }
     }
 
-    /// With a next step, if it is a [`Error::Usage`].
+    /// With a next step, if it is a [`Error::Usage`] or a [`Error::Format`]: the others have theirs.
     ///
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
@@ -150,8 +153,10 @@ impl Error {
     /// ```
     #[must_use]
     pub fn with_hint(mut self, next: impl Into<Hint>) -> Self {
-        if let Self::Usage { hint, .. } = &mut self {
-            *hint = Some(next.into());
+        match &mut self {
+            Self::Usage { hint, .. } => *hint = Some(next.into()),
+            Self::Format { hint, .. } => *hint = Some(Box::new(next.into())),
+            Self::Limit { .. } | Self::Internal { .. } => {}
         }
         self
     }
@@ -163,7 +168,8 @@ impl Error {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
             Self::Limit { name, .. } => raise(name),
-            Self::Format { .. } | Self::Internal { .. } => None,
+            Self::Format { hint, .. } => hint.as_deref().cloned(),
+            Self::Internal { .. } => Some(REPORT_HINT.into()),
         }
     }
 
@@ -171,7 +177,8 @@ impl Error {
     ///
     /// ```
     /// let error = shardpack_format::Error::internal("rows of the batch", 8, 7);
-    /// assert!(error.to_string().starts_with("internal error: rows of the batch: expected 8, found 7\nhint: "));
+    /// assert_eq!(error.to_string(), "internal error: rows of the batch: expected 8, found 7");
+    /// assert!(error.hint().unwrap().to_string().contains("please report it"));
     /// ```
     pub fn internal(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::Internal {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Who is told: each spells an option in a way of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Voice {
     /// A program in Rust: `max_error = 0.5`, after the field of the options.
     Rust,
@@ -16,16 +16,18 @@ pub enum Voice {
 }
 
 /// An option, and perhaps its value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name, with `_` between words, as the options of `pack` are named.
     option: Cow<'static, str>,
     /// Its name in Rust, if that is another.
     field: Option<Cow<'static, str>>,
+    /// Its name in Python, if that is another.
+    keyword: Option<Cow<'static, str>>,
     given: Given,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Given {
     /// The option itself is meant.
     Nothing,
@@ -39,29 +41,33 @@ impl Setting {
     /// The option, whatever its value is.
     #[must_use]
     pub const fn named(option: &'static str) -> Self {
-        Self { option: Cow::Borrowed(option), field: None, given: Given::Nothing }
+        Self::of(option, Given::Nothing)
     }
 
     /// A switch that is on.
     #[must_use]
     pub const fn on(option: &'static str) -> Self {
-        Self { option: Cow::Borrowed(option), field: None, given: Given::On }
+        Self::of(option, Given::On)
     }
 
     /// The option with a word or a path as its value.
     pub fn word(option: &'static str, value: impl Into<String>) -> Self {
-        Self { option: Cow::Borrowed(option), field: None, given: Given::Word(value.into()) }
+        Self::of(option, Given::Word(value.into()))
     }
 
     /// The option with a number as its value.
     pub fn number(option: &'static str, value: impl fmt::Display) -> Self {
-        Self { option: Cow::Borrowed(option), field: None, given: Given::Bare(value.to_string().into()) }
+        Self::of(option, Given::Bare(Cow::Owned(value.to_string())))
     }
 
     /// The option with any value, for which a name stands: `E`, `FILE`.
     #[must_use]
     pub const fn any(option: &'static str, stand_in: &'static str) -> Self {
-        Self { option: Cow::Borrowed(option), field: None, given: Given::Bare(Cow::Borrowed(stand_in)) }
+        Self::of(option, Given::Bare(Cow::Borrowed(stand_in)))
+    }
+
+    const fn of(option: &'static str, given: Given) -> Self {
+        Self { option: Cow::Borrowed(option), field: None, keyword: None, given }
     }
 
     /// With its name in Rust, where the front ends have a name of their own: `max_record_bytes` of
@@ -69,6 +75,12 @@ impl Setting {
     #[must_use]
     pub fn in_rust(self, field: &'static str) -> Self {
         Self { field: Some(Cow::Borrowed(field)), ..self }
+    }
+
+    /// With its name in Python, where that is a name of its own: `slots` is `prefetch` there.
+    #[must_use]
+    pub fn in_python(self, keyword: &'static str) -> Self {
+        Self { keyword: Some(Cow::Borrowed(keyword)), ..self }
     }
 
     /// The setting as `voice` spells it.
@@ -81,13 +93,15 @@ impl Setting {
     /// assert_eq!(spelled(Setting::any("max_error", "E")), ["--max-error E", "max_error=E", "max_error = E"]);
     /// let limit = Setting::named("max_record").in_rust("max_record_bytes");
     /// assert_eq!(spelled(limit), ["--max-record", "max_record", "max_record_bytes"]);
+    /// let slots = Setting::named("slots").in_python("prefetch");
+    /// assert_eq!(spelled(slots), ["--slots", "prefetch", "slots"]);
     /// ```
     #[must_use]
     pub fn spelled(&self, voice: Voice) -> String {
         let name = match voice {
             Voice::Command => format!("--{}", self.option.replace('_', "-")),
             Voice::Rust => self.field.as_ref().unwrap_or(&self.option).to_string(),
-            Voice::Python => self.option.to_string(),
+            Voice::Python => self.keyword.as_ref().unwrap_or(&self.option).to_string(),
         };
         match (&self.given, voice) {
             (Given::Nothing, _) | (Given::On, Voice::Command) => name,
@@ -113,14 +127,16 @@ impl Setting {
 /// assert_eq!(hint.told(Voice::Python), "`values=\"fixed\", max_error=E` keeps values within ±E");
 /// assert_eq!(hint.to_string(), "`values = fixed, max_error = E` keeps values within ±E");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Hint(Vec<Part>);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Part {
     Words(Cow<'static, str>),
     /// Options that are given together.
     Set(Vec<Setting>),
+    /// Words that one front end alone says.
+    Only(Voice, Cow<'static, str>),
 }
 
 impl Hint {
@@ -148,11 +164,27 @@ impl Hint {
         self
     }
 
+    /// With words behind it that only `voice` says: of what only its users have.
+    ///
+    /// ```
+    /// use shardpack_format::{Hint, Voice};
+    /// let hint = Hint::new("read it").only(Voice::Python, ", or open it in Python");
+    /// assert_eq!(hint.told(Voice::Python), "read it, or open it in Python");
+    /// assert_eq!(hint.told(Voice::Command), "read it");
+    /// ```
+    #[must_use]
+    pub fn only(mut self, voice: Voice, words: impl Into<Cow<'static, str>>) -> Self {
+        self.0.push(Part::Only(voice, words.into()));
+        self
+    }
+
     /// The hint as `voice` says it, without a line's `hint:` in front.
     #[must_use]
     pub fn told(&self, voice: Voice) -> String {
         let part = |part: &Part| match part {
             Part::Words(words) => words.to_string(),
+            Part::Only(who, words) if *who == voice => words.to_string(),
+            Part::Only(..) => String::new(),
             Part::Set(settings) => {
                 let between = if voice == Voice::Command { " " } else { ", " };
                 let all: Vec<_> = settings.iter().map(|setting| setting.spelled(voice)).collect();
@@ -165,13 +197,13 @@ impl Hint {
     /// Whether it says nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Words(words) if words.is_empty()))
+        self.0.iter().all(|part| matches!(part, Part::Words(words) | Part::Only(_, words) if words.is_empty()))
     }
 
     /// The options that it names.
     pub fn options(&self) -> impl Iterator<Item = &str> {
         let sets = self.0.iter().filter_map(|part| match part {
-            Part::Words(_) => None,
+            Part::Words(_) | Part::Only(..) => None,
             Part::Set(settings) => Some(settings),
         });
         sets.flatten().map(|setting| setting.option.as_ref())
@@ -238,13 +270,26 @@ impl Note {
     }
 }
 
+impl From<&str> for Note {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
 impl From<String> for Note {
     fn from(text: String) -> Self {
         Self::new(text)
     }
 }
 
-/// An error that is a text and a next step, for where there is no type for it.
+impl From<Note> for Hinted {
+    fn from(note: Note) -> Self {
+        Self(note)
+    }
+}
+
+/// An error that is a text and a next step, for where there is no type for it. An error of the system
+/// carries one inside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);
@@ -260,6 +305,21 @@ impl Hinted {
     pub fn hint(&self) -> Option<Hint> {
         self.0.hint.clone()
     }
+
+    /// What the error, or one of its causes, says to do next, if it is of this type: what stands
+    /// in an error of the system (`get_ref`) often is.
+    ///
+    /// ```
+    /// use shardpack_format::{Hint, Hinted};
+    /// let error = std::io::Error::other(Hinted::new("the store refuses", "look at the credentials"));
+    /// assert_eq!(error.to_string(), "the store refuses");
+    /// assert_eq!(Hinted::hint_in(error.get_ref().unwrap()), Some(Hint::new("look at the credentials")));
+    /// ```
+    #[must_use]
+    pub fn hint_in(error: &(dyn std::error::Error + 'static)) -> Option<Hint> {
+        let chain = std::iter::successors(Some(error), |error| error.source());
+        chain.filter_map(|error| error.downcast_ref::<Self>()).find_map(Self::hint)
+    }
 }
 
 /// A text, and hints on lines of their own, as `voice` says them.
@@ -271,6 +331,6 @@ impl Hinted {
 /// assert_eq!(told(&error, &error.hint(), Voice::Command), text);
 /// ```
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
-    let hints = hints.into_iter().filter(|hint| !hint.is_empty());
-    hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {}", hint.told(voice)))
+    let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
+    hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"))
 }

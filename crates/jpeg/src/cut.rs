@@ -7,11 +7,12 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::grid::{Grid, Tiles};
-use super::header::{JpegError, JpegHeader, Walk};
+use super::header::{JpegError, JpegHeader};
 use super::rect::Rect;
 use super::scan::{End, Segments};
 use super::turbo::Scale;
 use super::upsample::Needs;
+use super::walk::Walk;
 use shardpack_format::{Error, Result};
 
 /// How much of a picture can be left out, depending on its restart markers.
@@ -273,5 +274,5 @@ fn damaged(error: JpegError) -> Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests;

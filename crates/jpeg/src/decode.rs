@@ -30,7 +30,8 @@ pub struct DecodeOptions {
     /// Whether pictures that shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8
     /// of their size (DCT scaling), and resized from there. For pictures many times the size of the
     /// view this is faster; pixels differ slightly from the exact ones (on photographs by about 1
-    /// level of 255 on average). Default off: every pixel counts, on the host as on a device.
+    /// level of 255 on average). Default off: every pixel counts, on the host as on a device. Without
+    /// the feature `turbo` it has no effect.
     pub scaled: bool,
     /// Whether to decode only the parts of a picture that a view needs: the tiles that it touches,
     /// if the picture has restart markers, and in any picture only the pixels needed. The pixels
@@ -40,7 +41,7 @@ pub struct DecodeOptions {
     /// ones. libjpeg-turbo decodes the pictures that it does not handle (progressive, CMYK, unusual
     /// subsampling, DCT scaling, and those it finds damaged). The pixels are the same, and so are
     /// the errors, with one exception: libjpeg-turbo may read more than a rectangle needs, and
-    /// refuse it for damage there. Default on.
+    /// refuse it for damage there. Default on. Without the feature `turbo` there is no other decoder.
     pub own_decoder: bool,
 }
 
@@ -217,7 +218,7 @@ impl JpegDecoder {
 
     /// The smallest scale at which the picture still has to shrink.
     fn scale(&self, plan: &Plan, frame: &Frame) -> Scale {
-        if !self.options.scaled || frame.lossless || plan.exact().is_some() {
+        if !self.options.scaled || cfg!(not(feature = "turbo")) || frame.lossless || plan.exact().is_some() {
             return Scale::Full;
         }
         let shrinks = |scale: &Scale| {
@@ -270,6 +271,6 @@ fn scaled(plan: &Plan, shown: Rect, scale: Scale) -> Result<(Rect, Area)> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 #[path = "decode_tests.rs"]
 mod tests;

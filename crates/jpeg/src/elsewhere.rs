@@ -5,9 +5,9 @@
 //! [`JpegDecoder`](super::JpegDecoder) makes.
 #![deny(clippy::indexing_slicing)]
 
-use super::header::Walk;
 use super::orientation::Turn;
 use super::view::{Area, Crop};
+use super::walk::Walk;
 use super::{JpegHeader, Rect, Rendering};
 use shardpack_format::Result;
 
@@ -215,7 +215,7 @@ impl ResizedAxis {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests {
     use super::*;
     use crate::sources::{encode, plain};

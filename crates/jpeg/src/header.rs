@@ -6,6 +6,7 @@
 //! every byte at most once.
 #![deny(clippy::indexing_slicing)]
 
+use super::walk::{Walk, be16};
 use std::fmt;
 
 /// Why a header cannot be used.
@@ -380,100 +381,6 @@ impl JpegHeader {
     }
 }
 
-/// Offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
-/// byte; `None` if the file ends before EOI.
-#[must_use]
-pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
-    let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
-    loop {
-        match walk.marker(&mut 0).ok()?.0 {
-            0xD9 => return Some(walk.pos as u64),
-            0x01 | 0xD0..=0xD8 => {}
-            _ => _ = walk.segment().ok()?,
-        }
-    }
-}
-
-/// Scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its end or to what
-/// is no marker.
-pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
-    let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
-    let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
-    loop {
-        match walk.marker(&mut 0) {
-            Ok((0xD9, _)) | Err(_) => return scans,
-            Ok((0x01 | 0xD0..=0xD8, _)) => {}
-            Ok((marker, _)) => {
-                scans += u64::from(marker == 0xDA);
-                if walk.segment().is_err() {
-                    return scans;
-                }
-            }
-        }
-    }
-}
-
-/// A position in a JPEG.
-pub(super) struct Walk<'a> {
-    bytes: &'a [u8],
-    pub(super) pos: usize,
-}
-
-impl<'a> Walk<'a> {
-    /// Starts after SOI.
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, pos: 2 }
-    }
-
-    /// Starts at an offset.
-    pub(super) const fn at(bytes: &'a [u8], pos: usize) -> Self {
-        Self { bytes, pos }
-    }
-
-    /// The next marker and its offset; moves past it. Bytes before it, except fill bytes, are
-    /// counted in `stray`.
-    pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
-        loop {
-            // A start beyond the end is the end.
-            let rest = self.bytes.get(self.pos..).unwrap_or_default();
-            let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
-                return Err(JpegError::Truncated { needed: self.bytes.len().max(self.pos) as u64 + 2 });
-            };
-            *stray += skipped as u64;
-            self.pos += skipped;
-            let (_, rest) = rest.split_at(skipped);
-            let Some(fill) = rest.iter().position(|&b| b != 0xFF) else {
-                return Err(JpegError::Truncated { needed: self.bytes.len() as u64 + 1 });
-            };
-            let offset = (self.pos + fill - 1) as u64;
-            self.pos += fill + 1;
-            match rest.get(fill) {
-                // FF 00 is data.
-                Some(0) | None => *stray += 2,
-                Some(&marker) => return Ok((marker, offset)),
-            }
-        }
-    }
-
-    /// The content of the segment whose length comes next; moves past it.
-    pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
-        let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
-        let start = self.pos + 2;
-        let length = usize::from(be16(self.bytes, self.pos).ok_or_else(|| needed(start))?);
-        if length < 2 {
-            return Err(JpegError::Damaged { offset: self.pos as u64, what: "a segment length below 2" });
-        }
-        let end = self.pos + length;
-        let body = self.bytes.get(start..end).ok_or_else(|| needed(end))?;
-        self.pos = end;
-        Ok(body)
-    }
-}
-
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
 /// Orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and PNG and
 /// WebP in a chunk. Damage counts as none: a picture is not refused for its metadata.
 ///
@@ -512,6 +419,6 @@ pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 #[path = "header_tests.rs"]
 mod tests;

@@ -12,7 +12,7 @@
 //! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
 //! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its
 //! `unsafe`. `baseline` is our own decoder for what we store (docs/adr/0011-own-decoder.md): the
-//! same pixels, faster.
+//! same pixels, faster. Without the feature `turbo` it is the only one, and there is no C in the crate.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -26,6 +26,7 @@
 )]
 
 mod baseline;
+#[cfg(feature = "turbo")]
 mod check;
 mod color;
 mod cut;
@@ -34,8 +35,11 @@ mod elsewhere;
 mod frames;
 mod grid;
 mod header;
+#[cfg(feature = "turbo")]
 mod interval;
+#[cfg(feature = "turbo")]
 mod keep;
+mod kinds;
 mod markers;
 mod metadata;
 mod orientation;
@@ -54,22 +58,31 @@ mod scan;
 #[cfg(feature = "encode")]
 mod score;
 mod shared;
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod sources;
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 pub(crate) mod testing;
+#[cfg(feature = "turbo")]
 mod tile;
+#[cfg(feature = "turbo")]
+mod turbo;
+#[cfg(not(feature = "turbo"))]
+#[path = "without_turbo.rs"]
 mod turbo;
 mod upsample;
 mod view;
+mod walk;
 
+#[cfg(feature = "turbo")]
 pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodeOptions, Decoded, JpegDecoder};
 pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
 pub use frames::{FRAMES, Frames};
-pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image, exif_orientation};
+pub use header::{Component, JpegError, JpegHeader, Sampling, exif_orientation};
+#[cfg(feature = "turbo")]
 pub use interval::{Interval, restart_interval};
+#[cfg(feature = "turbo")]
 pub use keep::KeepReason;
 pub use markers::check_markers;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
@@ -87,9 +100,11 @@ pub use scaling::{FloatTable, Scaling};
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::trim;
+#[cfg(feature = "turbo")]
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
 pub(crate) use turbo::{Bounds, Decompressor, Warnings};
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 pub use view::{Area, Crop, Framing, View};
+pub use walk::end_of_image;

@@ -2,10 +2,10 @@
 //! of order. Nothing is decoded.
 #![deny(clippy::indexing_slicing)]
 
-use super::header::Walk;
 use super::scan::{End, Segments};
 use super::shared::parse;
 use super::upsample::{BLOCK, max_factors};
+use super::walk::Walk;
 use super::{JpegError, JpegHeader};
 use shardpack_format::{Error, Result};
 
@@ -144,7 +144,7 @@ fn damaged(error: &JpegError) -> Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 #[path = "markers_tests.rs"]
 mod tests;

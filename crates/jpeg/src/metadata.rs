@@ -4,9 +4,8 @@
 //! lost out of the source, and [`with_metadata`] puts it back.
 #![deny(clippy::indexing_slicing)]
 
-use super::header::{Walk, exif_orientation_at};
 use super::shared::parse;
-use shardpack_base::parts::part_mut;
+use super::walk::Walk;
 use shardpack_format::{Error, Result};
 
 /// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB,
@@ -170,17 +169,18 @@ const fn exif(orientation: u8) -> [u8; 32] {
 }
 
 /// Writes orientation 1 over any Exif orientation in `jpeg`: for a picture that was turned upright.
+#[cfg(feature = "turbo")]
 pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     // Collect the positions first: the walk borrows the bytes.
     let places: Vec<(usize, bool)> = segments(jpeg)
         .filter(|&(marker, body, _)| marker == 0xE1 && body.starts_with(b"Exif\0"))
         .filter_map(|(_, body, end)| {
-            let (at, little) = exif_orientation_at(body.get(6..)?)?;
+            let (at, little) = crate::header::exif_orientation_at(body.get(6..)?)?;
             Some((end - body.len() + 6 + at, little))
         })
         .collect();
     for (at, little) in places {
-        let value = part_mut(jpeg, at..at + 2, "Exif orientation")?;
+        let value = shardpack_base::parts::part_mut(jpeg, at..at + 2, "Exif orientation")?;
         value.copy_from_slice(&if little { 1u16.to_le_bytes() } else { 1u16.to_be_bytes() });
     }
     Ok(())
@@ -209,6 +209,6 @@ pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> 
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 #[path = "metadata_tests.rs"]
 mod tests;

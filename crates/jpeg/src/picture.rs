@@ -126,7 +126,7 @@ fn pixel_bytes(width: u64, height: u64, channels: u64, limits: &Limits) -> Resul
     Ok(bytes)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests {
     use super::*;
     use crate::{Compressor, Encoding, PixelFormat, Subsampling};

@@ -17,17 +17,17 @@
 
 mod kinds;
 
+pub use crate::kinds::Scale;
+pub(crate) use crate::kinds::{Bounds, Color, Frame, PixelFormat, Warnings};
 #[cfg(test)]
 pub(crate) use kinds::Process;
-pub use kinds::Scale;
-pub(crate) use kinds::{Bounds, Color, Frame, Operation, PixelFormat, Transcoding, Warnings};
 #[cfg(any(test, feature = "encode"))]
 pub(crate) use kinds::{Encoding, Subsampling};
+pub(crate) use kinds::{Operation, Transcoding};
 
-use super::header::scans;
-use super::shared::parse;
 use super::{JpegHeader, Rect};
-use kinds::PIXEL_BYTES;
+use crate::kinds::checked_header;
+use kinds::number_of;
 use shardpack_format::{Error, Result};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -126,24 +126,6 @@ impl Handle {
             other => Err(Error::format("JPEG colour space", "grey, YCbCr, RGB, CMYK or YCCK", other.cast_signed())),
         }
     }
-}
-
-/// Reads the header by our own rules, and compares its sizes with the limits.
-fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
-    let header = parse(jpeg)?;
-    let pixels = u64::from(header.width) * u64::from(header.height);
-    if pixels > bounds.max_pixels {
-        let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
-        return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
-    }
-    // Each scan may touch every coefficient again. Counted before the first is decoded.
-    if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
-        let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
-        if found > allowed {
-            return Err(Error::limit("scans of a JPEG", "scans for its size", allowed, found));
-        }
-    }
-    Ok(header)
 }
 
 /// How pictures are decoded. Holds no data of a picture.
@@ -282,7 +264,7 @@ impl Picture<'_> {
                 self.jpeg.len() as _,
                 out.as_mut_ptr(),
                 pitch,
-                format.number(),
+                number_of(format),
             )
         };
         self.decompressor.accepted(self.handle.outcome(status))
@@ -468,7 +450,7 @@ impl Compressor {
                 columns,
                 0,
                 rows,
-                format.number(),
+                number_of(format),
                 &raw mut output.bytes,
                 &raw mut output.len,
             )

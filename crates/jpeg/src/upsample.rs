@@ -73,7 +73,7 @@ impl Needs {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests {
     use super::*;
 

@@ -7,9 +7,7 @@ use super::fields::From;
 use super::patch::PatchAt;
 use super::recipe::Recipe;
 use super::record::{FieldOf, limits_of_a_part};
-use shardpack_array::{
-    ArrayDecoder, ArraySplit, As, Ends, Factors, Finish, Region, Room, UNIT_BYTES, Wanted, decoded_as,
-};
+use shardpack_array::{ArrayDecoder, ArraySplit, As, Factors, Finish, Region, UNIT_BYTES, Wanted, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result};
 
@@ -72,17 +70,6 @@ impl ArrayRows {
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
         Self { decoder: ArrayDecoder::new(), decoded: Vec::new(), fields, cut: None, volume: Vec::new() }
-    }
-
-    /// Decodes a part of an array.
-    pub(super) fn part(
-        &mut self,
-        split: &ArraySplit,
-        number: usize,
-        payload: &[u8],
-        out: &mut dyn Room,
-    ) -> Result<Ends> {
-        self.decoder.decode_part(split, number, payload, out)
     }
 
     /// An array of this row was made in parts: what was known of its window when it was cut.

@@ -103,8 +103,8 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
                 let expected = "an array of three axes among the fields, to be decoded";
-                let hint = "hint: for pictures name the field, or give mean and std";
-                return Err(Error::usage("dtype", expected, format!("none that could be {dtype}\n{hint}")));
+                let error = Error::usage("dtype", expected, format!("none that could be {dtype}"));
+                return Err(error.with_hint("for pictures name the field, or give mean and std"));
             }
         }
         ArrayDtype::Fields(fields) => {
@@ -147,12 +147,12 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let uncut = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. }) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.cube, plans.iter().find(uncut)) {
         let found = format!(
-            "`{}` of {} axes, of which no patch of two sides is cut\n\
-             hint: `patchDxHxW` cuts volumes; or leave the field out",
+            "`{}` of {} axes, of which no patch of two sides is cut",
             plan.name.escape_debug(),
             plan.shape.len()
         );
-        return Err(Error::usage("patch", "arrays of at most three axes among the fields", found));
+        return Err(Error::usage("patch", "arrays of at most three axes among the fields", found)
+            .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
     }
     match (patch, bands) {
         (false, _) if matches!(options.cube, CubeMode::Volume { .. }) => {

@@ -3,7 +3,7 @@
 use super::fields::{FieldPlan, Fields, From, Size};
 use super::objects::Object;
 use super::patch::PatchAt;
-use super::plan::Plan;
+use super::plan::{Plan, Row};
 use super::rows::Rows;
 use super::sample::{SampleAt, draw_key};
 use super::stage::{DeviceId, StreamHandle};
@@ -48,6 +48,14 @@ pub(super) struct Lent {
     pub(super) dataset: Dataset,
     pub(super) seed: u64,
     pub(super) home: Weak<dyn Home>,
+}
+
+impl Lent {
+    /// What everything random about a row of it is drawn from.
+    pub(super) fn draw_key(&self, sample: u64, row: &Row) -> DrawKey {
+        let Row { record, repetition, patch, .. } = *row;
+        draw_key(self.seed, SampleAt { sample, record, epoch: self.plan.epoch, repetition, patch, origin: None })
+    }
 }
 
 impl std::fmt::Debug for Lent {
@@ -147,20 +155,8 @@ impl Batch {
     /// For each row what its random view and patch were drawn from: with it,
     /// [`Place::origin`](super::Place::origin) says where a patch lay.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
-        let Lent { plan, seed, .. } = &*self.0;
-        plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
-            draw_key(
-                *seed,
-                SampleAt {
-                    sample,
-                    record: row.record,
-                    epoch: plan.epoch,
-                    repetition: row.repetition,
-                    patch: row.patch,
-                    origin: None,
-                },
-            )
-        })
+        let Lent { plan, .. } = &*self.0;
+        plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))
     }
 
     /// Along how many axes patches are cut: 2, 3 of volumes, or 0 if none are.

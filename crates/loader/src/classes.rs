@@ -84,8 +84,8 @@ impl ClassPlan {
         let Some((plan, position)) =
             plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.from.position()?)))
         else {
-            let found = "none\nhint: put a field such as `mask`, [height, width], into the fields";
-            return refuse("a mask of integers among the fields", found);
+            return refuse("a mask of integers among the fields", "none")
+                .map_err(|error| error.with_hint("put a field such as `mask`, [height, width], into the fields"));
         };
         Ok(Some(Self { position, field: plan.name.clone(), patch: [height.into(), width.into()], weights }))
     }

@@ -9,7 +9,7 @@ use super::sample::{SampleAt, name};
 use super::stage::{Stage, Value};
 use shardpack_array::{As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
-    ArrayDescriptor, Codec, Codes, Dtype, ElementType, Error as FormatError, Limits, Record, Transform,
+    ArrayDescriptor, Codec, Codes, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting, Transform,
 };
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
@@ -130,8 +130,8 @@ impl Examples {
         let Some(to) = As::float(element) else {
             let why = if has_factors { "has mean and std" } else { "has its bands augmented" };
             let what = format!("element type of field `{field}`, which {why}");
-            let found = format!("{element}\nhint: choose one of these as `dtype`");
-            return Err(Error::usage(what, "float16, bfloat16 or float32", found));
+            let hint = Hint::new("choose one of these as ").and([Setting::named("dtype")]);
+            return Err(Error::usage(what, "float16, bfloat16 or float32", element).with_hint(hint));
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if let Err(error) = to.of(descriptor.decoded) {
@@ -149,10 +149,9 @@ impl Examples {
             types.sort_unstable();
             types.dedup();
             let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
-            let found =
-                format!("{}\nhint: load the samples of each type apart, or leave `{field}` out", types.join(", "));
             let expected = "types of which one holds the values of all";
-            return Err(Error::usage(format!("element types of field `{field}`"), expected, found));
+            let error = Error::usage(format!("element types of field `{field}`"), expected, types.join(", "));
+            return Err(error.with_hint(format!("load the samples of each type apart, or leave `{field}` out")));
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if decoded_as(descriptor, dtype).is_none() {

@@ -1,5 +1,6 @@
 //! What goes wrong with single rows: errors that name their sample, and which of them are damage.
 
+use shardpack_format::Hinted;
 use shardpack_reader::Error;
 use shardpack_reader::Shard;
 use std::fmt;
@@ -20,8 +21,12 @@ impl fmt::Display for OfSample {
 }
 
 impl std::error::Error for OfSample {
+    /// What stands in it, if that is more than a code: a hint is asked of it.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
+        match self.source.get_ref() {
+            Some(inner) => Some(inner),
+            None => Some(&self.source),
+        }
     }
 }
 
@@ -62,9 +67,7 @@ pub(super) fn copy(error: &Error) -> Error {
         Error::Format(error) => Error::Format(error.clone()),
         Error::Limit(error) => Error::Limit(error.clone()),
         Error::Internal(error) => Error::Internal(error.clone()),
-        Error::Usage { what, expected, found, hint } => {
-            Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone(), hint: hint.clone() }
-        }
+        Error::Usage(error) => Error::Usage(error.clone()),
         other => Error::internal("an error for another row", "of a family of errors", other),
     }
 }
@@ -76,6 +79,9 @@ fn copy_io(error: &io::Error) -> io::Error {
     }
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
+        None => match error.get_ref().and_then(|inner| Hinted::hint_in(inner)) {
+            Some(hint) => io::Error::new(error.kind(), Hinted::new(error.to_string(), hint)),
+            None => io::Error::new(error.kind(), error.to_string()),
+        },
     }
 }

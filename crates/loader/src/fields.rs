@@ -17,7 +17,8 @@ use super::volumes::{self, Volume};
 use shardpack_array::Finish;
 use shardpack_augment::{Augmentation, BandAugmentation};
 use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema,
+    ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Hint, Schema,
+    Setting,
 };
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_reader::Dataset;
@@ -403,11 +404,9 @@ impl Fields {
                 }
             },
             _ => {
-                let found = format!(
-                    "`{}`, of kind {:?}\nhint: batches hold numbers: read it sample by sample",
-                    field.name, field.kind
-                );
-                return Err(Error::usage("field", "a scalar, an image or an array", found));
+                let found = format!("`{}`, of kind {:?}", field.name, field.kind);
+                return Err(Error::usage("field", "a scalar, an image or an array", found)
+                    .with_hint("batches hold numbers: read it sample by sample"));
             }
         };
         let is_banded = matches!(from, From::Array { is_banded: true, .. });
@@ -452,8 +451,8 @@ impl Fields {
         if options.scaling.is_none() || self.plans.iter().any(is_float) {
             return Ok(());
         }
-        let hint = "hint: choose float16, bfloat16 or float32 as the element type of the pictures";
-        Err(Error::usage("mean and std", "pictures that come as floats", format!("none that does\n{hint}")))
+        Err(Error::usage("mean and std", "pictures that come as floats", "none that does")
+            .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
     }
 
     /// Refuses a choice of frames where there are none.
@@ -462,16 +461,18 @@ impl Fields {
         if options.frames == FrameMode::All || self.plans.iter().any(is_clip) {
             return Ok(());
         }
-        let found = "none that is decoded\nhint: `pack` with `--clips` makes a clip of each folder of pictures";
-        Err(Error::usage("frames of clips", "a field of clips among the fields", found))
+        let hint =
+            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip of each folder of pictures");
+        let error = Error::usage("frames of clips", "a field of clips among the fields", "none that is decoded");
+        Err(error.with_hint(hint))
     }
 }
 
 /// Arrays of a field have several shapes, and the index does not say which.
 pub(super) fn several_shapes(field: &str) -> Error {
-    let found = "several\nhint: leave it out of the fields of the batch, and read it sample by sample";
     let expected = "one, or such as the index tells by `height`, `width` and `channels`";
-    Error::usage(format!("shape of the arrays `{field}`"), expected, found)
+    Error::usage(format!("shape of the arrays `{field}`"), expected, "several")
+        .with_hint("leave it out of the fields of the batch, and read it sample by sample")
 }
 
 /// Where a field comes from, its type, the shape of a row, and how long that is.

@@ -7,9 +7,9 @@ use super::read::{self, Loaded, ReadJob};
 use super::recipe::JPEG;
 use super::record::{check, limits_of_a_part, orientation_of};
 use super::resident::{Form, Known, Resident};
-use super::stage::{Keeper, Value};
+use super::stage::{Keeper, Value, slots};
 use shardpack_array::Finish;
-use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Record};
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Record, Setting};
 use shardpack_jpeg::Rendering;
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::any::Any;
@@ -81,8 +81,10 @@ pub(super) fn fill(
     watch: Watch<'_>,
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
-        let found = "none in the batch\nhint: name a field of pictures or cubes in `fields`";
-        return Err(Error::usage("values that stay on the device", "a field that the device decodes", found));
+        let hint = Hint::new("name a field of pictures or cubes in ").and([Setting::named("fields")]);
+        let error =
+            Error::usage("values that stay on the device", "a field that the device decodes", "none in the batch");
+        return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
     let resident = resident.ok_or_else(|| {
@@ -114,8 +116,10 @@ pub(super) fn fill(
         _ if resident.values > 0 || dataset.is_empty() => Ok(resident),
         Some(error) => Err(error),
         None => {
-            let found = "none of the dataset\nhint: `pack` with `jpeg=\"tile\"`, or cubes as `codec=\"blosc2-lz4\"`";
-            Err(Error::usage("values that stay on the device", "some that the device decodes", found))
+            let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
+            let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
+            let expected = "some that the device decodes";
+            Err(Error::usage("values that stay on the device", expected, "none of the dataset").with_hint(hint))
         }
     }
 }
@@ -218,12 +222,16 @@ impl Filling<'_> {
         let all = needed.saturating_add(slot_bytes);
         if all > free {
             let text = format!(
-                "{all} bytes needed, {needed} for values and {slot_bytes} for slots; {free} of {total} free on the \
-                 device\nhint: pack pictures smaller (`short_side`, `quality`), cubes as float16, take fewer slots \
-                 (`prefetch` in Python), or leave `resident` out. A rank cannot keep its share alone: it is dealt \
-                 other samples in each epoch"
+                "{all} bytes needed, {needed} for values and {slot_bytes} for slots; {free} of {total} free on the device"
             );
-            return Err(failed(io::Error::new(io::ErrorKind::OutOfMemory, text)));
+            let hint = Hint::new("pack pictures smaller (")
+                .and([Setting::named("short_side"), Setting::named("quality")])
+                .then("), cubes as float16, take fewer slots (")
+                .and([slots()])
+                .then("), or leave ")
+                .and([Setting::named("resident")])
+                .then(" out. A rank cannot keep its share alone: it is dealt other samples in each epoch");
+            return Err(failed(io::Error::new(io::ErrorKind::OutOfMemory, Hinted::new(text, hint))));
         }
         self.keeper.reserve(needed).map_err(failed)
     }

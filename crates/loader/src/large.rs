@@ -236,7 +236,7 @@ impl Large {
                 let bytes = bench.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
-                *ends = arrays.part(split, number, bytes, to).ok()?;
+                *ends = arrays.decoder.decode_part(split, number, bytes, to).ok()?;
                 add_since(&counters.decode, start);
                 Some(())
             }

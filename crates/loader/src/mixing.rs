@@ -4,7 +4,6 @@ use super::batch::Lent;
 use super::fields::{FieldPlan, From, Size};
 use super::options::LoaderOptions;
 use super::rows::Rows;
-use super::sample::{SampleAt, draw_key};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use shardpack_augment::{Mix, Mixed};
@@ -46,19 +45,19 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     let Some(mix) = &options.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
     let refuse = |expected: &str, found: String| Err(Error::usage("mixed batches", expected, found));
+    let leave_out = |error: Error| error.with_hint("leave it out of the fields");
     if mix.choices.is_empty() || mix.classes == 0 {
         let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
         return refuse("a way to mix, and at least one class", found);
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
     if let Some((name, _)) = options.align.first() {
-        let found =
-            format!("`{}`, which would follow one of two\nhint: leave it out of the fields", name.escape_debug());
-        return refuse("pictures that no other field follows", found);
+        let found = format!("`{}`, which would follow one of two", name.escape_debug());
+        return refuse("pictures that no other field follows", found).map_err(leave_out);
     }
     if !plans.iter().any(|plan| matches!(plan.from, From::Picture { clip: None, .. }) && is_dense(plan)) {
-        let found = "none\nhint: choose a view such as `rrc224`";
-        return refuse("decoded pictures of one size", found.into());
+        return refuse("decoded pictures of one size", "none".into())
+            .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_other = |plan: &&FieldPlan| {
         let is_picture = matches!(plan.from, From::Picture { clip: None, .. });
@@ -66,8 +65,8 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         !(is_picture || is_number) || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
-        let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());
-        return refuse("pictures of one size, and scalars", found);
+        let found = format!("`{}`, which is neither", other.name.escape_debug());
+        return refuse("pictures of one size, and scalars", found).map_err(leave_out);
     }
     for plan in plans {
         let From::Scalar(column) = plan.from else { continue };
@@ -89,7 +88,7 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
 /// # Errors
 /// `Internal` if somebody still uses its memory; `Io` if the device does not mix it.
 pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
-    let Lent { slot: Some(slot), plan, fields, seed, .. } = lent else { return Ok(()) };
+    let plan = &lent.plan;
     let rows = plan.indices.len();
     let is_whole = |row: &usize| {
         let missing = |&(at, _): &(u32, u32)| usize::try_from(at) == Ok(*row);
@@ -98,15 +97,8 @@ pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
     let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
     let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
     let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
-    let at = SampleAt {
-        sample,
-        record: row.record,
-        epoch: plan.epoch,
-        repetition: row.repetition,
-        patch: row.patch,
-        origin: None,
-    };
-    let draws = draw_key(*seed, at).draws();
+    let draws = lent.draw_key(sample, row).draws();
+    let Lent { slot: Some(slot), plan, fields, .. } = lent else { return Ok(()) };
     for (number, field) in fields.plans.iter().enumerate() {
         let mixed = |height: u64, width: u64| {
             let side = |side: u64| usize::try_from(side).unwrap_or(0);

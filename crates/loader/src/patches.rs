@@ -9,7 +9,7 @@ use super::options::{CubeMode, LoaderOptions};
 use super::patch::Place;
 use super::sources::Sources;
 use crate::order::{Patched, Sampling, Unit};
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, Hint, Setting};
 use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
@@ -87,9 +87,10 @@ impl PatchPlan {
             }
         };
         if place != Place::Random {
-            let hint = "hint: `patch64x64` says the size; where they lie, the number or the grid of the patches says";
-            let found = format!("places of their own ({place:?})\n{hint}");
-            return Err(Error::usage("several patches of a sample", "patches that are placed by it", found));
+            let hint = "`patch64x64` says the size; where they lie, the number or the grid of the patches says";
+            let found = format!("places of their own ({place:?})");
+            let error = Error::usage("several patches of a sample", "patches that are placed by it", found);
+            return Err(error.with_hint(hint));
         }
         if options.resident {
             let found = "values that stay on a device (`resident`)";
@@ -165,9 +166,9 @@ impl PatchPlan {
         }
         let columns = [Col::find(dataset.schema(), "height"), Col::find(dataset.schema(), "width")];
         let [Some(height), Some(width)] = columns.map(|column| column.filter(|_| indexed)) else {
-            let found = "several, which the index does not tell\n\
-                         hint: pack the dataset with scalar fields `height` and `width`";
-            return Err(Error::usage(format!("sizes of the arrays `{}`, for a grid", plan.name), "one", found));
+            let what = format!("sizes of the arrays `{}`, for a grid", plan.name);
+            return Err(Error::usage(what, "one", "several, which the index does not tell")
+                .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
         let mut counts = vec![1; usize::try_from(dataset.len()).unwrap_or(usize::MAX)];
         let mut start = 0_usize;
@@ -274,16 +275,15 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
             format!(
                 "volumes, which `patch{depth}x{height}x{width}` cuts: [depth, height, width], with or without channels"
             ),
-            format!(
-                "`{field}`, which is none\nhint: `patch{height}x{width}` cuts [height, width] and [height, width, \
-                 channels]; or leave it out of the fields"
-            ),
-        );
+            format!("`{field}`, which is none"),
+        )
+        .with_hint(format!(
+            "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
+        ));
     }
     let expected = "scalars, arrays that are cut, and arrays of one shape";
-    let found = format!(
-        "`{field}`, which is no such field\nhint: choose the fields (`fields`), without pictures; and `bands`, if cubes \
-         differ in theirs"
-    );
-    Error::usage("fields of several patches of a sample", expected, found)
+    let hint = Hint::new("choose the fields (").and([Setting::named("fields")]).then("), without pictures; and ");
+    let hint = hint.and([Setting::named("bands")]).then(", if cubes differ in theirs");
+    let found = format!("`{field}`, which is no such field");
+    Error::usage("fields of several patches of a sample", expected, found).with_hint(hint)
 }

@@ -35,8 +35,8 @@ pub(super) fn plan(
             (Some(height), Some(width)) => [height, width].map(Axis::Column),
             _ => {
                 let expected = "scalar fields `height` and `width`, to make room for them";
-                let found = "a dataset without them\nhint: choose a view of fixed size, or raw pictures";
-                return Err(Error::usage("whole pictures", expected, found));
+                let hint = "choose a view of fixed size, or raw pictures";
+                return Err(Error::usage("whole pictures", expected, "a dataset without them").with_hint(hint));
             }
         },
     };
@@ -160,8 +160,8 @@ pub(super) fn set_size(dims: &mut [u64], [height, width]: [u64; 2], layout: Pixe
 
 fn name_frame(number: u32, error: FormatError) -> FormatError {
     match error {
-        FormatError::Format { place, what, expected, found } => {
-            FormatError::Format { place, what: format!("frame {number}: {what}"), expected, found }
+        FormatError::Format { place, what, expected, found, hint } => {
+            FormatError::Format { place, what: format!("frame {number}: {what}"), expected, found, hint }
         }
         other => other,
     }

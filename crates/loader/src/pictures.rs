@@ -85,21 +85,20 @@ pub(super) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         return refuse("a field of pictures that are decoded", "none".into());
     };
     if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
-        let found = format!(
-            "`{}`, a mask, whose classes would become others\nhint: leave it out of the fields, or pack masks as arrays",
-            mask.name.escape_debug()
-        );
-        return refuse("pictures that are no masks", found);
+        let found = format!("`{}`, a mask, whose classes would become others", mask.name.escape_debug());
+        return refuse("pictures that are no masks", found)
+            .map_err(|error| error.with_hint("leave it out of the fields, or pack masks as arrays"));
     }
     let fits = |plan: &&FieldPlan| matches!(plan.from, From::Array { indexed, .. } if indexed || is_mask(&plan.name));
     if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
         let found = format!(
-            "one that moves the pixels of `{}`, and not those of `{}`\n\
-             hint: leave one of the two out of the fields, or choose augmentations of colours",
+            "one that moves the pixels of `{}`, and not those of `{}`",
             first.name.escape_debug(),
             array.name.escape_debug()
         );
-        return refuse("one that leaves pixels at the place that arrays of the sample have", found);
+        return refuse("one that leaves pixels at the place that arrays of the sample have", found).map_err(|error| {
+            error.with_hint("leave one of the two out of the fields, or choose augmentations of colours")
+        });
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
         FormatError::Usage { what, expected, found, hint } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
-            Error::Usage { what, expected, found: format!("{found}: sample {}, `{key}`", at.sample), hint }
+            FormatError::Usage { what, expected, found: format!("{found}: sample {}, `{key}`", at.sample), hint }.into()
         }
         other => shard.in_record(at.record, other).into(),
     }

@@ -9,10 +9,11 @@ use super::read::ReadJob;
 use super::recipe::{Common, Recipe};
 use super::rows::{RowMut, Rows};
 use super::scout::Scout;
-use super::stage::{Completed, Ending, Refusals, Room, Stage, Ticket};
+use super::stage::{Completed, Ending, Refusals, Room, Stage, Ticket, fewer_slots};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
 use crate::order::State as Progress;
+use shardpack_format::Hinted;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
 use std::io;
@@ -174,9 +175,9 @@ impl Shared {
     pub(super) fn fill_ring(&self, slots: usize, room: &Room) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
-                let hint = "hint: take fewer slots (`prefetch` in Python), or smaller batches";
                 let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
-                Error::io(path, "allocate it", io::Error::new(error.kind(), format!("{error}\n{hint}")))
+                let text = Hinted::new(error.to_string(), fewer_slots());
+                Error::io(path, "allocate it", io::Error::new(error.kind(), text))
             })?;
             self.state().new_slot(made);
         }

@@ -23,11 +23,9 @@ impl Sources {
             _ => dataset.parts().to_vec(),
         };
         if parts.len() != wanted.len() {
-            let found = format!(
-                "one of {}\nhint: load `Dataset::concat` of the datasets that it mixes, in its order",
-                wanted.len()
-            );
-            return Err(Error::usage("sampling", format!("a mixture of {}, as the dataset is", parts.len()), found));
+            let expected = format!("a mixture of {}, as the dataset is", parts.len());
+            return Err(Error::usage("sampling", expected, format!("one of {}", wanted.len()))
+                .with_hint("load `concat` of the datasets that it mixes, in its order"));
         }
         for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
             let len = part.end - part.start;

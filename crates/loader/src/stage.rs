@@ -21,7 +21,7 @@ use super::rows::Rows;
 pub use super::stream::StreamHandle;
 use shardpack_array::{Finish, Region};
 use shardpack_augment::Augmentation;
-use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Hint, Hinted, Limits, Note, Setting};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
 use shardpack_reader::{Error, Result};
 use std::any::Any;
@@ -368,13 +368,24 @@ pub struct RowFault {
     pub reason: Cow<'static, str>,
 }
 
+/// The option of how many slots there are, by which memory is saved.
+pub(super) fn slots() -> Setting {
+    Setting::named("slots").in_python("prefetch")
+}
+
+/// What helps where there is no memory for a slot.
+#[must_use]
+pub fn fewer_slots() -> Hint {
+    Hint::new("take fewer slots (").and([slots()]).then("), or smaller batches")
+}
+
 /// Why a batch is not on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// It cannot be had, for want of memory: an error of this batch. The loader goes on.
-    Batch(String),
+    Batch(Note),
     /// The device has failed, and nothing more can be decoded on it: the end of the loader.
-    Device(String),
+    Device(Note),
 }
 
 /// What became of a batch that was submitted.
@@ -412,11 +423,14 @@ impl fmt::Debug for Ticket {
 impl Ticket {
     /// The batch is on the device, but for these values; or why it is not.
     pub fn done(mut self, result: Result<Vec<RowFault>, Failure>) {
-        let error = |text: String| Error::io(format!("batch {}", self.batch), DECODE, io::Error::other(text));
+        let error = |note: Note| {
+            let source = io::Error::other(Hinted::from(note));
+            Error::io(format!("batch {}", self.batch), DECODE, source)
+        };
         let ending = match result {
             Ok(faults) => Ending::Decoded(faults),
-            Err(Failure::Batch(text)) => Ending::Failed(error(text)),
-            Err(Failure::Device(text)) => Ending::Lost(error(text)),
+            Err(Failure::Batch(note)) => Ending::Failed(error(note)),
+            Err(Failure::Device(note)) => Ending::Lost(error(note)),
         };
         self.end(ending);
     }

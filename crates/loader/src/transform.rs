@@ -2,7 +2,7 @@
 
 use super::fields::FieldPlan;
 use super::rows::RowMut;
-use shardpack_format::{ElementType, Error as FormatError};
+use shardpack_format::{ElementType, Error as FormatError, Note};
 use shardpack_jpeg::DrawKey;
 use std::fmt;
 
@@ -11,12 +11,12 @@ use std::fmt;
 /// loader goes on with the same draws.
 ///
 /// ```
-/// use shardpack_loader::{LoaderOptions, Transform, TransformRow};
+/// use shardpack_loader::{LoaderOptions, Note, Transform, TransformRow};
 /// use std::sync::Arc;
 /// #[derive(Debug)]
 /// struct Invert;
 /// impl Transform for Invert {
-///     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), String> {
+///     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note> {
 ///         let image = row.fields.iter_mut().find(|field| field.name == "image").ok_or("no image")?;
 ///         image.bytes.iter_mut().for_each(|level| *level = !*level);
 ///         Ok(())
@@ -29,8 +29,9 @@ pub trait Transform: fmt::Debug + Send + Sync {
     /// Changes the bytes of a row. A row is changed again if it is decoded again, from its record.
     ///
     /// # Errors
-    /// What went wrong: the error of the batch says it, and names the sample.
-    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), String>;
+    /// What went wrong, and perhaps what to do next: the error of the batch says it, and names the
+    /// sample.
+    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note>;
 }
 
 /// A row that is being changed.
@@ -92,10 +93,10 @@ pub(super) fn change(
     }
     let mut changing = TransformRow { index, key, draws, fields };
     transform.change(&mut changing).map_err(|said| {
-        // What the caller's code says may end with a next step of its own.
-        match said.split_once("\nhint: ") {
-            Some((found, hint)) => FormatError::usage("transform", "no error", found).with_hint(hint.to_owned()),
-            None => FormatError::usage("transform", "no error", said),
+        let error = FormatError::usage("transform", "no error", said.text);
+        match said.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
         }
     })?;
     for (field, (number, length)) in changing.fields.iter().zip(lengths) {

@@ -2,6 +2,7 @@
 //! places, and masks between whose classes a resize would make up others.
 
 use super::fields::{FieldPlan, From, Size};
+use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
@@ -24,26 +25,28 @@ pub(super) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
             return Err(Error::usage(
                 format!("field `{}`", picture.escape_debug()),
                 "a mask that is stored as an array",
-                "one that is stored as a picture, which a view scales: classes would become others\n\
-                 hint: load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays",
-            ));
+                "one that is stored as a picture, which a view scales: classes would become others",
+            )
+            .with_hint("load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
             Some(size) => is_cut_elsewhere(plan, size, layout),
             None => view.flip > 0.0 && is_of_a_picture(plan),
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
-        return Err(Error::usage(
-            "views",
-            "pictures and arrays cut at the same place",
-            format!(
-                "a view of `{}`, which is cut, scaled or mirrored, beside `{}`, which is not\n\
-                 hint: have the array follow the picture (`align`), load one of the two (`fields`), or whole \
-                 pictures beside whole arrays",
-                picture.escape_debug(),
-                array.name.escape_debug()
-            ),
-        ));
+        let follow = "have the array follow the picture (`align`), ";
+        let hint = Hint::new("")
+            .only(Voice::Python, follow)
+            .only(Voice::Rust, follow)
+            .then("load one of the two (")
+            .and([Setting::named("fields")])
+            .then("), or whole pictures beside whole arrays");
+        let found = format!(
+            "a view of `{}`, which is cut, scaled or mirrored, beside `{}`, which is not",
+            picture.escape_debug(),
+            array.name.escape_debug()
+        );
+        return Err(Error::usage("views", "pictures and arrays cut at the same place", found).with_hint(hint));
     }
     Ok(())
 }

@@ -12,7 +12,8 @@ use loader_support::fake_stage::{Counts, FakeStage, Trouble};
 use loader_support::{Disk, Seen, base, epoch, seen};
 use shardpack_loader::order::{End, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::{
-    CubeMode, Dataset, EpochPhase, Loader, LoaderOptions, OnCorrupt, Patches, Place, Transform, TransformRow, Window,
+    CubeMode, Dataset, EpochPhase, Loader, LoaderOptions, Note, OnCorrupt, Patches, Place, Transform, TransformRow,
+    Window,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -272,7 +273,7 @@ fn phases_follow_each_other() {
 struct Called(AtomicU64);
 
 impl Transform for Called {
-    fn change(&self, _: &mut TransformRow<'_>) -> Result<(), String> {
+    fn change(&self, _: &mut TransformRow<'_>) -> Result<(), Note> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -9,7 +9,7 @@ mod support;
 use loader_support::fake_stage::FakeStage;
 use loader_support::{Disk, RowOf, base, said};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt, Transform, TransformRow, View};
+use shardpack_loader::{ImageMode, Loader, LoaderOptions, Note, OnCorrupt, Transform, TransformRow, View};
 use std::sync::Arc;
 
 /// What is done to a row.
@@ -24,14 +24,16 @@ enum Change {
 }
 
 impl Transform for Change {
-    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), String> {
+    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note> {
         let (index, length) = (row.index, row.key.len() as u64);
         assert_eq!(row.draws.sample, index);
         for field in &mut row.fields {
             let bytes = field.dtype.array_bytes(field.shape).unwrap();
             assert_eq!(field.bytes.len() as u64, bytes);
             match (self, field.name) {
-                (Self::FailOn(bad), _) if *bad == index => return Err("it is tired\nhint: let it sleep".into()),
+                (Self::FailOn(bad), _) if *bad == index => {
+                    return Err(Note::new("it is tired").with_hint("let it sleep"));
+                }
                 (Self::Shorten, "image") => _ = field.bytes.pop(),
                 (Self::Note, "image") => field.bytes.iter_mut().for_each(|level| *level = !*level),
                 (Self::Note, "label") => field.bytes = (index * 100 + length).to_le_bytes().to_vec(),

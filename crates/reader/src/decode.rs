@@ -23,8 +23,8 @@ pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
 /// Puts the field's name before what is wrong with it.
 pub fn name_field(name: &str, error: FormatError) -> FormatError {
     match error {
-        FormatError::Format { place, what, expected, found } => {
-            FormatError::Format { place, what: format!("field `{name}`: {what}"), expected, found }
+        FormatError::Format { place, what, expected, found, hint } => {
+            FormatError::Format { place, what: format!("field `{name}`: {what}"), expected, found, hint }
         }
         FormatError::Limit { place, what, name: limit_name, limit, found } => {
             FormatError::Limit { place, what: format!("field `{name}`: {what}"), name: limit_name, limit, found }
@@ -57,8 +57,9 @@ fn all(
     for (number, (frame, out)) in frames.iter().zip(pixels.chunks_exact_mut(each)).enumerate() {
         let size = decoder.size_of(frames.media_type(), frame, orientation)?;
         if size != (height, width) {
-            let found = format!("{} × {}, of frame {number}\nhint: load them by a view of fixed size", size.0, size.1);
-            return Err(FormatError::usage("size of the frames", format!("{height} × {width}, as the first"), found));
+            let found = format!("{} × {}, of frame {number}", size.0, size.1);
+            return Err(FormatError::usage("size of the frames", format!("{height} × {width}, as the first"), found)
+                .with_hint("load them by a view of fixed size"));
         }
         decoder.decode_into(frames.media_type(), frame, &rendering, out)?;
     }

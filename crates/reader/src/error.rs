@@ -1,7 +1,7 @@
 //! What can go wrong while reading, in the families of the project.
 
 use shardpack_format as format;
-use shardpack_format::Hint;
+use shardpack_format::{Hint, Hinted};
 use std::io;
 use std::path::PathBuf;
 
@@ -31,18 +31,10 @@ pub enum Error {
     /// [`shardpack_format::Error::Limit`].
     #[error("{0}")]
     Limit(format::Error),
-    /// The caller asked for something that is not there.
-    #[error("{what}: expected {expected}, found {found}")]
-    Usage {
-        /// The argument.
-        what: String,
-        /// What it may be.
-        expected: String,
-        /// What it was.
-        found: String,
-        /// A next step.
-        hint: Option<Hint>,
-    },
+    /// The caller asked for something that is not there: always
+    /// [`shardpack_format::Error::Usage`].
+    #[error("{0}")]
+    Usage(format::Error),
     /// Something happened that the code rules out, a panic for instance: always
     /// [`shardpack_format::Error::Internal`].
     #[error("{0}")]
@@ -61,7 +53,7 @@ impl From<format::Error> for Error {
     fn from(error: format::Error) -> Self {
         match error {
             format::Error::Limit { .. } => Self::Limit(error),
-            format::Error::Usage { what, expected, found, hint } => Self::Usage { what, expected, found, hint },
+            format::Error::Usage { .. } => Self::Usage(error),
             format::Error::Internal { .. } => Self::Internal(error),
             other => Self::Format(other),
         }
@@ -79,13 +71,15 @@ impl Error {
         format::Error::usage(what, expected, found).into()
     }
 
-    /// With a next step, if it is a [`Error::Usage`].
+    /// With a next step, as [`shardpack_format::Error::with_hint`] has it; none is added to what the
+    /// system says.
     #[must_use]
-    pub fn with_hint(mut self, next: impl Into<Hint>) -> Self {
-        if let Self::Usage { hint, .. } = &mut self {
-            *hint = Some(next.into());
+    pub fn with_hint(self, next: impl Into<Hint>) -> Self {
+        match self {
+            Self::Usage(error) => Self::Usage(error.with_hint(next)),
+            Self::Format(error) => Self::Format(error.with_hint(next)),
+            other => other,
         }
-        self
     }
 
     /// What to do next. It is no part of the text of the error: who shows it says how options are
@@ -93,9 +87,8 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Usage { hint, .. } => hint.clone(),
-            Self::Format(error) | Self::Limit(error) | Self::Internal(error) => error.hint(),
-            Self::Io { .. } => None,
+            Self::Usage(error) | Self::Format(error) | Self::Limit(error) | Self::Internal(error) => error.hint(),
+            Self::Io { source, .. } => source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
         }
     }
 

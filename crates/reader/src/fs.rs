@@ -362,8 +362,9 @@ impl Storage for Folder {
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(
                 format!("`{}`", path.display()),
                 "a file in the dataset's folder",
-                "a symlink, or a path through one\nhint: put the file itself into the folder; a shard can also be opened by a name of its own",
-            ),
+                "a symlink, or a path through one",
+            )
+            .with_hint("put the file itself into the folder; a shard can also be opened by a name of its own"),
             other => open_error(&path, other),
         };
         let mut folder = None;

@@ -32,8 +32,11 @@ pub(crate) fn find_manifest(
     }
     let what = format!("generation of `{}`", storage.path().display());
     let expected = format!("one that is there, up to {}", newest.generation());
-    let hint = if wanted < newest.generation() { "\nhint: `shardpack compact` removes older generations" } else { "" };
-    Err(Error::usage(what, expected, format!("{wanted}{hint}")))
+    let error = Error::usage(what, expected, wanted);
+    match wanted < newest.generation() {
+        true => Err(error.with_hint("`shardpack compact` removes older generations")),
+        false => Err(error),
+    }
 }
 
 impl Dataset {

@@ -43,11 +43,9 @@ impl KeyTable {
             if let (ours, theirs) = (part(first), part(second))
                 && ours != theirs
             {
-                let found = format!(
-                    "`{}` in the ones of numbers {ours} and {theirs}\nhint: ask the dataset that is meant",
-                    key.escape_debug()
-                );
-                return Err(Error::usage("sample keys of several datasets", "each in one of them", found));
+                let found = format!("`{}` in the ones of numbers {ours} and {theirs}", key.escape_debug());
+                return Err(Error::usage("sample keys of several datasets", "each in one of them", found)
+                    .with_hint("ask the dataset that is meant"));
             }
             let (number, record) = dataset.locate(second)?;
             let error =

@@ -6,7 +6,7 @@ use crate::fs::{Folder, ReadAt, Storage, open_regular, read_exact_at};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::shard::{Shard, ShardOptions, room};
-use shardpack_format::{Error as FormatError, HEADER_MAGIC, Limits, Manifest, Metadata};
+use shardpack_format::{Error as FormatError, HEADER_MAGIC, Hint, Limits, Manifest, Metadata, Voice};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -191,8 +191,9 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {
         Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            let found = "a URL\nhint: datasets in object stores are opened by the crate shardpack-store";
-            Error::usage("dataset", "a path of this machine", found)
+            let hint =
+                Hint::new("").only(Voice::Rust, "datasets in object stores are opened by the crate shardpack-store");
+            Error::usage("dataset", "a path of this machine", "a URL").with_hint(hint)
         }
         _ => Error::io(path, "open", source),
     }
@@ -203,19 +204,19 @@ const JOURNAL: &str = ".shardpack-journal.jsonl";
 
 fn no_manifest(storage: &dyn Storage) -> Error {
     if storage.open(JOURNAL).is_ok() {
-        let found = "one whose packing was interrupted, or goes on\n\
-                     hint: give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
-        return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found);
+        let found = "one whose packing was interrupted, or goes on";
+        let hint = "give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
+        return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found).with_hint(hint);
     }
     let shards = storage.shard_names().map_or(0, |names| names.len());
-    let found = match shards {
-        0 => "neither manifest nor shards".to_owned(),
-        n => format!(
-            "{n} shard{}, but no manifest\nhint: `shardpack salvage` rebuilds a manifest; a shard can also be opened alone",
-            if n == 1 { "" } else { "s" }
-        ),
+    let no_dataset = |found: String| {
+        Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
     };
-    Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
+    match shards {
+        0 => no_dataset("neither manifest nor shards".to_owned()),
+        n => no_dataset(format!("{n} shard{}, but no manifest", if n == 1 { "" } else { "s" }))
+            .with_hint("`shardpack salvage` rebuilds a manifest; a shard can also be opened alone"),
+    }
 }
 
 pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {

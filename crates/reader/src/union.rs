@@ -32,8 +32,8 @@ impl Union {
                     Some((known, first)) => {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
-                        let hint = "hint: `concat` needs one kind and one type for each name: pack one of them again";
-                        return Err(Error::usage(what, expected, format!("{}\n{hint}", words(field))));
+                        let hint = "`concat` needs one kind and one type for each name: pack one of them again";
+                        return Err(Error::usage(what, expected, words(field)).with_hint(hint));
                     }
                 }
             }
@@ -88,8 +88,8 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
             let words = |dataset: &Dataset| if dataset.classes().is_some() { "names" } else { "none" };
             let what = format!("classes that the labels of `{}` count into", dataset.path().display());
             let expected = format!("{}, as in `{}`", words(before), before.path().display());
-            let hint = "hint: classes are matched by name: give them to both when you pack, or to neither";
-            return Err(Error::usage(what, expected, format!("{}\n{hint}", words(dataset))));
+            let hint = "classes are matched by name: give them to both when you pack, or to neither";
+            return Err(Error::usage(what, expected, words(dataset)).with_hint(hint));
         }
     }
     Ok(all)

@@ -52,7 +52,7 @@ impl Want {
     /// use shardpack_report::want::Want;
     /// let bytes = |text: &str| text.parse().map_err(|_| String::from("no number"));
     /// assert_eq!(Want::parse("ssimulacra2.p10 >= 80", &bytes).unwrap().to_string(), "ssimulacra2.p10>=80");
-    /// assert!(Want::parse("ssimulacra2.mean>=80", &bytes).unwrap_err().contains("hint"));
+    /// assert!(Want::parse("ssimulacra2.mean>=80", &bytes).unwrap_err().contains("nine of ten"));
     /// ```
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Want {
             "median" => Statistic::Median,
             "mean" => {
                 return Err(format!(
-                    "a mean hides the samples that suffer: expected {measure}.worst, .p1, .p10 or .median\n\
-                     hint: `{measure}.p10` is what nine of ten samples reach"
+                    "a mean hides the samples that suffer: expected {measure}.worst, .p1, .p10 (what nine of ten \
+                     samples reach) or .median"
                 ));
             }
             other => {

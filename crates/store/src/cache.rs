@@ -75,15 +75,15 @@ impl Cache {
         }
         let refuse = |found: String| {
             let expected = "an empty folder, or one that holds nothing but a cache";
-            Error::usage(format!("cache `{}`", path.display()), expected, found)
+            Error::usage(format!("cache `{}`", path.display()), expected, found).with_hint("name a folder of its own")
         };
         if let Some(name) = names.iter().find(|name| foreign(name)) {
-            return Err(refuse(format!("`{name}` in it\nhint: name a folder of its own")));
+            return Err(refuse(format!("`{name}` in it")));
         }
         let mut mark = Vec::new();
         let read = cache.file(MARKER).and_then(|file| file.take(1 << 10).read_to_end(&mut mark));
         if read.is_err() || mark != MARK {
-            return Err(refuse(format!("no right `{MARKER}` in it\nhint: name a folder of its own")));
+            return Err(refuse(format!("no right `{MARKER}` in it")));
         }
         Ok(cache)
     }

@@ -12,6 +12,7 @@ use crate::through::bring;
 use crate::tuner::Tuner;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
+use shardpack_format::Hinted;
 use shardpack_reader::{Error, Result, Traffic};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -216,8 +217,9 @@ impl Client {
         if self.pid == std::process::id() {
             return Ok(());
         }
-        let words = "the dataset was opened by the process that this one is a fork of\nhint: open it again after the fork, or start workers with spawn";
-        Err(io::Error::new(ErrorKind::Unsupported, words))
+        let words = "the dataset was opened by the process that this one is a fork of";
+        let hint = "open it again after the fork, or start workers with spawn";
+        Err(io::Error::new(ErrorKind::Unsupported, Hinted::new(words, hint)))
     }
 
     pub(crate) fn open(&self, name: &str) -> io::Result<Arc<Pin>> {

@@ -3,6 +3,7 @@
 
 use crate::watch::Refused;
 use object_store::client::{HttpError, HttpErrorKind};
+use shardpack_format::{Hint, Hinted};
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -12,6 +13,8 @@ use std::io::{self, ErrorKind};
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
     pub(crate) words: String,
+    /// What to do next.
+    pub(crate) hint: Option<Hint>,
     /// Whether it is worth another attempt.
     pub(crate) again: bool,
     /// Whether the store says that it is asked too much.
@@ -21,7 +24,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// One that another attempt cannot mend.
     pub(crate) fn last(kind: ErrorKind, words: impl Into<String>) -> Self {
-        Self { kind, words: words.into(), again: false, slow_down: false }
+        Self { kind, words: words.into(), hint: None, again: false, slow_down: false }
     }
 
     /// One that another attempt may mend.
@@ -29,8 +32,22 @@ impl Failure {
         Self { again: true, ..Self::last(kind, words) }
     }
 
+    /// With a next step.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// That the object is not the one that was first read.
+    pub(crate) fn changed() -> Self {
+        Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
+            .with_hint("write changed datasets under another name")
+    }
+
     pub(crate) fn io(&self) -> io::Error {
-        io::Error::new(self.kind, self.words.clone())
+        match self.hint.clone() {
+            Some(hint) => io::Error::new(self.kind, Hinted::new(self.words.clone(), hint)),
+            None => io::Error::new(self.kind, self.words.clone()),
+        }
     }
 
     /// What an error of the store means.
@@ -38,15 +55,14 @@ impl Failure {
         use object_store::Error as E;
         match error {
             E::NotFound { .. } => Self::last(ErrorKind::NotFound, "there is no such object"),
-            E::Precondition { .. } => Self::last(ErrorKind::InvalidData, CHANGED),
-            E::PermissionDenied { .. } => Self::last(
-                ErrorKind::PermissionDenied,
-                format!("the store refuses{}\nhint: are the credentials those of this store?", code(error)),
-            ),
+            E::Precondition { .. } => Self::changed(),
+            E::PermissionDenied { .. } => {
+                Self::last(ErrorKind::PermissionDenied, format!("the store refuses{}", code(error)))
+                    .with_hint("are the credentials those of this store?")
+            }
             E::Unauthenticated { .. } => {
-                let words =
-                    format!("the store asks for credentials{}\nhint: see docs/stores.md for their names", code(error));
-                Self::last(ErrorKind::PermissionDenied, words)
+                Self::last(ErrorKind::PermissionDenied, format!("the store asks for credentials{}", code(error)))
+                    .with_hint("see docs/stores.md for their names")
             }
             E::NotSupported { .. } | E::NotImplemented { .. } => {
                 Self::last(ErrorKind::Unsupported, "the store does not support it")
@@ -75,10 +91,6 @@ impl Failure {
         }
     }
 }
-
-/// What is said of an object that is not the one that was first read.
-pub(crate) const CHANGED: &str =
-    "the object has changed since it was first read\nhint: write changed datasets under another name";
 
 /// The error below all others: it says what happened, those above where.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {

@@ -1,7 +1,7 @@
 //! One range of one object, by as many attempts as it takes.
 
 use crate::client::Shared;
-use crate::failure::{CHANGED, Failure};
+use crate::failure::Failure;
 use crate::object::Pin;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -116,10 +116,7 @@ impl Progress {
             (None, Want::Suffix(bytes)) => format!("last {bytes} bytes, "),
             (None, Want::Whole(_) | Want::Meta) => String::new(),
         };
-        let (words, hint) =
-            failure.words.split_once('\n').map_or((failure.words.as_str(), ""), |(words, hint)| (words, hint));
-        let line = if hint.is_empty() { "" } else { "\n" };
-        let words = format!("{words} ({range}attempt {attempt}){line}{hint}");
+        let words = format!("{} ({range}attempt {attempt})", failure.words);
         Failure { words, ..failure }
     }
 
@@ -150,7 +147,7 @@ async fn try_once(
     if let Some(known) = &at.known
         && !known.is_same(&answer)
     {
-        return Err(Failure::last(ErrorKind::InvalidData, CHANGED));
+        return Err(Failure::changed());
     }
     at.known = Some(answer.clone());
     let all = match want {

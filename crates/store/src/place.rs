@@ -35,17 +35,17 @@ impl Place {
         // What is wrong is said without the text: it may hold a password.
         let url = Url::parse(text).map_err(|error| Error::usage("URL", expected, error))?;
         if !url.username().is_empty() && url.scheme().starts_with("http") || url.password().is_some() {
-            let found = "one with a user or a password\nhint: give credentials in the environment, or as options of the storage";
-            return Err(Error::usage("URL", "one without credentials", found));
+            return Err(Error::usage("URL", "one without credentials", "one with a user or a password")
+                .with_hint("give credentials in the environment, or as options of the storage"));
         }
         let mut plain = url.clone();
         plain.set_query(None);
         plain.set_fragment(None);
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
-            let found =
-                "a query or a fragment, which would not reach its shards\nhint: give tokens as options of the storage";
-            return Err(Error::usage(format!("`{name}`"), "a URL of a folder, a manifest or a shard", found));
+            let found = "a query or a fragment, which would not reach its shards";
+            return Err(Error::usage(format!("`{name}`"), "a URL of a folder, a manifest or a shard", found)
+                .with_hint("give tokens as options of the storage"));
         }
         if url.scheme() == "file" {
             let path =

@@ -64,7 +64,7 @@ impl fmt::Display for Refused {
 
 const fn meaning(status: u16) -> &'static str {
     match status {
-        300..=399 => ": the object is elsewhere\nhint: is the region, or the endpoint, the right one?",
+        300..=399 => ": the object is elsewhere",
         408 => " (too slow)",
         416 => " (no such range: the object is shorter)",
         429 => " (too many requests)",
@@ -83,6 +83,9 @@ impl Refused {
             Self::Status(429 | 503) => Failure { slow_down: true, ..Failure::again(ErrorKind::ResourceBusy, words) },
             Self::Status(408 | 500..=599) => Failure::again(ErrorKind::Other, words),
             Self::Status(416) => Failure::last(ErrorKind::InvalidData, words),
+            Self::Status(300..=399) => {
+                Failure::last(ErrorKind::Other, words).with_hint("is the region, or the endpoint, the right one?")
+            }
             Self::Status(_) => Failure::last(ErrorKind::Other, words),
             Self::RangeIgnored => Failure::last(ErrorKind::Unsupported, words),
         }

@@ -458,7 +458,7 @@ fn meanwhile(error: io::Error, name: &str) -> io::Error {
 
 /// Says what to do about an object that could not be sent.
 fn to_go_on(error: io::Error) -> io::Error {
-    if error.get_ref().is_some_and(|inner| inner.is::<Hinted>()) || error.to_string().contains("\nhint:") {
+    if error.get_ref().is_some_and(|inner| Hinted::hint_in(inner).is_some()) {
         return error;
     }
     let hint = "run the same command again to go on: what was sent is kept";

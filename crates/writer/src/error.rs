@@ -126,11 +126,6 @@ pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hi
     Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
 }
 
-/// What to do about an error of the system that says so itself.
-fn of_io(error: &io::Error) -> Option<Hint> {
-    error.get_ref()?.downcast_ref::<Hinted>()?.hint()
-}
-
 impl Error {
     /// What to do next. It is no part of the text: who shows it says how options are spelled
     /// ([`Hint::told`]).
@@ -144,7 +139,7 @@ impl Error {
             Self::NoSpace { .. } => "make room, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to go on: finished shards are kept".into(),
             Self::Damaged { .. } => start_over("`shardpack salvage` rebuilds a manifest and saves what is whole; "),
-            Self::Io { source, .. } => return of_io(source),
+            Self::Io { source, .. } => return source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),
             Self::Format(error) | Self::Internal(error) => return error.hint(),
             Self::Source { .. } => return None,

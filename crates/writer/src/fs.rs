@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::lock_file::LockFile;
 use crate::lock_name::LockName;
+use shardpack_format::Hinted;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -227,11 +228,9 @@ pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result
 }
 
 fn not_regular(found: &str) -> io::Error {
-    let text = format!(
-        "expected a regular file, found {found}\n\
-         hint: remove it, or choose another folder: the packer opens no links, pipes or devices"
-    );
-    io::Error::new(io::ErrorKind::InvalidInput, text)
+    let text = format!("expected a regular file, found {found}");
+    let hint = "remove it, or choose another folder: the packer opens no links, pipes or devices";
+    io::Error::new(io::ErrorKind::InvalidInput, Hinted::new(text, hint))
 }
 
 /// An [`Fs`] whose errors name the path and the operation.

@@ -145,8 +145,7 @@ class Run:
 
     def _problem(self, message: str, key: str | None = None, cause: Exception | None = None) -> None:
         if not self.skip:
-            hint = "" if "hint:" in message else "\nhint: on_bad_input='skip' leaves such samples out"
-            raise SourceError(message + hint) from cause
+            raise SourceError(f"{message}\nhint: on_bad_input='skip' leaves such samples out") from cause
         self.skipped += 1
         if len(self.listed) < _LISTED:
             self.listed.append({"key": key, "reason": message})

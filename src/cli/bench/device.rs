@@ -65,7 +65,8 @@ pub(super) fn scaling(
         return Ok(None);
     }
     if dtype.is_none() {
-        bail!("`--mean` and `--std`: expected floats to make, found no `--dtype`\nhint: `--dtype float16`");
+        let text = "`--mean` and `--std`: expected floats to make, found no `--dtype`";
+        bail!(Hinted::new(text, Hint::set([Setting::word("dtype", "float16")])));
     }
     let scaling = Scaling::of(mean.unwrap_or(&[0.0]), std.unwrap_or(&[1.0]));
     Ok(Some(scaling.context("`--mean` and `--std`")?))

@@ -20,11 +20,13 @@ use super::progress::Bar;
 use super::{Outcome, interrupt, show, units};
 use args::BenchArgs;
 use report::Report;
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
 /// What a damaged sample does.
-const DAMAGED: &str = "stopped at a damaged sample\n\
-    hint: `shardpack verify` finds all of them; `--skip N` passes over as many in each epoch";
+fn damaged() -> Hinted {
+    let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
+    Hinted::new("stopped at a damaged sample", hint.then(" passes over as many in each epoch"))
+}
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
     // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process at
@@ -52,7 +54,7 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
             Ok(epoch) => epochs.push(epoch),
             Err(error) => {
                 bar.finish();
-                return Err(if show::is_about_data(&error) { error.context(DAMAGED) } else { error });
+                return Err(if show::is_about_data(&error) { error.context(damaged()) } else { error });
             }
         }
     }
@@ -74,7 +76,7 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
         0 => Ok(Outcome::Fine),
         skipped => {
             let skipped = units::plural(skipped, "damaged sample");
-            show::note(&format!("{skipped} skipped\nhint: `shardpack verify` names them"));
+            show::next(&format!("{skipped} skipped"), "`shardpack verify` names them");
             Ok(Outcome::Problem)
         }
     }

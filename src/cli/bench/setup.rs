@@ -6,7 +6,7 @@ use super::view::{ArrayView, PictureView};
 use super::{device, system};
 use crate::cli::{open, units};
 use anyhow::bail;
-use shardpack_format::{ArrayDescriptor, ElementType, FieldKind};
+use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
     ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, parse_augment, parse_mixes,
@@ -237,12 +237,15 @@ fn short_side(dataset: &Dataset) -> Option<f64> {
 /// Refuses to start if the machine has too little memory: the run would be killed half way.
 fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
     match available {
-        Some(available) if needed > available => bail!(
-            "memory for batches: expected at most {}, what is free, found {}, what these options need\n\
-             hint: lower `--batch-size` or `--slots`",
-            units::bytes(available),
-            units::bytes(needed)
-        ),
+        Some(available) if needed > available => {
+            let text = format!(
+                "memory for batches: expected at most {}, what is free, found {}, what these options need",
+                units::bytes(available),
+                units::bytes(needed)
+            );
+            let hint = Hint::new("lower ").and([shardpack_format::Setting::named("batch_size")]).then(" or ");
+            bail!(Hinted::new(text, hint.and([shardpack_format::Setting::named("slots")])))
+        }
         _ => Ok(()),
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
 }
 
 fn interrupted() -> Outcome {
-    show::note("interrupted: the dataset is as it was\nhint: run the same command again to go on");
+    show::next("interrupted: the dataset is as it was", "run the same command again to go on");
     Outcome::Interrupted
 }
 

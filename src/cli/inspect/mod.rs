@@ -26,7 +26,7 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
     if facts.problems.is_empty() {
         return Ok(Outcome::Fine);
     }
-    show::note("hint: `shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole");
+    show::hint(&"`shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole".into());
     Ok(Outcome::Problem)
 }
 

@@ -2,16 +2,16 @@
 
 use super::super::args::words;
 use super::super::examples;
+use super::super::source_args::SourceArgs;
 use crate::place::Destination;
 use clap::Args;
 use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_jpeg::ChromaSampling;
 use shardpack_pack::arguments::{
-    HowJpeg, PackArguments, SourceArguments, Word, parse_part, parse_size, parse_spatial, parse_target, parse_threads,
-    spelled_size,
+    HowJpeg, PackArguments, Word, parse_part, parse_size, parse_target, parse_threads, spelled_size,
 };
 use shardpack_pack::pack::Share;
-use shardpack_pack::sources::{Kind, OnBadInput};
+use shardpack_pack::sources::OnBadInput;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -19,7 +19,6 @@ use std::sync::LazyLock;
 static DEFAULTS: LazyLock<PackArguments> = LazyLock::new(PackArguments::default);
 
 // To clap, an `Option` would be an argument that may be missing.
-pub(in super::super) type When = Option<bool>;
 pub(in super::super) type Codec = Option<Coder>;
 pub(in super::super) type Filtered = Option<Filter>;
 type Axes = Option<ArrayLayout>;
@@ -39,22 +38,8 @@ pub(in super::super) struct PackArgs {
     pub src: PathBuf,
     /// Folder of the dataset to write, or its URL in a store (s3://, gs://, az://)
     pub out: PathBuf,
-    /// What SRC holds [default: told from the contents of the files]
-    #[arg(long, value_parser = words::<Kind>())]
-    pub kind: Option<Kind>,
-    /// CSV or JSON Lines with a row for each sample. The column `key` (or `path`, `file`,
-    /// `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and
-    /// folders may be left out where one file alone has the name. A column `label` (or `class`) of
-    /// text becomes the classes; every other column becomes a field
-    #[arg(long, value_name = "FILE")]
-    pub labels: Option<PathBuf>,
-    /// Name of the column of --labels that holds the paths
-    #[arg(long, value_name = "NAME")]
-    pub key_column: Option<String>,
-    /// Use the names of first-level folders as labels; `auto` does so for pictures that are all in
-    /// such folders
-    #[arg(long, value_parser = words::<When>(), default_value = DEFAULTS.source.class_folders.spelled(), value_name = "WHEN")]
-    pub class_folders: When,
+    #[command(flatten)]
+    pub reading: SourceArgs,
     /// Pack the first-level folders of SRC, such as `train`, `val` and `test`, into a dataset each:
     /// OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers
     #[arg(long)]
@@ -63,14 +48,6 @@ pub(in super::super) struct PackArgs {
     /// names (`2.jpg` before `10.jpg`); or of each set of views. The key is the path of the folder
     #[arg(long)]
     pub clips: bool,
-    /// Folder of label masks of pictures or cubes (.png, .npy, .tif, .mat). A mask belongs to the
-    /// sample with the same file stem, and is stored without loss as the field `mask` [default:
-    /// `a.mask.npy` beside `a.npy`, and `a.jpg.mask.npy` beside `a.jpg`, as `unpack` writes them]
-    #[arg(long, value_name = "DIR")]
-    pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input
-    #[arg(long)]
-    pub follow_links: bool,
     /// What to do about files that cannot be packed: stop (before the run begins, if the start of a
     /// file shows it), or skip them, list them, and end with exit code 1
     #[arg(long, value_name = "POLICY", value_parser = words::<OnBadInput>(), default_value = DEFAULTS.on_bad_input.spelled())]
@@ -147,13 +124,6 @@ pub(in super::super) struct PackArgs {
     /// size
     #[arg(long, value_parser = words::<Prefer>(), default_value = DEFAULTS.arrays.prefer.spelled(), help_heading = "Cubes")]
     pub prefer: Prefer,
-    /// Variable to read from .mat, .npz and HDF5 files [default: the only 3-D array]
-    #[arg(long, value_name = "NAME", help_heading = "Cubes")]
-    pub variable: Option<String>,
-    /// Height and width of the picture, for 2-D arrays of bands × pixels or pixels × bands in .mat
-    /// files
-    #[arg(long, value_name = "HxW", value_parser = parse_spatial, help_heading = "Cubes")]
-    pub spatial: Option<(u64, u64)>,
 
     /// Size of a shard
     #[arg(long, value_name = "SIZE", default_value = spelled_size(DEFAULTS.shard_size), value_parser = parse_size, help_heading = "Output")]
@@ -185,9 +155,6 @@ pub(in super::super) struct PackArgs {
     /// thread, and one more]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Largest cube to accept, in decoded bytes
-    #[arg(long, value_name = "SIZE", default_value = spelled_size(DEFAULTS.source.max_cube), value_parser = parse_size, help_heading = "Cubes")]
-    pub max_cube: u64,
     /// One JSON object on stdout instead of the summary
     #[arg(long)]
     pub json: bool,
@@ -197,17 +164,7 @@ impl PackArgs {
     /// The same, as every front end says it.
     pub(in super::super) fn arguments(&self) -> PackArguments {
         PackArguments {
-            source: SourceArguments {
-                kind: self.kind,
-                labels: self.labels.clone(),
-                key_column: self.key_column.clone(),
-                class_folders: self.class_folders,
-                masks: self.masks.clone(),
-                follow_links: self.follow_links,
-                variable: self.variable.clone(),
-                spatial: self.spatial,
-                max_cube: self.max_cube,
-            },
+            source: self.reading.arguments(),
             splits: self.splits,
             clips: self.clips,
             on_bad_input: self.on_bad_input,

@@ -8,7 +8,7 @@ use crate::place::for_packing;
 use args::{MergeArgs, PackArgs};
 use serde_json::Value;
 use shardpack_array::{Prefer, Trial};
-use shardpack_format::{MANIFEST_NAME, Voice};
+use shardpack_format::{Hint, MANIFEST_NAME, Setting, Voice};
 use shardpack_pack::pack::{
     FieldSummary, Hooks, PackOptions, PackReport, PackedSplits, Planned, pack, pack_splits, peak_rss_bytes,
     report_json, unfinished_json,
@@ -70,7 +70,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     let done = match result {
         Ok(done) => done,
         Err(error) if cancel.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
-            show::note("interrupted: finished shards are kept\nhint: run the same command again to go on");
+            show::next("interrupted: finished shards are kept", "run the same command again to go on");
             return Ok(Outcome::Interrupted);
         }
         Err(error) => return Err(error),
@@ -290,11 +290,15 @@ fn warn_subnormal(report: &Report) {
         let Some(FieldSummary::Array(arrays)) = FieldSummary::parse(entry) else { continue };
         let share = arrays.subnormal as f64 / arrays.values.max(1) as f64;
         if share > SUBNORMAL_WARNING {
-            show::note(&format!(
-                "warning: {:.1} % of the values of `{field}` are below 2^-14, where float16 loses digits\n\
-                 hint: `--values fixed --max-error E` bounds the absolute error, `--values keep` loses nothing",
+            let text = format!(
+                "warning: {:.1} % of the values of `{field}` are below 2^-14, where float16 loses digits",
                 100.0 * share
-            ));
+            );
+            let hint = Hint::set([Setting::word("values", "fixed"), Setting::any("max_error", "E")])
+                .then(" bounds the absolute error, ")
+                .and([Setting::word("values", "keep")])
+                .then(" loses nothing");
+            show::next(&text, hint);
         }
     }
 }

@@ -3,14 +3,12 @@
 use super::super::args::words;
 use super::super::bench::DeviceArg;
 use super::super::examples;
-use super::super::pack::args::{Codec, Filtered, When};
+use super::super::pack::args::{Codec, Filtered};
+use super::super::source_args::SourceArgs;
 use clap::Args;
 use shardpack_jpeg::ChromaSampling;
-use shardpack_pack::arguments::{
-    ReportArguments, SourceArguments, Word, parse_size, parse_spatial, parse_target, parse_threads, spelled_size,
-};
+use shardpack_pack::arguments::{ReportArguments, parse_size, parse_target, parse_threads};
 use shardpack_pack::report::MetricCommand;
-use shardpack_pack::sources::Kind;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -106,33 +104,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<Filtered>(), help_heading = "Candidates")]
     pub filter: Vec<Filtered>,
 
-    /// What SRC holds [default: told from the contents of the files]
-    #[arg(long, value_parser = words::<Kind>(), help_heading = "Sources")]
-    pub kind: Option<Kind>,
-    /// Table of labels, as for `pack`
-    #[arg(long, value_name = "FILE", help_heading = "Sources")]
-    pub labels: Option<PathBuf>,
-    /// Name of the column of --labels that holds the paths, as for `pack`
-    #[arg(long, value_name = "NAME", help_heading = "Sources")]
-    pub key_column: Option<String>,
-    /// Use the names of first-level folders as labels, as for `pack`
-    #[arg(long, value_parser = words::<When>(), default_value = DEFAULTS.reading.class_folders.spelled(), value_name = "WHEN", help_heading = "Sources")]
-    pub class_folders: When,
-    /// Folder of label masks, as for `pack`
-    #[arg(long, value_name = "DIR", help_heading = "Sources")]
-    pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of SRC, as for `pack`
-    #[arg(long, help_heading = "Sources")]
-    pub follow_links: bool,
-    /// Variable to read from .mat, .npz and HDF5 files
-    #[arg(long, value_name = "NAME", help_heading = "Sources")]
-    pub variable: Option<String>,
-    /// Height and width of 2-D arrays in .mat files
-    #[arg(long, value_name = "HxW", value_parser = parse_spatial, help_heading = "Sources")]
-    pub spatial: Option<(u64, u64)>,
-    /// Largest cube to accept, in decoded bytes
-    #[arg(long, value_name = "SIZE", default_value = spelled_size(DEFAULTS.reading.max_cube), value_parser = parse_size, help_heading = "Sources")]
-    pub max_cube: u64,
+    #[command(flatten)]
+    pub reading: SourceArgs,
 
     /// Also time how fast a GPU decodes: `cuda:0`, or `cpu` for none [default: the first GPU, if there
     /// is one]
@@ -151,17 +124,7 @@ impl ReportArgs {
     /// The same, as every front end says it.
     pub(in super::super) fn arguments(&self) -> ReportArguments {
         ReportArguments {
-            reading: SourceArguments {
-                kind: self.kind,
-                labels: self.labels.clone(),
-                key_column: self.key_column.clone(),
-                class_folders: self.class_folders,
-                masks: self.masks.clone(),
-                follow_links: self.follow_links,
-                variable: self.variable.clone(),
-                spatial: self.spatial,
-                max_cube: self.max_cube,
-            },
+            reading: self.reading.arguments(),
             source: self.source.clone(),
             force: self.force,
             samples: self.samples,

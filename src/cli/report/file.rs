@@ -10,37 +10,14 @@
 
 use super::ladder::Rung;
 use anyhow::{Context, bail};
-use shardpack_pack::arguments::Value as Given;
+use shardpack_format::Hinted;
+use shardpack_pack::arguments::{PackArguments, Value as Given};
 use std::path::Path;
 use toml::{Table, Value};
 
 /// Largest file, and most candidates: each takes as long as all samples do.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
-
-/// Options of `pack` that say how samples are stored. Others are the same for all candidates.
-const STORAGE: [&str; 20] = [
-    "jpeg",
-    "quality",
-    "target",
-    "subsampling",
-    "short_side",
-    "long_side",
-    "score",
-    "check_pixels",
-    "upright",
-    "keep_metadata",
-    "values",
-    "max_error",
-    "codec",
-    "level",
-    "filter",
-    "layout",
-    "band_difference",
-    "prefer",
-    "shard_size",
-    "seed",
-];
 
 /// The candidates of a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
@@ -53,14 +30,14 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
-    const EXAMPLE: &str = "hint: [[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
+    const EXAMPLE: &str = "[[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
     let table: Table =
         text.parse().map_err(|error: toml::de::Error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
     if let Some(other) = table.keys().find(|key| *key != "candidate") {
-        bail!("expected [[candidate]] only, found `{}`\n{EXAMPLE}", other.escape_debug());
+        bail!(Hinted::new(format!("expected [[candidate]] only, found `{}`", other.escape_debug()), EXAMPLE));
     }
     let Some(Value::Array(all)) = table.get("candidate") else {
-        bail!("expected a [[candidate]] for each, found none\n{EXAMPLE}");
+        bail!(Hinted::new("expected a [[candidate]] for each, found none", EXAMPLE));
     };
     if all.len() > MOST {
         bail!("expected at most {MOST} candidates, found {}", all.len());
@@ -94,12 +71,14 @@ fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
         let option = key.replace('-', "_");
         match option.as_str() {
             "name" => name = Some(given.to_string()),
-            known if STORAGE.contains(&known) => own.push((option, given)),
-            _ => bail!(
-                "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`\nhint: there are {}",
-                key.escape_debug(),
-                STORAGE.join(", ")
-            ),
+            known if PackArguments::STORAGE.contains(&known) => own.push((option, given)),
+            _ => bail!(Hinted::new(
+                format!(
+                    "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`",
+                    key.escape_debug()
+                ),
+                format!("there are {}", PackArguments::STORAGE.join(", "))
+            )),
         }
     }
     let words = || own.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");

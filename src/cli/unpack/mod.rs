@@ -8,7 +8,7 @@ use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, units};
 use anyhow::{Context, bail};
 use serde_json::json;
-use shardpack_format::{Field, FieldKind};
+use shardpack_format::{Field, FieldKind, Hinted};
 use shardpack_pack::export::{FileNames, ICC_FIELD};
 use shardpack_reader::{Dataset, RecordView};
 use std::fs::{self, File, TryLockError};
@@ -41,7 +41,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let mut tally = done?;
     if cancel.load(Ordering::Relaxed) {
         let so_far = units::plural(tally.samples, "sample");
-        show::note(&format!("interrupted after {so_far}\nhint: run the same command again to go on"));
+        show::next(&format!("interrupted after {so_far}"), "run the same command again to go on");
         return Ok(Outcome::Interrupted);
     }
     if let Some(table) = table {
@@ -118,18 +118,17 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
     if !occupied.is_empty() {
         list("not overwritten, with other content", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
-        bail!(
-            "{files} not written: other files are in their places\nhint: unpack into another folder, or move them away"
-        );
+        let text = format!("{files} not written: other files are in their places");
+        bail!(Hinted::new(text, "unpack into another folder, or move them away"));
     }
     if !impossible.is_empty() {
-        show::note("hint: `shardpack cat` writes single fields under names of your own");
+        show::hint(&"`shardpack cat` writes single fields under names of your own".into());
     }
     if damaged.is_empty() && !impossible.is_empty() {
         return Ok(Outcome::Problem);
     }
     if !damaged.is_empty() {
-        show::note("hint: `shardpack verify` lists everything that is wrong with the dataset");
+        show::hint(&"`shardpack verify` lists everything that is wrong with the dataset".into());
         return Ok(Outcome::Problem);
     }
     Ok(Outcome::Fine)

@@ -7,9 +7,7 @@ use cudarc::driver::result::DriverError;
 #[non_exhaustive]
 pub enum GpuError {
     /// There is no CUDA driver.
-    #[error(
-        "CUDA driver: expected libcuda.so.1, found none\nhint: without a GPU, pictures and cubes are decoded on the host"
-    )]
+    #[error("CUDA driver: expected libcuda.so.1, found none")]
     NoDriver,
     /// There are not so many devices.
     #[error("CUDA device: expected a number below {count}, found: {ordinal}")]

@@ -45,7 +45,7 @@ impl Completions {
 
 fn run(receiver: &Receiver<Message>) {
     while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
-        let result = slot.finish().map_err(|error| Failure::Device(error.to_string()));
+        let result = slot.finish().map_err(|error| Failure::Device(error.to_string().into()));
         // Before the loader looks for a slot that nobody uses.
         drop(slot);
         ticket.done(result);

@@ -6,7 +6,7 @@ use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
-use shardpack_format::{Error, Limits};
+use shardpack_format::{Error, Limits, Note};
 use shardpack_loader::stage::{Failure, Prepared, Spot, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -249,7 +249,7 @@ impl<M: Block> Fill<M> {
     /// than can be assembled.
     pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), Failure> {
         if let Some(error) = &*self.lost() {
-            return Err(Failure::Device(error.to_string()));
+            return Err(Failure::Device(error.to_string().into()));
         }
         let mut arena = self.alone();
         arena.release();
@@ -257,8 +257,8 @@ impl<M: Block> Fill<M> {
         let fates = std::mem::take(&mut self.rows().fates);
         let scratch = scratch_start(&arena)..self.scratch.load(Ordering::Relaxed);
         let assembled = Assembled::new(fates.into_values(), host, arena.used(), scratch);
-        let (assembled, tables) = assembled.map_err(Failure::Batch)?;
-        let full = || Failure::Batch("no room left for tables in the staging memory".to_owned());
+        let (assembled, tables) = assembled.map_err(|text| Failure::Batch(text.into()))?;
+        let full = || Failure::Batch(Note::new("no room left for tables in the staging memory"));
         let to = arena.claim(tables.len()).ok_or_else(full)?;
         to.bytes.copy_from_slice(&tables);
         Ok((assembled, Upload(arena)))

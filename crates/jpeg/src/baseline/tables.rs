@@ -4,7 +4,8 @@
 
 use super::huffman::{Class, Huffman};
 use super::streams::NATURAL;
-use crate::header::{JpegHeader, Walk};
+use crate::header::JpegHeader;
+use crate::walk::Walk;
 
 /// The tables of a picture.
 pub(super) struct Tables {

@@ -13,7 +13,7 @@ use super::examples::Examples;
 use super::fields::{Axis, Col, From, Parts, Size, axes, several_shapes};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use shardpack_array::{As, Bands};
-use shardpack_format::{FieldKind, Schema};
+use shardpack_format::{FieldKind, Hint, Schema, Setting};
 use shardpack_jpeg::View;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
@@ -133,26 +133,22 @@ pub(super) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         }
     }
     if options.cube != CubeMode::Whole {
-        let hint = "hint: load the patches in a loader of their own";
-        return refuse("whole arrays", format!("{}, of which a patch is cut\n{hint}", quoted(first)));
+        return refuse("whole arrays", format!("{}, of which a patch is cut", quoted(first)))
+            .map_err(|error| error.with_hint("load the patches in a loader of their own"));
     }
     if !options.augment.is_none() {
-        let hint = "hint: the view mirrors both: `flip=0.5`";
-        return refuse(
-            "arrays that are not turned",
-            format!("{}, beside flips or turns of arrays\n{hint}", quoted(first)),
-        );
+        let found = format!("{}, beside flips or turns of arrays", quoted(first));
+        let hint = Hint::new("the view mirrors both: ").and([Setting::number("flip", 0.5)]);
+        return refuse("arrays that are not turned", found).map_err(|error| error.with_hint(hint));
     }
     if options.bands != Bands::All {
         return refuse("all bands", format!("{}, of which some are chosen", quoted(first)));
     }
     if options.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
-        let found = format!(
-            "one that moves the pixels of the picture, and not {}\n\
-             hint: choose augmentations of colours; the view crops, scales and mirrors both",
-            quoted(first)
-        );
-        return refuse("an augmentation that leaves pixels at their place", found);
+        let found = format!("one that moves the pixels of the picture, and not {}", quoted(first));
+        return refuse("an augmentation that leaves pixels at their place", found).map_err(|error| {
+            error.with_hint("choose augmentations of colours; the view crops, scales and mirrors both")
+        });
     }
     Ok(())
 }

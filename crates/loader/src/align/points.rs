@@ -2,7 +2,7 @@
 
 use super::options::{Align, BoxFormat};
 use shardpack_array::Array;
-use shardpack_format::{Dtype, Error, Result};
+use shardpack_format::{Dtype, Error, Hint, Result, Setting};
 use shardpack_jpeg::Crop;
 
 /// Relative: a box that touches the border of its picture may lose this by rounding.
@@ -102,8 +102,10 @@ fn boxes(
             BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
         };
         if right < left || bottom < top {
-            let found = format!("{given:?} in box {row}\nhint: other forms of boxes are format=xywh and format=cxcywh");
-            return Err(Error::format("sides of a box", "none of a negative length", found));
+            let found = format!("{given:?} in box {row}");
+            let hint = Hint::new("other forms of boxes are ").and([Setting::word("format", "xywh")]);
+            let hint = hint.then(" and ").and([Setting::word("format", "cxcywh")]);
+            return Err(Error::format("sides of a box", "none of a negative length", found).with_hint(hint));
         }
         // What lies outside of the picture is no part of a box, whatever the view shows.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));

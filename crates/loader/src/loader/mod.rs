@@ -128,8 +128,9 @@ impl Loader {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
             let expected = "used in the process that began to load";
-            let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
-            return Poll::Ready(self.broken().then(|| Err(Error::usage("loader", expected, found))));
+            let hint = "open the loader after the fork, or start workers with spawn";
+            let error = || Error::usage("loader", expected, "a fork of that process").with_hint(hint);
+            return Poll::Ready(self.broken().then(|| Err(error())));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {

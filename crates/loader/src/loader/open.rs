@@ -46,8 +46,8 @@ impl Loader {
             return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
         }
         if options.stage.is_some() && options.transform.is_some() {
-            let found = "a device that decodes\nhint: have the host decode, or change whole batches";
-            return Err(Error::usage("transform of rows", "rows in memory of the host", found));
+            let error = Error::usage("transform of rows", "rows in memory of the host", "a device that decodes");
+            return Err(error.with_hint("have the host decode, or change whole batches"));
         }
         let world = World::new(options.rank, options.world_size, options.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.sampling {

@@ -97,8 +97,8 @@ impl Mixture {
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
-            let found = "a mixture\nhint: give its sources here, their weights multiplied by its own";
-            return Err(Error::usage(format!("source {number}"), "samples of one dataset", found));
+            return Err(Error::usage(format!("source {number}"), "samples of one dataset", "a mixture")
+                .with_hint("give its sources here, their weights multiplied by its own"));
         }
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
         let pattern = Pattern::new(&weights, columns)?;

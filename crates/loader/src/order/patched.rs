@@ -9,6 +9,7 @@ use super::permutation::Permutation;
 use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling, Unit};
 use super::streams;
+use shardpack_format::{Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
@@ -141,10 +142,11 @@ impl Sampling for Patched {
         self.unit
     }
 
-    fn difference(&self, other: Fingerprint) -> Option<String> {
+    fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let open = (1..=Self::OPEN_TRIED).find(|&open| self.clone().open_scenes(open).fingerprint() == other)?;
         let own = self.open;
-        Some(format!("it was saved with `open_scenes` {open}, and here it is {own}: give the same number"))
+        let hint = Hint::new("it was saved with ").and([Setting::number("open_scenes", open)]);
+        Some(hint.then(format!(", and here it is {own}: give the same number")))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

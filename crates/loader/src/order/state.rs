@@ -3,6 +3,7 @@
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use shardpack_format::Hint;
 use shardpack_reader::{Error, Result};
 use std::fmt;
 
@@ -24,7 +25,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
 
     /// What alone makes this order another than the one with this fingerprint, in words; `None` if that
     /// is not known.
-    fn difference(&self, other: Fingerprint) -> Option<String> {
+    fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let _ = other;
         None
     }
@@ -51,11 +52,10 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
-            let hint = self.difference(found).unwrap_or_else(|| {
-                "the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it"
-                    .to_owned()
-            });
-            return Err(Error::usage("fingerprint of the state", expected, format!("{found}\nhint: {hint}")));
+            let other =
+                "the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it";
+            let hint = self.difference(found).unwrap_or_else(|| other.into());
+            return Err(Error::usage("fingerprint of the state", expected, found).with_hint(hint));
         }
         if state.seed != self.seed() {
             return Err(Error::usage("seed of the state", self.seed(), state.seed));

@@ -2,6 +2,7 @@
 //! host's decoders, so that batches must be the host's. Output is poisoned first: a byte that nobody
 //! writes is seen.
 
+use super::fake_parts::{FakePart, Filling};
 use rand_like::Dice;
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, Picture, Scratch};
@@ -352,40 +353,6 @@ impl StageSlot for FakeSlot {
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         mix.apply(rows, &mut self.inner.lock().unwrap().out);
         Ok(())
-    }
-}
-
-/// The parts of a value that threads read: each comes home when it is dropped.
-#[derive(Debug)]
-struct Filling {
-    parts: Mutex<Vec<Option<Vec<u8>>>>,
-    lent: Arc<AtomicUsize>,
-}
-
-impl Filling {
-    fn new(lent: &Arc<AtomicUsize>, parts: usize) -> Arc<Self> {
-        lent.fetch_add(parts + 1, Ordering::AcqRel);
-        Arc::new(Self { parts: Mutex::new(vec![None; parts]), lent: Arc::clone(lent) })
-    }
-}
-
-#[derive(Debug)]
-struct FakePart {
-    number: usize,
-    bytes: Vec<u8>,
-    home: Arc<Filling>,
-}
-
-impl StagedPart for FakePart {
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
-impl Drop for FakePart {
-    fn drop(&mut self) {
-        self.home.parts.lock().unwrap()[self.number] = Some(std::mem::take(&mut self.bytes));
-        self.home.lent.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -10,6 +10,7 @@
 )]
 
 pub mod cubes;
+pub mod fake_parts;
 pub mod fake_stage;
 
 use super::support::{ID, entry, finish, scratch};

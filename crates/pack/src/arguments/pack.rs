@@ -128,10 +128,8 @@ impl Default for PackArguments {
 }
 
 impl PackArguments {
-    const OWN: [&str; 32] = [
-        "splits",
-        "clips",
-        "on_bad_input",
+    /// Names of the options that say how samples are stored: what candidates of a report differ in.
+    pub const STORAGE: [&str; 20] = [
         "jpeg",
         "quality",
         "target",
@@ -151,8 +149,13 @@ impl PackArguments {
         "band_difference",
         "prefer",
         "shard_size",
-        "no_shuffle",
         "seed",
+    ];
+    const OTHERS: [&str; 12] = [
+        "splits",
+        "clips",
+        "on_bad_input",
+        "no_shuffle",
         "part",
         "listing",
         "force",
@@ -166,7 +169,7 @@ impl PackArguments {
     /// Names of all options. `recipe` is one of them that [`set`](Self::set) does not take: it stands
     /// for others, which whoever reads reports sets.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        SourceArguments::NAMES.into_iter().chain(Self::OWN)
+        SourceArguments::NAMES.into_iter().chain(Self::STORAGE).chain(Self::OTHERS)
     }
 
     /// Sets the option `name`. False if there is no such option.

@@ -295,12 +295,12 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> anyhow::Result<()> 
     let count = expected.fields().len().max(found.fields().len());
     let differs = (0..count).find(|&number| expected.fields().get(number) != found.fields().get(number));
     let Some(number) = differs else { return Ok(()) };
-    bail!(
-        "field {number} of the new samples: expected {}, as in the dataset, found {}\n\
-         hint: another version may have packed the dataset; `concat` takes two datasets as one",
+    let text = format!(
+        "field {number} of the new samples: expected {}, as in the dataset, found {}",
         words(expected.fields().get(number)),
         words(found.fields().get(number))
-    )
+    );
+    bail!(Hinted::new(text, "another version may have packed the dataset; `concat` takes two datasets as one"))
 }
 
 /// Adds to the figures of all samples what only the older manifest knows: why pictures were kept,

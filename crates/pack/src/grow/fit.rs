@@ -13,10 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> anyhow::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {
-            bail!(
-                "the dataset has no classes, and the new samples have: {}\nhint: leave out the column of labels",
-                some(listing.classes.iter().map(String::as_str), listing.classes.len())
-            );
+            let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
+            let text = format!("the dataset has no classes, and the new samples have: {names}");
+            bail!(Hinted::new(text, "leave out the column of labels"));
         }
         return Ok(Vec::new());
     };
@@ -60,12 +59,12 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     for column in std::mem::take(&mut listing.columns) {
         if !wanted.iter().any(|field| field.name == column.name) {
             let names = wanted.iter().map(|field| field.name.as_str());
-            bail!(
-                "column `{}` of the table: expected one out of [{}], which the dataset has, found another\n\
-                 hint: leave the column out",
+            let text = format!(
+                "column `{}` of the table: expected one out of [{}], which the dataset has, found another",
                 column.name.escape_debug(),
                 some(names, wanted.len())
             );
+            bail!(Hinted::new(text, "leave the column out"));
         }
         found.insert(column.name, column.values);
     }
@@ -102,12 +101,14 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
     let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {
         0 => Ok(()),
-        count => bail!(
-            "{count} of {} new samples have {what}, and the dataset has no field `{field}` for it: {}\n\
-             hint: pack them into a dataset of their own; `concat` takes both as one",
-            listing.samples.len(),
-            some(keys.into_iter(), count)
-        ),
+        count => {
+            let text = format!(
+                "{count} of {} new samples have {what}, and the dataset has no field `{field}` for it: {}",
+                listing.samples.len(),
+                some(keys.into_iter(), count)
+            );
+            bail!(Hinted::new(text, "pack them into a dataset of their own; `concat` takes both as one"))
+        }
     };
     let keys = |of: &dyn Fn(&crate::sources::Entry) -> bool| {
         listing.samples.iter().filter(|entry| of(entry)).map(|entry| entry.key.as_str()).collect()

@@ -23,10 +23,12 @@ pub(super) struct Known {
 pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOptions) -> anyhow::Result<Known> {
     let name = dataset.display();
     let Some(kind) = kind(recipe) else {
-        bail!(
-            "`{name}` was not packed from a folder of pictures or cubes: its recipe does not say how more are stored\n\
-             hint: what a program wrote, it can write again into another dataset; `concat` takes both as one"
-        );
+        bail!(Hinted::new(
+            format!(
+                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not say how more are stored"
+            ),
+            "what a program wrote, it can write again into another dataset; `concat` takes both as one"
+        ));
     };
     let strange =
         |what: &str| format!("`{name}`: the recipe says something about {what} that this version does not know");

@@ -5,7 +5,7 @@ use crate::pack::{Tally, copy_record, default_memory};
 use crate::salvage::tally_of;
 use anyhow::bail;
 use serde_json::{Value, json};
-use shardpack_format::{Limits, Metadata, Schema};
+use shardpack_format::{Hinted, Limits, Metadata, Schema};
 use shardpack_reader::{Dataset, DatasetOptions, Shard};
 use shardpack_writer::{
     Compacted, Encoded, EncodedSample, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
@@ -104,7 +104,8 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> a
         return Ok(report(0, &opened, 0, 0, Vec::new()));
     };
     if keys.len() as u64 == opened.len() {
-        bail!("all {} samples are to be removed: a dataset must keep one\nhint: delete the folder instead", keys.len());
+        let text = format!("all {} samples are to be removed: a dataset must keep one", keys.len());
+        bail!(Hinted::new(text, "delete the folder instead"));
     }
     let (mut shards, mut source, mut kept) = (Vec::new(), Rest::new(&opened), BTreeMap::new());
     let mut largest = 0;
@@ -196,15 +197,16 @@ fn locate(
     let Some(first) = unknown.first() else { return Ok(Some(found)) };
     let like = opened.keys_like(first);
     let hint = match like.is_empty() {
-        true => "hint: `shardpack ls` lists the keys".to_owned(),
-        false => format!("hint: instead of the first: {}", some(like.iter().map(String::as_str), like.len())),
+        true => "`shardpack ls` lists the keys".to_owned(),
+        false => format!("instead of the first: {}", some(like.iter().map(String::as_str), like.len())),
     };
-    bail!(
-        "{} of {} keys to remove are not in the dataset: {}; nothing was removed\n{hint}",
+    let text = format!(
+        "{} of {} keys to remove are not in the dataset: {}; nothing was removed",
         unknown.len(),
         keys.len(),
         some(unknown.iter().copied(), unknown.len())
-    )
+    );
+    bail!(Hinted::new(text, hint))
 }
 
 /// Deletes every generation but the newest of the dataset in the folder `dataset`, and the shards

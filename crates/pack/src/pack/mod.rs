@@ -15,6 +15,7 @@ mod picture_masks;
 mod picture_sizes;
 pub(crate) mod picture_totals;
 mod sample_encoder;
+mod sample_error;
 pub(crate) mod schema;
 mod splits;
 pub(crate) mod stored_value;
@@ -29,18 +30,19 @@ pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub(crate) use overlap::refuse_overlap;
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
+pub use sample_error::SampleError;
 pub use splits::{PackedSplits, pack_splits};
 pub use summary::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
 use crate::sources::words::plural;
-use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};
+use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing};
 use anyhow::bail;
 use fidelity::Totals;
 use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use shardpack_array::{ArrayOptions, EncodeError, Trial};
-use shardpack_format::{Hint, Note, Schema, Setting};
+use shardpack_array::{ArrayOptions, Trial};
+use shardpack_format::{Hint, Hinted, Note, Schema, Setting, Voice};
 use shardpack_writer::{
     Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
 };
@@ -127,7 +129,8 @@ pub fn pack(
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
     if options.source.splits {
-        bail!("splits: expected a source for one dataset\nhint: `pack_splits` packs one for each split");
+        let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs one for each split");
+        bail!(Hinted::new("splits: expected a source for one dataset, found those of several", hint));
     }
     let out = out.into();
     refuse_overlap(src, out.path(), &options.source.files)?;
@@ -426,95 +429,5 @@ impl shardpack_writer::Tally for Tally {
             FieldTotals::Picture(totals) => json!(totals.summary()),
         };
         self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
-    }
-}
-
-impl SampleError {
-    /// What to do next. It is no part of the text.
-    #[must_use]
-    pub fn hints(&self) -> Vec<Hint> {
-        match self {
-            Self::Source(error) => error.hints(),
-            Self::Cube(error) => error.hint().into_iter().collect(),
-            Self::Encode(error) => error.hint().into_iter().collect(),
-            Self::Format(error) => error.hint().into_iter().collect(),
-            Self::Picture { .. } => vec![skip_or_keep()],
-            Self::Meta(_) | Self::Mask { .. } => Vec::new(),
-        }
-    }
-
-    /// Whether the error is the fault of the sample's file.
-    fn is_of_source(&self) -> bool {
-        match self {
-            // The user stopped the run, or the defect is ours: that is not the file's fault.
-            Self::Cube(sources::cubes::CubeError::Cancelled { .. } | sources::cubes::CubeError::Internal { .. }) => {
-                false
-            }
-            Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
-            _ => false,
-        }
-    }
-}
-
-/// Why one sample could not be packed.
-#[derive(Debug, thiserror::Error)]
-pub enum SampleError {
-    /// The file changed during the run, or cannot be read.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The file is damaged.
-    #[error(transparent)]
-    Cube(#[from] sources::cubes::CubeError),
-    /// The values do not fit the options.
-    #[error(transparent)]
-    Encode(#[from] shardpack_array::EncodeError),
-    /// The record cannot be laid out.
-    #[error(transparent)]
-    Format(#[from] shardpack_format::Error),
-    /// A picture that is damaged, or too large.
-    #[error("{}", picture_words(error))]
-    Picture {
-        /// What is wrong with it.
-        error: shardpack_format::Error,
-    },
-    /// Metadata beside the cube that cannot be read.
-    #[error("{0}")]
-    Meta(String),
-    /// A mask that does not fit its sample.
-    #[error("mask `{mask}`: expected {height} × {width} pixels, as its sample has, found {found}")]
-    Mask {
-        /// The mask.
-        mask: String,
-        /// Height of the cube, or of the upright picture.
-        height: u64,
-        /// Width of the cube, or of the upright picture.
-        width: u64,
-        /// Shape of the mask.
-        found: String,
-    },
-}
-
-impl SampleError {
-    /// Whether a file could not be read, or changed meanwhile; else the sample cannot be stored.
-    pub(crate) const fn is_of_file(&self) -> bool {
-        matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. } | Self::Picture { .. })
-    }
-}
-
-/// What to do about a picture that cannot be decoded.
-fn skip_or_keep() -> Hint {
-    let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
-    hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
-}
-
-/// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
-fn picture_words(error: &shardpack_format::Error) -> String {
-    match error {
-        shardpack_format::Error::Format { what, expected, found, .. }
-            if what == "JPEG" && expected == "a picture that decodes" =>
-        {
-            format!("the picture is damaged: {}", found.strip_prefix("Corrupt JPEG data: ").unwrap_or(found))
-        }
-        other => other.to_string(),
     }
 }

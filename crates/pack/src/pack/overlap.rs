@@ -2,7 +2,9 @@
 
 use crate::sources::Files;
 use anyhow::{Context, bail};
+use shardpack_format::Hinted;
 use shardpack_reader::is_url;
+use std::fmt::Display;
 use std::path::Path;
 
 /// Refuses an output folder that is the source, is inside it, or contains it: a second run would
@@ -13,10 +15,7 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
         |path: &Path| path.to_str().filter(|text| is_url(text)).map(|url| format!("{}/", url.trim_end_matches('/')));
     if files.has(src) || url(out).is_some() {
         return match (url(src), url(out)) {
-            (Some(src), Some(out)) if src.starts_with(&out) || out.starts_with(&src) => bail!(
-                "output: expected a folder outside of the source `{src}`, found `{out}`\n\
-                 hint: choose a folder next to the source"
-            ),
+            (Some(src), Some(out)) if src.starts_with(&out) || out.starts_with(&src) => bail!(overlap(src, out)),
             _ => Ok(()),
         };
     }
@@ -37,11 +36,12 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
         }
     };
     if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
-        bail!(
-            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder next to the source",
-            src.display(),
-            out.display()
-        );
+        bail!(overlap(src.display(), out.display()));
     }
     Ok(())
+}
+
+fn overlap(src: impl Display, out: impl Display) -> Hinted {
+    let text = format!("output: expected a folder outside of the source `{src}`, found `{out}`");
+    Hinted::new(text, "choose a folder next to the source")
 }

@@ -110,7 +110,7 @@ pub(super) fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
     let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", path.display());
-    anyhow::bail!(Hinted::new(text, super::skip_or_keep()))
+    anyhow::bail!(Hinted::new(text, super::sample_error::skip_or_keep()))
 }
 
 fn pixels(picture: &Picture) -> u64 {

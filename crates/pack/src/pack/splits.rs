@@ -5,7 +5,7 @@ use super::{Common, Hooks, PackOptions, PackReport, pack_like, refuse_overlap};
 use crate::sources::{BadInput, splits};
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
-use shardpack_format::{MANIFEST_NAME, Note};
+use shardpack_format::{Hinted, MANIFEST_NAME, Note};
 use shardpack_writer::Output;
 use std::path::Path;
 
@@ -49,11 +49,10 @@ pub fn pack_splits(
 ) -> anyhow::Result<PackedSplits> {
     let out = match out.into() {
         Output::Folder(folder) => folder,
-        other => bail!(
-            "output: expected a folder for the datasets of the splits, found `{}`\n\
-             hint: pack each split into a place of its own in the store",
-            other.path().display()
-        ),
+        other => bail!(Hinted::new(
+            format!("output: expected a folder for the datasets of the splits, found `{}`", other.path().display()),
+            "pack each split into a place of its own in the store"
+        )),
     };
     refuse_overlap(src, &out, &options.source.files)?;
     options.arrays.check()?;
@@ -61,11 +60,9 @@ pub fn pack_splits(
         bail!("splits: expected no listing, which is of one dataset, found one");
     }
     if out.join(MANIFEST_NAME).exists() {
-        bail!(
-            "output: expected a folder for the datasets of the splits, found a dataset: `{}`\n\
-             hint: choose another folder",
-            out.display()
-        );
+        let text =
+            format!("output: expected a folder for the datasets of the splits, found a dataset: `{}`", out.display());
+        bail!(Hinted::new(text, "choose another folder"));
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let (found, common) = pool.install(|| {

@@ -1,7 +1,7 @@
 //! One finding of `verify`.
 
 use crate::error::Error;
-use shardpack_format::{Error as FormatError, REPORT_HINT};
+use shardpack_format::{Error as FormatError, Hint};
 use std::fmt;
 
 /// What is found in the place of a file that is missing.
@@ -28,10 +28,14 @@ pub struct Problem {
     pub expected: String,
     /// What stands there.
     pub found: String,
+    /// A next step. It is no part of the text.
+    #[serde(skip)]
+    pub hint: Option<Hint>,
 }
 
 impl Problem {
     pub(crate) fn new(file: impl Into<String>, error: impl Into<Error>) -> Self {
+        let error = error.into();
         let mut problem = Self {
             file: file.into(),
             offset: None,
@@ -41,8 +45,9 @@ impl Problem {
             what: String::new(),
             expected: String::new(),
             found: String::new(),
+            hint: error.hint(),
         };
-        match error.into() {
+        match error {
             Error::Format(error) | Error::Limit(error) | Error::Internal(error) => problem.fill(error),
             Error::Io { action, offset, source, .. } => {
                 problem.offset = offset;
@@ -53,9 +58,11 @@ impl Problem {
                     _ => source.to_string(),
                 };
             }
-            Error::Usage { expected, found, .. } => {
+            Error::Usage(error) => {
                 problem.what = "file".into();
-                (problem.expected, problem.found) = (expected, found);
+                if let FormatError::Usage { expected, found, .. } = error {
+                    (problem.expected, problem.found) = (expected, found);
+                }
             }
         }
         problem
@@ -63,7 +70,7 @@ impl Problem {
 
     fn fill(&mut self, error: FormatError) {
         let place = match error {
-            FormatError::Format { place, what, expected, found } => {
+            FormatError::Format { place, what, expected, found, .. } => {
                 self.kind = "format";
                 (self.what, self.expected, self.found) = (what, expected, found);
                 place
@@ -77,8 +84,7 @@ impl Problem {
             }
             FormatError::Internal { place, what, expected, found } => {
                 self.kind = "internal";
-                (self.what, self.expected) = (format!("internal error: {what}"), expected);
-                self.found = format!("{found}\nhint: {REPORT_HINT}");
+                (self.what, self.expected, self.found) = (format!("internal error: {what}"), expected, found);
                 place
             }
             other => {
@@ -107,5 +113,24 @@ impl fmt::Display for Problem {
             return f.write_str(" is missing");
         }
         write!(f, ": {}: expected {}, found {}", self.what, self.expected, self.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::Voice;
+
+    #[test]
+    fn a_next_step_is_beside_the_text() {
+        let of = |error: FormatError| Problem::new("a.shard", error);
+        let limit = of(FormatError::limit("record", "max_record_bytes", 1, 2));
+        let step = "raise `--max-record` if you trust this file";
+        assert_eq!(limit.hint.as_ref().map(|hint| hint.told(Voice::Command)).as_deref(), Some(step));
+        assert!(!limit.to_string().contains("max-record"), "{limit}");
+        let ours = of(FormatError::internal("rows", 8, 7));
+        assert_eq!(ours.to_string(), "`a.shard`: internal error: rows: expected 8, found 7");
+        assert!(ours.hint.is_some_and(|hint| hint.to_string().contains("please report it")));
+        assert_eq!(of(FormatError::format("CRC32", 1, 2)).hint, None);
     }
 }

@@ -1,0 +1,90 @@
+//! Why one sample could not be packed, whose fault it is, and what to do about it.
+
+use crate::sources::SourceError;
+use crate::sources::cubes::CubeError;
+use shardpack_array::EncodeError;
+use shardpack_format::{Error as FormatError, Hint, Setting};
+
+/// Why one sample could not be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    /// The file changed during the run, or cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The file is damaged.
+    #[error(transparent)]
+    Cube(#[from] CubeError),
+    /// The values do not fit the options.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The record cannot be laid out.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A picture that is damaged, or too large.
+    #[error("{}", picture_words(error))]
+    Picture {
+        /// What is wrong with it.
+        error: FormatError,
+    },
+    /// Metadata beside the cube that cannot be read.
+    #[error("{0}")]
+    Meta(String),
+    /// A mask that does not fit its sample.
+    #[error("mask `{mask}`: expected {height} × {width} pixels, as its sample has, found {found}")]
+    Mask {
+        /// The mask.
+        mask: String,
+        /// Height of the cube, or of the upright picture.
+        height: u64,
+        /// Width of the cube, or of the upright picture.
+        width: u64,
+        /// Shape of the mask.
+        found: String,
+    },
+}
+
+impl SampleError {
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Source(error) => error.hints(),
+            Self::Cube(error) => error.hint().into_iter().collect(),
+            Self::Encode(error) => error.hint().into_iter().collect(),
+            Self::Format(error) => error.hint().into_iter().collect(),
+            Self::Picture { .. } => vec![skip_or_keep()],
+            Self::Meta(_) | Self::Mask { .. } => Vec::new(),
+        }
+    }
+
+    /// Whether the error is the fault of the sample's file.
+    pub(super) fn is_of_source(&self) -> bool {
+        match self {
+            // The user stopped the run, or the defect is ours: that is not the file's fault.
+            Self::Cube(CubeError::Cancelled { .. } | CubeError::Internal { .. }) => false,
+            Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a file could not be read, or changed meanwhile; else the sample cannot be stored.
+    pub(crate) const fn is_of_file(&self) -> bool {
+        matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. } | Self::Picture { .. })
+    }
+}
+
+/// What to do about a picture that cannot be decoded.
+pub(super) fn skip_or_keep() -> Hint {
+    let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
+    hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
+}
+
+/// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
+fn picture_words(error: &FormatError) -> String {
+    match error {
+        FormatError::Format { what, expected, found, .. } if what == "JPEG" && expected == "a picture that decodes" => {
+            format!("the picture is damaged: {}", found.strip_prefix("Corrupt JPEG data: ").unwrap_or(found))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,82 @@
+"""What is known of all samples of a dataset: its scalar fields, and its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from shardpack._dataset import Dataset
+
+
+class Columns(Mapping[str, "NDArray[Any]"]):
+    """The scalar fields of a dataset. Each is read when you first ask for it, and kept."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._loaded: dict[str, NDArray[Any]] = {}
+        self._labels: NDArray[np.int64] | None = None
+
+    def __getitem__(self, name: str, /) -> NDArray[Any]:
+        if name not in self._loaded and name not in iter(self):
+            raise KeyError(name)
+        return self.load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dataset._core.scalars())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"Columns({', '.join(self)})"
+
+    def load(self, name: str) -> NDArray[Any]:
+        """One column; ``UsageError`` if there is none."""
+        if name not in self._loaded:
+            self._loaded[name] = self._own(self._dataset._core.column(name))
+        return self._loaded[name]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The labels as int64, whatever their stored type."""
+        if self._labels is None:
+            self._labels = self._own(self._dataset._core.labels())
+        return self._labels
+
+    def _own(self, column: NDArray[Any]) -> NDArray[Any]:
+        members = self._dataset._members
+        column = column if members is None else column[members]
+        column.flags.writeable = False
+        return column
+
+
+class Keys(Sequence[str]):
+    """The keys of a dataset; nothing is kept."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    @overload
+    def __getitem__(self, index: int, /) -> str: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[str]: ...
+    def __getitem__(self, index: int | slice, /) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        return self._dataset._core.key(self._dataset._stored(index))
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return isinstance(key, str) and self._dataset.index_of(key) >= 0
+        except KeyError:
+            return False
+
+    def __repr__(self) -> str:
+        return f"Keys({len(self)} of {str(self._dataset.path)!r})"
