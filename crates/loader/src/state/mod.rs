@@ -148,7 +148,8 @@ impl State {
 
     /// Forgets the first batches, as long as they are of such an epoch.
     fn drop_batches(&mut self, is_over: impl Fn(u32) -> bool) {
-        while let Some(mut open) = self.batches.pop_front_if(|open| is_over(open.plan.epoch)) {
+        while self.batches.front().is_some_and(|open| is_over(open.plan.epoch)) {
+            let Some(mut open) = self.batches.pop_front() else { break };
             open.work.clear();
             self.spare_work.push(open.work);
             self.free.extend(open.slot);
