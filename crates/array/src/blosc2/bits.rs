@@ -83,20 +83,19 @@ pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) -> Result
 #[inline(always)]
 fn rows_of<S: Simd>(simd: S, plane: &[u8], rows: &mut [u8]) -> Option<()> {
     let mut rows = rows_mut(rows);
-    let mut parts = plane.chunks_exact(8 * LANES);
     let mut done = 0;
-    for part in &mut parts {
+    for part in plane.as_chunks().0.as_chunks::<8>().0 {
         let mut vectors = [u8x64::splat(simd, 0); 8];
-        // A part has eight vectors.
-        for (vector, bytes) in vectors.iter_mut().zip(part.as_chunks().0) {
-            *vector = transposed(simd, u8x64::load_array_ref(simd, bytes));
+        for k in 0..8 {
+            *vectors.get_mut(k)? = transposed(simd, u8x64::load_array_ref(simd, part.get(k)?));
         }
-        for (vector, row) in split8(vectors).into_iter().zip(&mut rows) {
-            vector.store_array(row.get_mut(done..)?.first_chunk_mut()?);
+        let split = split8(vectors);
+        for k in 0..8 {
+            split.get(k)?.store_array(rows.get_mut(k)?.get_mut(done..)?.first_chunk_mut()?);
         }
         done += LANES;
     }
-    for (m, bytes) in parts.remainder().as_chunks().0.iter().enumerate() {
+    for (m, bytes) in plane.get(8 * done..)?.as_chunks().0.iter().enumerate() {
         let bits = transposed8(*bytes);
         for (bits, row) in bits.into_iter().zip(&mut rows) {
             *row.get_mut(done + m)? = bits;
@@ -108,19 +107,19 @@ fn rows_of<S: Simd>(simd: S, plane: &[u8], rows: &mut [u8]) -> Option<()> {
 #[inline(always)]
 fn plane_of<S: Simd>(simd: S, rows: &[u8], plane: &mut [u8]) -> Option<()> {
     let rows = rows_ref(rows);
-    let mut parts = plane.chunks_exact_mut(8 * LANES);
     let mut done = 0;
-    for part in &mut parts {
+    for part in plane.as_chunks_mut().0.as_chunks_mut::<8>().0 {
         let mut vectors = [u8x64::splat(simd, 0); 8];
-        for (vector, row) in vectors.iter_mut().zip(rows) {
-            *vector = u8x64::load_array_ref(simd, row.get(done..)?.first_chunk()?);
+        for k in 0..8 {
+            *vectors.get_mut(k)? = u8x64::load_array_ref(simd, rows.get(k)?.get(done..)?.first_chunk()?);
         }
-        for (vector, to) in join8(vectors).into_iter().zip(part.as_chunks_mut().0) {
-            transposed(simd, vector).store_array(to);
+        let joined = join8(vectors);
+        for k in 0..8 {
+            transposed(simd, *joined.get(k)?).store_array(part.get_mut(k)?);
         }
         done += LANES;
     }
-    for (m, to) in parts.into_remainder().as_chunks_mut().0.iter_mut().enumerate() {
+    for (m, to) in plane.get_mut(8 * done..)?.as_chunks_mut().0.iter_mut().enumerate() {
         let mut bytes = [0; 8];
         for (byte, row) in bytes.iter_mut().zip(rows) {
             *byte = *row.get(done + m)?;

@@ -52,6 +52,9 @@ fn beyond() -> Error {
     Error::internal("byte planes of items", "a place for each byte", "one beyond the end")
 }
 
+// Vectors are taken one by one, here and in `bits`: `array::map` and `zip` may become calls, for which
+// all of them go through memory. With those, bit planes took twelve times as long.
+
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(
     simd: S,
@@ -61,13 +64,14 @@ fn join_by<S: Simd, const N: usize>(
 ) -> Option<()> {
     let chunks = planes.map(|plane| plane.as_chunks::<LANES>().0);
     let mut done = 0;
-    for (i, out) in out.chunks_exact_mut(LANES * N).enumerate() {
+    for (i, out) in out.as_chunks_mut().0.as_chunks_mut::<N>().0.iter_mut().enumerate() {
         let mut vectors = [u8x64::splat(simd, 0); N];
-        for (vector, chunks) in vectors.iter_mut().zip(chunks) {
-            *vector = u8x64::load_array_ref(simd, chunks.get(i)?);
+        for j in 0..N {
+            *vectors.get_mut(j)? = u8x64::load_array_ref(simd, chunks.get(j)?.get(i)?);
         }
-        for (joined, out) in join(vectors).into_iter().zip(out.as_chunks_mut().0) {
-            joined.store_array(out);
+        let joined = join(vectors);
+        for j in 0..N {
+            joined.get(j)?.store_array(out.get_mut(j)?);
         }
         done += LANES;
     }
@@ -97,20 +101,19 @@ fn split_by<S: Simd, const N: usize>(
 ) -> Option<()> {
     let mut planes = out.chunks_exact_mut((items.len() / N).max(1));
     let mut planes: [&mut [u8]; N] = std::array::from_fn(|_| planes.next().unwrap_or_default());
-    let mut parts = items.chunks_exact(LANES * N);
     let mut done = 0;
-    for part in &mut parts {
+    for part in items.as_chunks().0.as_chunks::<N>().0 {
         let mut vectors = [u8x64::splat(simd, 0); N];
-        // A part has as many vectors.
-        for (vector, bytes) in vectors.iter_mut().zip(part.as_chunks().0) {
-            *vector = u8x64::load_array_ref(simd, bytes);
+        for j in 0..N {
+            *vectors.get_mut(j)? = u8x64::load_array_ref(simd, part.get(j)?);
         }
-        for (vector, plane) in split(vectors).into_iter().zip(&mut planes) {
-            vector.store_array(plane.get_mut(done..)?.first_chunk_mut()?);
+        let split = split(vectors);
+        for j in 0..N {
+            split.get(j)?.store_array(planes.get_mut(j)?.get_mut(done..)?.first_chunk_mut()?);
         }
         done += LANES;
     }
-    for (i, item) in parts.remainder().as_chunks::<N>().0.iter().enumerate() {
+    for (i, item) in items.get(done * N..)?.as_chunks::<N>().0.iter().enumerate() {
         for (byte, plane) in item.iter().zip(&mut planes) {
             *plane.get_mut(done + i)? = *byte;
         }
@@ -128,47 +131,62 @@ fn split_any(items: &[u8], item: usize, out: &mut [u8]) {
 
 #[inline(always)]
 fn join2<S: Simd>([a, b]: [u8x64<S>; 2]) -> [u8x64<S>; 2] {
-    a.interleave(b).into()
+    let (a, b) = a.interleave(b);
+    [a, b]
 }
 
 #[inline(always)]
 fn join4<S: Simd>([a, b, c, d]: [u8x64<S>; 4]) -> [u8x64<S>; 4] {
-    let low: [u16x32<S>; 2] = join2([a, b]).map(Bytes::bitcast);
-    let high: [u16x32<S>; 2] = join2([c, d]).map(Bytes::bitcast);
-    let ([a, b], [c, d]) = (low, high);
-    let ((a, b), (c, d)) = (a.interleave(c), b.interleave(d));
-    [a, b, c, d].map(Bytes::bitcast)
+    let ([a, b], [c, d]) = (join2([a, b]), join2([c, d]));
+    let (a, c) = wide16(a).interleave(wide16(c));
+    let (b, d) = wide16(b).interleave(wide16(d));
+    [a.bitcast(), c.bitcast(), b.bitcast(), d.bitcast()]
 }
 
 #[inline(always)]
 pub(super) fn join8<S: Simd>([a, b, c, d, e, f, g, h]: [u8x64<S>; 8]) -> [u8x64<S>; 8] {
-    let low: [u32x16<S>; 4] = join4([a, b, c, d]).map(Bytes::bitcast);
-    let high: [u32x16<S>; 4] = join4([e, f, g, h]).map(Bytes::bitcast);
-    let ([a, b, c, d], [e, f, g, h]) = (low, high);
-    let ((a, b), (c, d), (e, f), (g, h)) = (a.interleave(e), b.interleave(f), c.interleave(g), d.interleave(h));
-    [a, b, c, d, e, f, g, h].map(Bytes::bitcast)
+    let ([a, b, c, d], [e, f, g, h]) = (join4([a, b, c, d]), join4([e, f, g, h]));
+    let (a, e) = wide32(a).interleave(wide32(e));
+    let (b, f) = wide32(b).interleave(wide32(f));
+    let (c, g) = wide32(c).interleave(wide32(g));
+    let (d, h) = wide32(d).interleave(wide32(h));
+    [a.bitcast(), e.bitcast(), b.bitcast(), f.bitcast(), c.bitcast(), g.bitcast(), d.bitcast(), h.bitcast()]
 }
 
 #[inline(always)]
 fn split2<S: Simd>([a, b]: [u8x64<S>; 2]) -> [u8x64<S>; 2] {
-    a.deinterleave(b).into()
+    let (a, b) = a.deinterleave(b);
+    [a, b]
 }
 
 #[inline(always)]
-fn split4<S: Simd>(items: [u8x64<S>; 4]) -> [u8x64<S>; 4] {
-    let [a, b, c, d]: [u16x32<S>; 4] = items.map(Bytes::bitcast);
-    let ((a, c), (b, d)) = (a.deinterleave(b), c.deinterleave(d));
-    let ([a, b], [c, d]) = (split2([a, b].map(Bytes::bitcast)), split2([c, d].map(Bytes::bitcast)));
+fn split4<S: Simd>([a, b, c, d]: [u8x64<S>; 4]) -> [u8x64<S>; 4] {
+    let ((a, c), (b, d)) = (wide16(a).deinterleave(wide16(b)), wide16(c).deinterleave(wide16(d)));
+    let ([a, b], [c, d]) = (split2([a.bitcast(), b.bitcast()]), split2([c.bitcast(), d.bitcast()]));
     [a, b, c, d]
 }
 
 #[inline(always)]
-pub(super) fn split8<S: Simd>(items: [u8x64<S>; 8]) -> [u8x64<S>; 8] {
-    let [a, b, c, d, e, f, g, h]: [u32x16<S>; 8] = items.map(Bytes::bitcast);
-    let ((a, e), (b, f), (c, g), (d, h)) = (a.deinterleave(b), c.deinterleave(d), e.deinterleave(f), g.deinterleave(h));
-    let [a, b, c, d] = split4([a, b, c, d].map(Bytes::bitcast));
-    let [e, f, g, h] = split4([e, f, g, h].map(Bytes::bitcast));
+pub(super) fn split8<S: Simd>([a, b, c, d, e, f, g, h]: [u8x64<S>; 8]) -> [u8x64<S>; 8] {
+    let ((a, e), (b, f), (c, g), (d, h)) = (
+        wide32(a).deinterleave(wide32(b)),
+        wide32(c).deinterleave(wide32(d)),
+        wide32(e).deinterleave(wide32(f)),
+        wide32(g).deinterleave(wide32(h)),
+    );
+    let [a, b, c, d] = split4([a.bitcast(), b.bitcast(), c.bitcast(), d.bitcast()]);
+    let [e, f, g, h] = split4([e.bitcast(), f.bitcast(), g.bitcast(), h.bitcast()]);
     [a, b, c, d, e, f, g, h]
+}
+
+#[inline(always)]
+fn wide16<S: Simd>(bytes: u8x64<S>) -> u16x32<S> {
+    bytes.bitcast()
+}
+
+#[inline(always)]
+fn wide32<S: Simd>(bytes: u8x64<S>) -> u32x16<S> {
+    bytes.bitcast()
 }
 
 #[cfg(test)]
