@@ -3,7 +3,8 @@
 #
 #   scripts/release.sh             for x86-64 and aarch64: a wheel, and the command as a tar; an sdist; SHA256SUMS
 #
-#   --target x86_64 | aarch64      this one alone; may be given twice
+#   --target x86_64 | aarch64      this one alone; may be given twice. Without it, a target that Rust has no standard library for
+#                                  here, and gets none, is left out in words
 #   --quick                        without link-time optimisation: to try this script, not to publish
 #   --no-try                       build only
 #   --try                          try what an earlier run has built
@@ -29,7 +30,8 @@ while (($#)); do
   esac
   shift
 done
-((${#targets[@]})) || targets=(x86_64 aarch64)
+asked=yes
+((${#targets[@]})) || { asked=no; targets=(x86_64 aarch64); }
 for target in "${targets[@]}"; do
   [[ $target == x86_64 || $target == aarch64 ]] || fail "--target: expected x86_64 or aarch64, found: $target"
 done
@@ -60,10 +62,14 @@ needs() {
   done
 }
 
+# has_std TARGET: Rust's standard library for it is here, or rustup gets it.
+has_std() {
+  local triple=$1-unknown-linux-gnu
+  [[ -d $(rustc --print target-libdir --target "$triple") ]] || rustup --quiet target add "$triple"
+}
+
 build_for() {
   local triple=$1-unknown-linux-gnu started=$SECONDS name stage
-  [[ -d $(rustc --print target-libdir --target "$triple") ]] || rustup target add "$triple" ||
-    fail "no standard library of Rust for $triple" "hint: rustup target add $triple"
   say "building the wheel for $1"
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
   # The features of the wheel. Its dependencies are compiled anew all the same: maturin wraps zig in its own way.
@@ -79,8 +85,21 @@ build_for() {
   rm -rf "$stage"
   say "built for $1: $((SECONDS - started)) s"
 }
+there=() left_out=()
 if [[ $build == yes ]]; then
   mkdir -p "$dist"
+  for target in "${targets[@]}"; do
+    if has_std "$target"; then
+      there+=("$target")
+    elif [[ $asked == yes ]]; then
+      fail "no standard library of Rust for $target" "hint: rustup target add $target-unknown-linux-gnu"
+    else
+      left_out+=("$target")
+      say "$target is left out: Rust has no standard library for it here, and rustup could not get it"
+    fi
+  done
+  ((${#there[@]})) || fail "no standard library of Rust for any of: ${targets[*]}" "hint: rustup target add"
+  targets=("${there[@]}")
   for target in "${targets[@]}"; do
     rm -f "$dist"/*"$target".whl "$dist"/*-"$target"-linux.tar.gz
     build_for "$target"
@@ -97,6 +116,15 @@ if [[ $build == yes ]]; then
   cat "$dist/SHA256SUMS"
 fi
 
+if [[ $build == no && $asked == no ]]; then
+  # Those that the earlier run could build.
+  for target in "${targets[@]}"; do
+    if compgen -G "$dist/*_$target.whl" >/dev/null; then there+=("$target"); else left_out+=("$target"); fi
+  done
+  ((${#there[@]})) || fail "$dist: expected the wheels of an earlier run, found none"
+  targets=("${there[@]}")
+fi
+
 if [[ $sdist_builds == yes ]]; then
   folder=$(mktemp -d)
   tar -xzf "$dist/shardpack-$version.tar.gz" -C "$folder"
@@ -109,3 +137,4 @@ if [[ $sdist_builds == yes ]]; then
 fi
 
 [[ $try == no ]] || scripts/try_release.sh "$dist" "${targets[@]}"
+((${#left_out[@]} == 0)) || say "not built: ${left_out[*]}"

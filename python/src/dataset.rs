@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use shardpack_array::ArrayDecoder;
 use shardpack_format::{Dtype, Field};
-use shardpack_pack::export::{Content, content};
+use shardpack_pack::export::{Content, content, frames};
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::{DatasetOptions, Error};
 use std::borrow::Cow;
@@ -190,25 +190,25 @@ impl Dataset {
     }
 
     /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and
-    /// orientation, arrays as `.npy`, text and JSON unchanged.
-    fn files<'py>(
-        &self,
-        py: Python<'py>,
-        index: u64,
-        fields: Vec<String>,
-    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+    /// orientation, arrays as `.npy`, text and JSON unchanged. Of a clip a list of its frames.
+    fn files<'py>(&self, py: Python<'py>, index: u64, fields: Vec<String>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let read = || {
             let sample = self.inner.get(index)?;
             let (view, mut decoder) = (sample.view(), ArrayDecoder::new());
             let known = self.inner.schema().fields();
-            let file = |name: &String| match known.iter().find(|field| field.name == *name) {
-                Some(field) => Ok(content(&view, field, &mut decoder)?.map(|file| bytes(&file))),
-                None => view.field(name).map(|_| None),
+            let file = |name: &String| {
+                let Some(field) = known.iter().find(|field| field.name == *name) else {
+                    return view.field(name).map(|_| None);
+                };
+                if let Some(frames) = frames(&view, field)? {
+                    return Ok(Some(Files::Frames(frames.iter().map(|(_, frame)| bytes(frame)).collect())));
+                }
+                Ok(content(&view, field, &mut decoder)?.map(|file| Files::One(bytes(&file))))
             };
             fields.iter().map(file).collect::<Result<Vec<_>, Error>>()
         };
         let files = py.detach(read).map_err(raise)?;
-        Ok(files.into_iter().map(|file| file.map(|file| PyBytes::new(py, &file))).collect())
+        files.into_iter().map(|files| files.map(|files| files.into_python(py)).transpose()).collect()
     }
 
     /// The stored bytes of every field that has a payload.
@@ -249,6 +249,21 @@ impl Dataset {
     fn index_of(&self, py: Python<'_>, key: &str) -> PyResult<u64> {
         let found = py.detach(|| self.inner.by_key(key)).map_err(raise)?;
         found.ok_or_else(|| PyKeyError::new_err(key.to_owned()))
+    }
+}
+
+/// What a field of a sample is as files.
+enum Files {
+    One(Vec<u8>),
+    Frames(Vec<Vec<u8>>),
+}
+
+impl Files {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Self::One(file) => Ok(PyBytes::new(py, &file).into_any()),
+            Self::Frames(frames) => Ok(PyList::new(py, frames.iter().map(|frame| PyBytes::new(py, frame)))?.into_any()),
+        }
     }
 }
 

@@ -226,3 +226,46 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
             assert batch["mask"][row].shape == batch["image"][row].shape[:2] == (40, 56)
             red, green = batch["image"][row][..., 0] / 4, batch["image"][row][..., 1] / 4
             assert np.abs(batch["mask"][row] - (red + green)).max() < 3
+
+
+def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(tmp_path: Path) -> None:
+    """The columns of the index are the sides of the stored picture, which lies on its side."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "masks").mkdir()
+    rng = np.random.default_rng(1)
+    masks = {}
+    # The first one stands upright: it says what the columns are.
+    for number, orientation in enumerate((1, 6, 3, 8)):
+        mask = rng.integers(0, 9, (40 + 2 * number, 56), np.uint8)
+        height, width = mask.shape
+        stored = Image.new("RGB", (height, width) if orientation in (6, 8) else (width, height), (90, 80, 70))
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        stored.save(tmp_path / f"photos/{number}.jpg", exif=exif)
+        Image.fromarray(mask).save(tmp_path / f"masks/{number}.png")
+        masks[f"{number}.jpg"] = mask
+    sp.pack(tmp_path / "photos", tmp_path / "out", masks=tmp_path / "masks", no_shuffle=True)
+    dataset = sp.Dataset(tmp_path / "out")
+    for fields in (["image", "mask"], ["mask"]):
+        (batch,) = sp.Loader(dataset, 4, image="full", fields=fields, shuffle=False)
+        for key, mask in zip(batch.sample_keys, batch["mask"]):
+            assert (np.asarray(mask) == masks[key]).all()
+    # In a grid of patches each scene has as many as its own sides say.
+    grid = sp.Loader(dataset, 1, cube="patch20x20", patches="grid", fields=["mask"], shuffle=False)
+    assert len(grid) == sum(-(-mask.shape[0] // 20) * -(-mask.shape[1] // 20) for mask in masks.values())
+    for batch in grid:
+        (y, x), mask = batch.origins[0], masks[batch.sample_keys[0]]
+        assert (batch["mask"][0] == mask[y : y + 20, x : x + 20]).all()
+
+
+def test_masks_of_pictures_that_lie_on_their_side_alike_are_one_tensor(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "masks").mkdir()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for number in range(3):
+        Image.new("RGB", (56, 40)).save(tmp_path / f"photos/{number}.jpg", exif=exif)
+        Image.fromarray(np.full((56, 40), number, np.uint8)).save(tmp_path / f"masks/{number}.png")
+    sp.pack(tmp_path / "photos", tmp_path / "out", masks=tmp_path / "masks")
+    (batch,) = sp.Loader(sp.Dataset(tmp_path / "out"), 3, fields=["mask"])
+    assert isinstance(batch["mask"], np.ndarray) and batch["mask"].shape == (3, 56, 40)

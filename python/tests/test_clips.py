@@ -196,3 +196,82 @@ def test_webdataset_frames(tmp_path: Path) -> None:
     clip = dataset.by_key("clip1")["frame"]
     assert clip.shape == (11, 16, 16, 3)
     assert np.abs(clip[10].astype(int) - pixels(jpeg(21, 16, 16)).astype(int)).max() <= 4
+
+
+def members(folder: Path) -> dict[str, bytes]:
+    import tarfile
+
+    found = {}
+    for file in sorted(folder.glob("*.tar")):
+        with tarfile.open(file) as tar:
+            found |= {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    return found
+
+
+def test_exported_clips_are_frames_and_come_back_as_clips(clips: sp.Dataset, tmp_path: Path) -> None:
+    report = sp.export(clips, "webdataset", tmp_path / "tars")
+    assert report["fields"] == {"image": "image.000.jpg", "label": "cls"}
+    found = members(tmp_path / "tars")
+    assert [name for name in found if name.startswith("walk/clip7.")] == [
+        *(f"walk/clip7.image.{frame:03}.jpg" for frame in range(12)),
+        "walk/clip7.cls",
+    ]
+    subprocess.run([*command(), "unpack", clips.path, tmp_path / "files"], check=True, capture_output=True)
+    assert found["walk/clip7.image.010.jpg"] == (tmp_path / "files/walk/clip7/000010.jpg").read_bytes()
+    report = sp.convert("webdataset", tmp_path / "tars", tmp_path / "again")
+    assert report["fields"]["image"] == "image"
+    again = sp.Dataset(tmp_path / "again")
+    assert again.classes == clips.classes
+    for key in clips.keys:
+        before, after = clips.by_key(key), again.by_key(key)
+        assert after["image.frames"] == before["image.frames"] and after["label"] == before["label"]
+        assert (after["image"] == before["image"]).all()
+    batch = next(iter(sp.Loader(again, 8, image="resize32", frames=4, fields=["image"])))
+    assert batch["image"].shape == (8, 4, 32, 32, 3)
+
+
+def test_exported_clips_of_one_frame_and_of_none(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", schema={"views": "frames", "image": "image"}, jpeg="keep", shuffle=False) as writer:
+        writer.write({"views": [jpeg(1)], "image": jpeg(2)}, key="a")
+        writer.write({"views": None, "image": jpeg(3)}, key="b")
+    sp.export(tmp_path / "out", "webdataset", tmp_path / "tars")
+    assert members(tmp_path / "tars") == {"a.views.000.jpg": jpeg(1), "a.jpg": jpeg(2), "b.jpg": jpeg(3)}
+    # A sample may be without: then the name has to be said.
+    sp.convert("webdataset", tmp_path / "tars", tmp_path / "again", frames="views")
+    again = sp.Dataset(tmp_path / "again")
+    assert again.by_key("a")["views"].shape == (1, 48, 64, 3) and again.by_key("b")["views"] is None
+
+
+def test_clips_are_added(source: Path, tmp_path: Path) -> None:
+    sp.pack(source, tmp_path / "out", clips=True, no_shuffle=True)
+    for key in ("walk/clip8", "jump/clip9"):
+        (tmp_path / "week" / key).mkdir(parents=True)
+        for frame in range(3):
+            (tmp_path / "week" / key / f"{frame}.jpg").write_bytes(jpeg(200 + frame))
+    report = sp.add(tmp_path / "out", tmp_path / "week")
+    assert (report["samples"], report["samples_of_dataset"], report["new_classes"]) == (2, 10, ["jump"])
+    dataset = sp.Dataset(tmp_path / "out")
+    assert dataset.classes == ["run", "walk", "jump"]
+    added = dataset.by_key("jump/clip9")
+    assert (added["image.frames"], added["label"]) == (3, 2)
+    assert np.abs(added["image"][2].astype(int) - pixels(jpeg(202)).astype(int)).max() <= 4
+    batches = list(sp.Loader(dataset, 5, image="resize32", frames=4, fields=["image"]))
+    assert [batch["image"].shape for batch in batches] == [(5, 4, 32, 32, 3)] * 2
+    # Files beside folders are no clips, now as when the dataset was packed.
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
+    with pytest.raises(sp.UsageError, match="found one beside them"):
+        sp.add(tmp_path / "out", tmp_path / "flat")
+    assert len(sp.Dataset(tmp_path / "out")) == 10
+
+
+def test_two_frames_of_one_number_are_both_told(tmp_path: Path) -> None:
+    import tarfile
+
+    with tarfile.open(tmp_path / "clips.tar", "w") as tar:
+        for name in ("a.cam.001.jpg", "a.cam.0001.jpg"):
+            member = tarfile.TarInfo(name)
+            member.size = len(jpeg(1))
+            tar.addfile(member, io.BytesIO(jpeg(1)))
+    report = sp.convert("webdataset", tmp_path / "clips.tar", tmp_path / "out")
+    assert report["fields"] == {"cam": "cam", "cam.0001.jpg": "cam.0001"}

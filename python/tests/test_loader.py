@@ -101,6 +101,12 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
     assert next(iter(sp.Loader(dataset, 8, dtype=np.float64)))["cube"].dtype == np.float64
 
 
+def test_a_view_of_pictures_needs_pictures(cubes: Path) -> None:
+    with pytest.raises(sp.UsageError, match=r"expected a dataset with pictures, found one without\nhint: `patch224x224`"):
+        sp.Loader(sp.Dataset(cubes), 2, image="rrc32")
+    sp.Loader(sp.Dataset(cubes), 2, image="full")
+
+
 def test_each_iteration_is_the_next_epoch(dataset: sp.Dataset) -> None:
     loader = sp.Loader(dataset, 16, seed=3)
     epochs = [keys(loader) for _ in range(3)]

@@ -477,3 +477,15 @@ def test_numbers_are_whole(scenes: sp.Dataset, name: str) -> None:
     for wrong in (2.5, "8"):
         with pytest.raises(TypeError, match=f"{name}: expected a whole number, found {wrong!r}"):
             sp.Loader(scenes, **{**OPTIONS, "patches": "grid" if name in ("overlap", "open_scenes") else "random", name: wrong})  # type: ignore[arg-type]
+
+
+def test_scenes_of_several_numbers_of_bands_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for bands in (6, 4):
+        np.save(tmp_path / f"src/{bands}.npy", np.ones((20, 20, bands), np.float32))
+    sp.pack(tmp_path / "src", tmp_path / "out", values="keep")
+    dataset = sp.Dataset(tmp_path / "out")
+    options: dict[str, Any] = {"cube": "patch8x8", "patches_per_sample": 4, "fields": ["cube"]}
+    with pytest.raises(sp.UsageError, match=r"expected as many in each scene, found several numbers of bands, of `cube`\nhint: `bands`"):
+        sp.Loader(dataset, 4, **options)
+    assert next(iter(sp.Loader(dataset, 4, bands=slice(0, 4), **options)))["cube"].shape == (4, 8, 8, 4)

@@ -8,7 +8,7 @@ use super::patch::Place;
 use super::record::limits_of_a_part;
 use super::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
-use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
+use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout, Schema};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
@@ -164,14 +164,29 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
 }
 
-/// The columns of the packer: `height`, `width`, and for cubes `channels`; and whether they are
-/// this array's: only if they say what its descriptor says.
-fn columns_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Col>, bool) {
-    let names = ["height", "width", "channels"].into_iter().take(shape.len());
-    let columns: Vec<Col> = names.filter_map(|name| Col::find(dataset.schema(), name)).collect();
-    let values = columns.iter().map(|column| column.length(shard, record));
+/// Height and width of arrays, by the columns of the packer. Beside pictures these are the sides of
+/// the stored picture, and arrays are as it is seen.
+pub(super) fn sides_of(schema: &Schema) -> Vec<Axis> {
+    let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
+    let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);
+    match (height, width, Col::find(schema, "orientation").filter(|_| has_pictures)) {
+        (Some(height), Some(width), Some(orientation)) => {
+            let upright = |side, other| Axis::Upright { side, other, orientation };
+            vec![upright(height, width), upright(width, height)]
+        }
+        (height, width, _) => height.into_iter().chain(width).map(Axis::Column).collect(),
+    }
+}
+
+/// The axes by the columns of the packer: `height`, `width`, and for cubes `channels`; and whether
+/// they are this array's: only if they say what its descriptor says.
+fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
+    let mut axes = sides_of(dataset.schema());
+    axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
+    axes.truncate(shape.len());
+    let values = axes.iter().map(|axis| axis.length(shard, record));
     let known = (2..=3).contains(&shape.len()) && values.eq(shape.iter().map(|axis| Some(*axis)));
-    (columns, known)
+    (axes, known)
 }
 
 /// Names of the array fields that no batch can hold: their arrays have several shapes, and the index
@@ -190,7 +205,7 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
         }
         let examples = Examples::find(dataset, &field.name, position, &limits_of_a_part(dataset.limits()), None)?;
         let (at, shard, descriptor) = examples.first(dataset, 0)?;
-        if examples.varies.contains(&true) && !columns_of(dataset, &shard, at.record, &descriptor.shape).1 {
+        if examples.varies.contains(&true) && !axes_of(dataset, &shard, at.record, &descriptor.shape).1 {
             names.push(field.name.as_str());
         }
     }
@@ -246,7 +261,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
             fixed.iter_mut().skip(2).for_each(|axis| *axis = Some(shape.shape[2]));
         }
     }
-    let (columns, known) = columns_of(dataset, &shard, record, &descriptor.shape);
+    let (columns, known) = axes_of(dataset, &shard, record, &descriptor.shape);
     if !known && examples.varies.iter().zip(&fixed).any(|(varies, fixed)| *varies && fixed.is_none()) {
         return Ok(None);
     }
@@ -258,11 +273,11 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
             return Err(name(&shard, at, name_field(field, error)));
         }
     }
-    let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
+    let free: Vec<Axis> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
     let (stored, is_shared) = (examples.stored(dtype, to), examples.are_shared());
     let from = From::Array { position, channels_first, cut, indexed: known, finish, is_banded, stored, is_shared };
     if known && !alike(dataset, &free)? {
-        let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
+        let axis = |(column, fixed): (&Axis, &Option<u64>)| fixed.map_or(*column, Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
         if channels_first {
             axes.rotate_right(1);
@@ -304,26 +319,36 @@ pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
 }
 
-/// Whether each of these columns has one value for all samples. Opens every shard, touches no
-/// record.
-fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
+/// Whether each of these axes has one length in all samples. Opens every shard, touches no record.
+fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
         if info.samples == 0 {
             continue;
         }
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
-        if !columns.iter().all(|column| column.is_in(&shard)) {
+        let is_in = |axis: &Axis| axis.columns().all(|column| column.is_in(&shard));
+        if !axes.iter().all(is_in) {
             continue;
         }
         let first = first.get_or_insert_with(|| Arc::clone(&shard));
-        for column in columns {
-            let value = column.bytes(first, 0);
-            let all = column.all(&shard);
-            if value.is_empty() || all.chunks(value.len()).any(|other| other != value) {
+        for axis in axes {
+            // Columns of one value are the usual case, and fast to compare.
+            if axis.columns().all(|column| has_one_value(column, first, &shard)) {
+                continue;
+            }
+            let length = axis.length(first, 0);
+            if matches!(axis, Axis::Column(_)) || (0..info.samples).any(|record| axis.length(&shard, record) != length)
+            {
                 return Ok(false);
             }
         }
     }
     Ok(true)
+}
+
+/// Whether all samples of a shard have the value of the first one of `first`.
+fn has_one_value(column: &Col, first: &Shard, shard: &Shard) -> bool {
+    let value = column.bytes(first, 0);
+    !value.is_empty() && column.all(shard).chunks(value.len()).all(|other| other == value)
 }

@@ -4,6 +4,7 @@
 use super::align::{self, Followed};
 use super::array_row::part_bytes;
 use super::arrays::{self, Cut};
+pub(super) use super::axis::{Axis, Col};
 use super::clips::FrameMode;
 use super::mixing;
 use super::objects::{self, ObjectPlan};
@@ -22,7 +23,6 @@ use shardpack_format::{
 };
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_reader::Dataset;
-use shardpack_reader::Scalar;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
@@ -31,47 +31,6 @@ use std::sync::Arc;
 const LARGE_PARTS: u64 = 4;
 /// Arrays of so many parts are small beside a large one: they are kept until all parts are there.
 const KEPT_PARTS: u64 = 2;
-
-/// A column of the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Col {
-    position: usize,
-    dtype: Dtype,
-}
-
-impl Col {
-    pub(super) fn find(schema: &Schema, name: &str) -> Option<Self> {
-        schema.scalar_position(name).map(|(position, dtype)| Self { position, dtype })
-    }
-
-    /// The bytes of the value of a record.
-    pub(super) fn bytes<'s>(&self, shard: &'s Shard, record: u64) -> &'s [u8] {
-        let width = usize::try_from(self.dtype.bytes()).unwrap_or(0);
-        let start = usize::try_from(record).ok().and_then(|r| r.checked_mul(width));
-        let range = start.and_then(|start| Some(start..start.checked_add(width)?));
-        range.and_then(|range| self.all(shard).get(range)).unwrap_or_default()
-    }
-
-    /// The values of all records.
-    pub(super) fn all<'s>(&self, shard: &'s Shard) -> &'s [u8] {
-        shard.column_bytes(self.position).unwrap_or_default()
-    }
-
-    /// Whether the samples of a shard have a value: of several datasets as one, one may be without.
-    pub(super) fn is_in(&self, shard: &Shard) -> bool {
-        shard.has_scalar(self.position)
-    }
-
-    /// The value as a length; `None` for what is none.
-    pub(super) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
-        self.integer(shard, record)?.try_into().ok()
-    }
-
-    /// The value as an integer; `None` for what is none.
-    pub(super) fn integer(&self, shard: &Shard, record: u64) -> Option<i64> {
-        Scalar::from_bytes(self.dtype, self.bytes(shard, record)).filter(|_| self.is_in(shard))?.as_i64()
-    }
-}
 
 /// Where a field of a batch comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,13 +106,6 @@ pub(super) enum Size {
     Columns(Vec<Axis>),
     /// At most what is left of the record.
     Stored,
-}
-
-/// One axis of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Axis {
-    Column(Col),
-    Fixed(u64),
 }
 
 /// One field of a batch.
@@ -246,12 +198,9 @@ impl FieldPlan {
             Size::Stored => return self.stored_row(shard, record, dims),
         };
         for (axis, out) in axes.iter().zip(&mut *dims) {
-            *out = match axis {
-                Axis::Fixed(length) => *length,
-                Axis::Column(column) => column.length(shard, record).ok_or_else(|| {
-                    FormatError::format(format!("field `{}`: length of an axis in the index", self.name), "one", "none")
-                })?,
-            };
+            *out = axis.length(shard, record).ok_or_else(|| {
+                FormatError::format(format!("field `{}`: length of an axis in the index", self.name), "one", "none")
+            })?;
         }
         let bytes = self.dtype.array_bytes(dims)?;
         let limits = &shard.options().limits;
@@ -297,6 +246,7 @@ impl Fields {
     pub(super) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;
+        check_view(schema, options)?;
         align::check(schema, options)?;
         let scaling = options.scaling.unwrap_or(Scaling::UNIT);
         let objects = objects::plan(schema, options)?;
@@ -466,6 +416,17 @@ impl Fields {
         let error = Error::usage("frames of clips", "a field of clips among the fields", "none that is decoded");
         Err(error.with_hint(hint))
     }
+}
+
+/// Refuses a view of a size where the dataset has no pictures, such as those of 16 bits that are
+/// arrays: they would come whole.
+fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
+    let has_size = matches!(options.image, ImageMode::View(view) if view.size().is_some());
+    if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {
+        return Ok(());
+    }
+    let hint = "`patch224x224` cuts arrays";
+    Err(Error::usage("view of pictures", "a dataset with pictures", "one without").with_hint(hint))
 }
 
 /// Arrays of a field have several shapes, and the index does not say which.

@@ -43,6 +43,7 @@ mod array_patches;
 mod array_row;
 mod arrays;
 mod augment;
+mod axis;
 mod batch;
 mod bench;
 mod cached;

@@ -1,9 +1,9 @@
 //! Several patches of each sample: what is asked for, how many each sample has, and where the fields
 //! of a patch are in the memory that it waits in.
 
-use super::arrays::Cut;
+use super::arrays::{Cut, sides_of};
 use super::classes::ClassPlan;
-use super::fields::{Col, FieldPlan, From, Size};
+use super::fields::{FieldPlan, From, Size};
 use super::grid::Grid;
 use super::options::{CubeMode, LoaderOptions};
 use super::patch::Place;
@@ -105,7 +105,7 @@ impl PatchPlan {
                 let size = sides.map(|side| u64::from(side).max(1));
                 if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
                     let words = |sides: [u32; 3]| {
-                        let sides = sides.iter().zip(sides_of(options)).filter(|(_, size)| *size > 0);
+                        let sides = sides.iter().zip(patch_sides(options)).filter(|(_, size)| *size > 0);
                         sides.map(|(side, _)| side.to_string()).collect::<Vec<_>>().join(" × ")
                     };
                     let expected = format!("less than a patch, {}", words(sides));
@@ -164,8 +164,8 @@ impl PatchPlan {
             self.most = self.count(grid, [1, height, width])?.into();
             return Ok(self);
         }
-        let columns = [Col::find(dataset.schema(), "height"), Col::find(dataset.schema(), "width")];
-        let [Some(height), Some(width)] = columns.map(|column| column.filter(|_| indexed)) else {
+        let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
+        let [height, width] = &*sides else {
             let what = format!("sizes of the arrays `{}`, for a grid", plan.name);
             return Err(Error::usage(what, "one", "several, which the index does not tell")
                 .with_hint("pack the dataset with scalar fields `height` and `width`"));
@@ -259,7 +259,7 @@ impl PatchPlan {
 }
 
 /// Sides of a patch; the first one is 0 if it has two.
-fn sides_of(options: &LoaderOptions) -> [u32; 3] {
+fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
     match options.cube {
         CubeMode::Patch { height, width, .. } => [0, height, width],
         CubeMode::Volume { size, .. } => size,
@@ -280,6 +280,13 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
         .with_hint(format!(
             "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
         ));
+    }
+    if let From::Array { cut: Some(_), .. } = plan.from {
+        let found = format!("several numbers of bands, of `{field}`");
+        let hint = Hint::new("")
+            .and([Setting::named("bands")])
+            .then(" takes those that all have; or pack scenes of each sensor apart");
+        return Error::usage("bands of patches", "as many in each scene", found).with_hint(hint);
     }
     let expected = "scalars, arrays that are cut, and arrays of one shape";
     let hint = Hint::new("choose the fields (").and([Setting::named("fields")]).then("), without pictures; and ");

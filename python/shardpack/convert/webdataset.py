@@ -70,7 +70,8 @@ def open(
         decompressing it.
     frames
         Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip, in the order of their numbers:
-        ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name.
+        ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name. Members with a dot before three digits or more,
+        ``clip7.image.000.jpg``, are the frames of a clip ``image`` in any case: :func:`shardpack.export` writes them.
     storage_options
         With URLs: how their store is reached, as for :class:`shardpack.Dataset`.
     """
@@ -129,17 +130,30 @@ def _samples(
             after.announce()
         prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
         for item in _one_tar(file, drop, max_bytes):
-            if frames is not None and isinstance(item, Sample):
-                item = item._replace(values=_with_clip(item.values, frames))
+            if isinstance(item, Sample):
+                item = item._replace(values=_with_clips(item.values, frames))
             yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
 
 
-def _with_clip(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The values with the members ``name0.jpg``, ``name1.jpg`` … as one list."""
-    pattern = re.compile(re.escape(name) + r"([0-9]{1,9})\.jpe?g")
-    numbers = {extension: int(found[1]) for extension in values if (found := pattern.fullmatch(extension))}
-    others = {extension: value for extension, value in values.items() if extension not in numbers}
-    return {**others, name: [values[extension] for extension in sorted(numbers, key=numbers.__getitem__)] or None}
+_FRAME = re.compile(r"(.+)[.]([0-9]{3,9})[.]jpe?g")
+
+
+def _with_clips(values: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    """The values with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` … as one
+    list each."""
+    named = None if name is None else re.compile(f"({re.escape(name)})[.]?([0-9]{{1,9}})[.]jpe?g")
+    others: dict[str, Any] = {}
+    clips: dict[str, dict[int, Any]] = {} if name is None else {name: {}}
+    for extension, value in values.items():
+        found = (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
+        clip = clips.setdefault(found[1], {}) if found else {}
+        # Of two with one number, as of `frame1.jpg` and `frame01.jpg`, none is lost: the second stays a column.
+        if found and int(found[2]) not in clip:
+            clip[int(found[2])] = value
+        else:
+            others[extension] = value
+    lists = {name: [frames[number] for number in sorted(frames)] or None for name, frames in clips.items()}
+    return {**others, **lists}
 
 
 class _Bounded(tarfile.TarInfo):

@@ -45,8 +45,8 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample: stored ones as bytes (`.npy` of arrays), None if missing; scalars with their
-        type."""
+        """Key and fields of each sample: stored ones as bytes (`.npy` of arrays; a list of JPEGs of clips), None if
+        missing; scalars with their type."""
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         columns = self._columns()
         for index, key in enumerate(self.dataset.keys):

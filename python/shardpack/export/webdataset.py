@@ -49,7 +49,10 @@ def write(
             seen[name] = key
             members = []
             for field, value in values.items():
-                if value is not None:
+                if isinstance(value, list):
+                    places.setdefault(field, f"{field}.000.jpg")
+                    members += [(f"{name}.{field}.{at:03}.jpg", frame) for at, frame in enumerate(value)]
+                elif value is not None:
                     extension, data = _member(field, samples.kinds[field], value)
                     places.setdefault(field, extension)
                     members.append((f"{name}.{extension}", data))

@@ -209,8 +209,9 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
     Ok(samples == count as u64 && places.contains(&shards.saturating_sub(1)))
 }
 
-fn nothing_to_add(report: Report, generation: u32, options: &PackOptions, known: u64) -> AddReport {
+fn nothing_to_add(mut report: Report, generation: u32, options: &PackOptions, known: u64) -> AddReport {
     let (samples, kind) = (report.samples, options.source.kind.unwrap_or(Kind::Images));
+    report.samples = 0;
     AddReport { packed: PackReport::unchanged(kind, report), generation, samples, new_classes: Vec::new(), known }
 }
 

@@ -162,6 +162,7 @@ fn the_same_command_again_after_its_end_says_that_all_is_there() {
     place.add("week", &AddOptions::default()).unwrap();
     let again = place.add("week", &AddOptions::default()).unwrap();
     assert_eq!((again.packed.report.outcome, again.generation), (Outcome::AlreadyComplete, 2));
+    assert_eq!((again.packed.report.samples, again.samples), (0, 2), "new ones, and those of the dataset");
 }
 
 #[test]
