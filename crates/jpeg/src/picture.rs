@@ -74,8 +74,9 @@ impl PictureCheck {
         let frame = picture.frame();
         let (width, height) = (u64::from(frame.width), u64::from(frame.height));
         // At an eighth of the size all entropy-coded data is still read, for a fraction of the
-        // work.
-        let scale = if frame.lossless { Scale::Full } else { Scale::Eighth };
+        // work. Our own decoder knows no scale.
+        let whole = frame.lossless || cfg!(not(feature = "turbo"));
+        let scale = if whole { Scale::Full } else { Scale::Eighth };
         let format = frame.color.format();
         let pitch = scale.of(frame.width) as usize * format.bytes();
         self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);

@@ -237,7 +237,7 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
                 for sample in dataset.iter().unwrap() {
                     let error = sample.unwrap_err();
                     assert!(matches!(error, Error::Internal(_)), "{error}");
-                    assert!(error.to_string().contains("please report it"), "{error}");
+                    assert!(error.hint().unwrap().to_string().contains("please report it"), "{error}");
                     errors += 1;
                 }
                 assert_eq!(errors, if opened_before { 3 } else { 1 });

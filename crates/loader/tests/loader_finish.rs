@@ -7,7 +7,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{Seen, base, epoch, record, write};
+use loader_support::{Seen, base, epoch, record, said, write};
 use proptest::prelude::*;
 use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
 use shardpack_format::*;
@@ -83,8 +83,8 @@ impl Cubes {
 
     fn refused(&self, options: LoaderOptions) -> String {
         match Loader::open(&self.open(), options) {
-            Err(error) => error.to_string(),
-            Ok(mut loader) => loader.next_batch().unwrap().unwrap_err().to_string(),
+            Err(error) => said(&error),
+            Ok(mut loader) => said(&loader.next_batch().unwrap().unwrap_err()),
         }
     }
 }

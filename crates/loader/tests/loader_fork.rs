@@ -8,7 +8,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::Disk;
+use loader_support::{Disk, said};
 use shardpack_loader::order::End;
 use shardpack_loader::{Loader, LoaderOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,12 +67,12 @@ fn a_loader_that_has_started_says_in_the_child_that_it_cannot_go_on() {
         // What came with the fork can be read; the loader cannot be used, and going away does not
         // hang.
         let readable = kept.field("cube").unwrap().row(0).unwrap().len() == 16 * 24 * 3 * 2;
-        let text = loader.next_batch().unwrap().unwrap_err().to_string();
-        let said = text.contains("fork") && text.contains("hint: open the loader after the fork");
+        let text = said(&loader.next_batch().unwrap().unwrap_err());
+        let is_told = text.contains("fork") && text.contains("hint: open the loader after the fork");
         let once = loader.next_batch().is_none() && loader.set_epoch(1).is_err();
         drop(kept);
         drop(loader);
-        readable && said && once
+        readable && is_told && once
     }));
     drop(first);
 }

@@ -163,8 +163,8 @@ fn skipped_samples_are_mixed_with_nobody() {
 fn what_cannot_be_mixed_is_refused_in_words() {
     let disk = Disk::alike(&[12]);
     let refused = |options: LoaderOptions| match Loader::open(&disk.open(), options) {
-        Err(error) => error.to_string(),
-        Ok(mut loader) => loader.next_batch().unwrap().unwrap_err().to_string(),
+        Err(error) => loader_support::said(&error),
+        Ok(mut loader) => loader_support::said(&loader.next_batch().unwrap().unwrap_err()),
     };
     let options = || LoaderOptions { mix: mix(&["mixup"]), mode: Mode::Stored, ..options() };
     let only = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());

@@ -7,7 +7,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{Disk, RowOf, base, seen};
+use loader_support::{Disk, RowOf, base, said, seen};
 use shardpack_augment::{Augmentation, Picture, Scratch};
 use shardpack_format::Dtype;
 use shardpack_jpeg::{DrawKey, PixelLayout, View};
@@ -116,7 +116,7 @@ fn with_a_device_nothing_else_is_refused() {
 #[test]
 fn what_would_do_nothing_or_train_nonsense_is_refused() {
     let disk = Disk::alike(&[4]);
-    let refused = |options| Loader::open(&disk.open(), options).unwrap_err().to_string();
+    let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
     let only = |name: &str| Some(vec![name.to_owned()]);
     let none = "augmentation of pictures: expected a field of pictures that are decoded, found none";
     assert!(refused(LoaderOptions { fields: only("label"), ..options() }).contains(none));

@@ -39,7 +39,7 @@ mod loader_volumes;
 mod support;
 
 use loader_support::fake_stage::{FakeStage, Hook, Trouble};
-use loader_support::{Disk, Made, RowOf, base, epoch, seen};
+use loader_support::{Disk, Made, RowOf, base, epoch, said, seen};
 use shardpack_format::Dtype;
 use shardpack_jpeg::{PixelLayout, Scaling, View};
 use shardpack_loader::order::{End, Mode};
@@ -308,7 +308,7 @@ fn no_memory_on_the_device_is_an_error_with_figures() {
     // When it opens, not when a batch comes.
     let error = Loader::open(&disk.open(), staged).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
-    let text = error.to_string();
+    let text = said(&error);
     assert!(text.contains("slot 3 of 3") && text.contains("3 bytes wanted, 2 free"), "{text}");
     assert!(text.contains("\nhint: take fewer slots"), "{text}");
 }

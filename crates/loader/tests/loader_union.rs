@@ -7,7 +7,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{Made, RowOf, base, record, schema, write_classes};
+use loader_support::{Made, RowOf, base, record, said, schema, write_classes};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Schema};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions};
@@ -63,7 +63,7 @@ fn both() -> (tempfile::TempDir, tempfile::TempDir) {
 
 fn concat(dirs: &[&tempfile::TempDir]) -> Result<Dataset, String> {
     let datasets: Vec<Dataset> = dirs.iter().map(|dir| Dataset::open(dir.path()).unwrap()).collect();
-    Dataset::concat(&datasets).map_err(|error| error.to_string())
+    Dataset::concat(&datasets).map_err(|error| said(&error))
 }
 
 #[test]

@@ -87,6 +87,8 @@ pub(super) fn to_json(loader: &Loader) -> Value {
 mod tests {
     use super::*;
     use crate::cli::bench::view::parse_dtype;
+    use crate::explain::explain;
+    use shardpack_format::Voice;
 
     #[test]
     fn devices_are_named_as_frameworks_name_them() {
@@ -111,6 +113,7 @@ mod tests {
         for (mean, std) in [(&[0.1, 0.2][..], &[1.0][..]), (&[0.0], &[0.0]), (&[0.0], &[-1.0]), (&[f64::NAN], &[1.0])] {
             assert!(some(Some(mean), Some(std)).is_err());
         }
-        assert!(scaling(Some(&[0.0]), None, None).unwrap_err().to_string().contains("--dtype float16"));
+        let error = explain(&scaling(Some(&[0.0]), None, None).unwrap_err(), Voice::Command);
+        assert!(error.ends_with("hint: `--dtype float16`"), "{error}");
     }
 }

@@ -272,7 +272,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_into_memory_is_not_begun() {
         assert!(has_room(1 << 30, Some(1 << 30)).is_ok() && has_room(1 << 40, None).is_ok());
-        let error = has_room(5_000_000_000, Some(4_000_000_000)).unwrap_err().to_string();
+        let error = has_room(5_000_000_000, Some(4_000_000_000)).unwrap_err();
+        let error = crate::explain::explain(&error, shardpack_format::Voice::Command);
         assert!(error.contains("4.00 GB") && error.contains("5.00 GB") && error.contains("--batch-size"), "{error}");
     }
 }

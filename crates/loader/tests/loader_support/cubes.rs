@@ -83,7 +83,7 @@ impl Cubes {
 
     /// What the loader says of options that it refuses.
     pub fn refused(&self, options: LoaderOptions) -> String {
-        Loader::open(&self.open(), options).unwrap_err().to_string()
+        super::said(&Loader::open(&self.open(), options).unwrap_err())
     }
 
     pub fn array(&self, id: u64, field: &str) -> Array {

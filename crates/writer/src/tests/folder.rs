@@ -24,7 +24,7 @@ fn no_symlink_is_written_through_or_read() {
         std::os::unix::fs::symlink(&victim, dir.path().join(name)).unwrap();
         let options = if name.contains("-of-") { part(0, 2) } else { options(1) };
         let error = write_dataset(dir.path(), &plan, &source, &options).unwrap_err();
-        let text = error.to_string();
+        let text = said(&error);
         let wanted = format!("/{name}`: expected a regular file, found a symbolic link\nhint: remove it");
         assert!(matches!(error, Error::Io { .. }) && text.contains(&wanted), "{text}");
         assert_eq!(fs::read(&victim).unwrap(), b"mine", "{name}");

@@ -211,7 +211,10 @@ fn several_datasets_ranks_and_states() {
 fn a_host_does_not_keep_values_for_a_device() {
     let disk = Disk::alike(6, Harm::None);
     let dataset = open(&disk);
-    let said = |options: LoaderOptions| Loader::open(&dataset, options).unwrap_err().to_string();
+    let said = |options: LoaderOptions| {
+        let error = Loader::open(&dataset, options).unwrap_err();
+        shardpack_format::told(&error, &error.hint(), shardpack_format::Voice::Rust)
+    };
     let error = said(LoaderOptions { resident: true, ..Default::default() });
     assert!(error.contains("a device that decodes") && error.contains("none: the host decodes"), "{error}");
     let stage = Arc::new(PlayedStage::new(0, 1));
