@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,11 +41,11 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
 
 
-def slow_cubes(folder: Path, count: int) -> Path:
+def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
     """Cubes that the chosen codec is slow on."""
     folder.mkdir()
     for number in range(count):
-        values = np.random.default_rng(number).normal(size=(128, 128, 16)).cumsum(axis=0)
+        values = np.random.default_rng(number).normal(size=(side, side, 16)).cumsum(axis=0)
         np.save(folder / f"{number:03}.npy", (values * 50).astype(np.int16))
     return folder
 
@@ -119,7 +121,9 @@ def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None
             shardpack.ray.pack(tmp_path, tmp_path / "out", **options)  # type: ignore[arg-type]
 
 
-def test_a_bucket_is_packed_into_a_bucket(tmp_path: Path, workers: None) -> None:
+@pytest.fixture
+def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A client of an empty bucket `of-ray`, and how it is reached."""
     moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
     boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
@@ -129,24 +133,51 @@ def test_a_bucket_is_packed_into_a_bucket(tmp_path: Path, workers: None) -> None
         secrets = {"aws_access_key_id": "someone", "aws_secret_access_key": "hunter2hunter2"}
         client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **secrets)
         client.create_bucket(Bucket="of-ray")
-        source = photos(tmp_path / "photos")
-        for path in source.rglob("*.jpg"):
-            client.upload_file(str(path), "of-ray", f"photos/{path.relative_to(source)}")
-        sp.pack(source, tmp_path / "whole", shard_size="4KiB")
-        store = {"endpoint": endpoint, "allow_http": True, "aws_region": "us-east-1", **secrets}
-        options = {"parts": 3, "shard_size": "4KiB", "storage_options": store, "spool": tmp_path / "spool"}
-        packed = shardpack.ray.pack("s3://of-ray/photos", "s3://of-ray/train", **options)  # type: ignore[arg-type]
-        assert packed["samples"] == 12 and packed["parts"] == 3
-        found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
-        there = {
-            entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
-            for entry in found
-        }
-        assert there == files(tmp_path / "whole")
-        assert list((tmp_path / "spool").iterdir()) == []
-        here = shardpack.ray.pack("s3://of-ray/photos", tmp_path / "here", parts=2, shard_size="4KiB", storage_options=store)
-        assert here["samples"] == 12 and files(tmp_path / "here") == files(tmp_path / "whole")
-        again = shardpack.ray.pack("s3://of-ray/photos", "s3://of-ray/train", **options)  # type: ignore[arg-type]
-        assert again["outcome"] == "already-complete"
+        yield client, {"endpoint": endpoint, "allow_http": True, "aws_region": "us-east-1", **secrets}
+        for entry in client.list_objects_v2(Bucket="of-ray").get("Contents", []):
+            client.delete_object(Bucket="of-ray", Key=entry["Key"])
     finally:
         server.stop()
+
+
+def objects(client: Any) -> dict[str, bytes]:
+    """All objects below `train`: also a claim that was left."""
+    found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
+    return {
+        entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
+        for entry in found
+    }
+
+
+def test_a_bucket_is_packed_into_a_bucket(tmp_path: Path, workers: None, bucket: tuple[Any, dict[str, Any]]) -> None:
+    client, store = bucket
+    source = photos(tmp_path / "photos")
+    for path in source.rglob("*.jpg"):
+        client.upload_file(str(path), "of-ray", f"photos/{path.relative_to(source)}")
+    sp.pack(source, tmp_path / "whole", shard_size="4KiB")
+    options = {"parts": 3, "shard_size": "4KiB", "storage_options": store, "spool": tmp_path / "spool"}
+    packed = shardpack.ray.pack("s3://of-ray/photos", "s3://of-ray/train", **options)  # type: ignore[arg-type]
+    assert packed["samples"] == 12 and packed["parts"] == 3
+    assert objects(client) == files(tmp_path / "whole")
+    assert list((tmp_path / "spool").iterdir()) == []
+    here = shardpack.ray.pack("s3://of-ray/photos", tmp_path / "here", parts=2, shard_size="4KiB", storage_options=store)
+    assert here["samples"] == 12 and files(tmp_path / "here") == files(tmp_path / "whole")
+    again = shardpack.ray.pack("s3://of-ray/photos", "s3://of-ray/train", **options)  # type: ignore[arg-type]
+    assert again["outcome"] == "already-complete"
+
+
+def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, workers: None, bucket: tuple[Any, dict[str, Any]]) -> None:
+    client, store = bucket
+    source = slow_cubes(tmp_path / "cubes", 16, 64)
+    options = {"shard_size": 20_000, "codec": "zstd", "level": 3, "threads": 1}
+    assert sp.pack(source, tmp_path / "whole", **options)["shards"] == 16  # type: ignore[arg-type]
+    out, spool = "s3://of-ray/train", tmp_path / "spool"
+    killer = Killer(spool / f"shardpack-spool-{hashlib.sha256(out.encode()).hexdigest()[:16]}", "00002-of-00004", 4)
+    killer.start()
+    packed = shardpack.ray.pack(source, out, parts=4, spool=spool, storage_options=store, **options)  # type: ignore[arg-type]
+    killer.ended.set()
+    killer.join()
+    assert killer.killed and list(packed["retried"]) == [2]
+    # No claim of the worker that is gone is left, and nothing of it in the spool.
+    assert objects(client) == files(tmp_path / "whole")
+    assert list(spool.iterdir()) == []

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import http.server
 import importlib.util
+import ipaddress
 import multiprocessing
 import pickle
+import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,3 +93,35 @@ def test_what_is_wrong_is_said(photos: Path, url: str) -> None:
         sp.Dataset(url, storage_options=["hedge"])  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="neither manifest nor shards"):
         sp.Dataset(url + "/nothing")
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="cryptography is not installed")
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now, host = datetime.datetime.now(datetime.timezone.utc), ipaddress.ip_address("127.0.0.1")
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+    made = made.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(host)]), critical=False)
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "both.pem").write_bytes(private + made.sign(key, hashes.SHA256()).public_bytes(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "both.pem")
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *of: object) -> None:
+            """Says nothing: it is the client that breaks off."""
+
+    with Server(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_port}/train"
+        with pytest.raises(OSError, match="no safe connection: .*certificate.*attempt 1") as caught:
+            sp.Dataset(url)
+        assert f"`{url}/manifest.json`" in str(caught.value)
+        server.shutdown()

@@ -96,6 +96,11 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether so many bytes fit into the cache with others beside them, and it can be written to.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
+    }
+
     /// An object of the store, as the cache knows it.
     pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> Cached {
         let store = &self.store;

@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 /// Bytes that are asked for and checked together.
 pub(crate) const PAGE: u64 = 64 << 10;
 /// Pages of the largest blocks: 1 MiB.
-const MOST_PAGES: u64 = 16;
+pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
 
@@ -41,8 +41,8 @@ pub(crate) struct Span {
 impl Span {
     /// The largest blocks that hold any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
-        let numbers = pages.start / MOST_PAGES..pages.end.div_ceil(MOST_PAGES);
-        numbers.map(|number| Self { first: number * MOST_PAGES, pages: MOST_PAGES })
+        let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
+        numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
     /// The fewest blocks that hold exactly these pages.
@@ -50,7 +50,7 @@ impl Span {
         let mut first = pages.start;
         std::iter::from_fn(move || {
             let rest = pages.end.checked_sub(first).filter(|rest| *rest > 0)?;
-            let aligned = 1 << first.trailing_zeros().min(MOST_PAGES.ilog2());
+            let aligned = 1 << first.trailing_zeros().min(WHOLE.ilog2());
             let span = Self { first, pages: aligned.min(1 << rest.ilog2()) };
             first += span.pages;
             Some(span)
@@ -169,14 +169,14 @@ mod tests {
             let all: Vec<u64> = spans.iter().flat_map(|span| span.first..span.first + span.pages).collect();
             prop_assert_eq!(&all, &pages.clone().collect::<Vec<_>>());
             for span in &spans {
-                prop_assert!(span.pages.is_power_of_two() && span.first % span.pages == 0 && span.pages <= MOST_PAGES);
+                prop_assert!(span.pages.is_power_of_two() && span.first % span.pages == 0 && span.pages <= WHOLE);
                 let mut at = Span::around(&span.within(&pages)).next().unwrap();
                 while at != *span {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
             // Two at each end of a MiB, halving, and whole ones between.
-            prop_assert!(spans.len() as u64 <= 8 + count / MOST_PAGES);
+            prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }
 

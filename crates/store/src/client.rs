@@ -8,7 +8,7 @@ use crate::object::Pin;
 use crate::opening::{Opening, open};
 use crate::options::StoreOptions;
 use crate::state::{Known, Start, State};
-use crate::through::bring;
+use crate::through::{Turns, bring};
 use crate::tuner::Tuner;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
@@ -44,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) secrets: Vec<String>,
     pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) counters: Counters,
+    pub(crate) turns: Turns,
     folder: Key,
     begun: Instant,
     state: Mutex<State>,
@@ -55,6 +56,11 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of all objects that were opened: about the dataset, once each of its shards was.
+    pub(crate) fn opened_bytes(&self) -> u64 {
+        self.state().opened_bytes
     }
 
     pub(crate) const fn folder(&self) -> &Key {
@@ -203,6 +209,7 @@ impl Client {
             secrets: options.secrets(),
             options: options.clone(),
             counters: Counters::default(),
+            turns: Turns::new(options.read_ahead_bytes),
             folder,
             begun: Instant::now(),
             state: Mutex::new(State::new(options.read_ahead_bytes, page, tuner)),

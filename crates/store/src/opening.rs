@@ -53,6 +53,7 @@ pub(crate) async fn open(shared: &Shared, name: &str) -> Result<Arc<Pin>, Failur
     for (start, pieces) in came {
         state.put_arrived(&pin, start, pieces);
     }
+    state.opened_bytes = state.opened_bytes.saturating_add(pin.size);
     state.names.insert(name.to_owned(), Known::Open(Arc::clone(&pin)));
     Ok(pin)
 }

@@ -101,6 +101,7 @@ pub(crate) struct State {
     page: u64,
     count: u64,
     tail_bytes: u64,
+    pub(crate) opened_bytes: u64,
     pub(crate) peak_in_flight: usize,
     pub(crate) peak_held: u64,
 }
@@ -120,6 +121,7 @@ impl State {
             part_bytes: (budget / 8).clamp(LEAST_PART_BYTES, PART_BYTES),
             count: 0,
             tail_bytes: TAIL_BYTES,
+            opened_bytes: 0,
             peak_in_flight: 0,
             peak_held: 0,
         }
