@@ -28,7 +28,9 @@ use std::io;
 #[must_use]
 pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
     let mut text = String::new();
-    let mut hints: Vec<Hint> = Vec::new();
+    // What was added as context is no cause: only the whole error finds it.
+    let context = error.downcast_ref::<Hinted>().and_then(|hinted| Hinted::hint_in(hinted));
+    let mut hints: Vec<Hint> = context.into_iter().collect();
     for cause in error.chain() {
         let said = said(cause, voice);
         // Many errors repeat their cause in their own text.

@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shardpack-gpu-play", &[]),
-    ("shardpack-store", &["shardpack-reader", "shardpack-writer"]),
+    ("shardpack-store", &["shardpack-format", "shardpack-reader", "shardpack-writer"]),
     ("shardpack-report", &[]),
     (
         "shardpack-pack",

@@ -6,8 +6,9 @@
 //! another size, the tiles' segments, and between them markers that count from 0.
 #![deny(clippy::indexing_slicing)]
 
+use super::error::JpegError;
 use super::grid::{Grid, Tiles};
-use super::header::{JpegError, JpegHeader};
+use super::header::JpegHeader;
 use super::rect::Rect;
 use super::scan::{End, Segments};
 use super::turbo::Scale;

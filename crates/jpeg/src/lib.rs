@@ -32,6 +32,7 @@ mod color;
 mod cut;
 mod decode;
 mod elsewhere;
+mod error;
 mod frames;
 mod grid;
 mod header;
@@ -78,8 +79,9 @@ pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodeOptions, Decoded, JpegDecoder};
 pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
+pub use error::JpegError;
 pub use frames::{FRAMES, Frames};
-pub use header::{Component, JpegError, JpegHeader, Sampling, exif_orientation};
+pub use header::{Component, JpegHeader, Sampling, exif_orientation};
 #[cfg(feature = "turbo")]
 pub use interval::{Interval, restart_interval};
 #[cfg(feature = "turbo")]

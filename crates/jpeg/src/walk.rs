@@ -2,7 +2,7 @@
 //! strangers.
 #![deny(clippy::indexing_slicing)]
 
-use super::header::JpegError;
+use super::error::JpegError;
 
 /// Offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
 /// byte; `None` if the file ends before EOI.

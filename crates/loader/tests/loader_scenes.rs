@@ -383,9 +383,8 @@ fn what_cannot_be_patches_is_refused_in_words() {
     let cube = || LoaderOptions { fields: Some(vec!["cube".into()]), ..six() };
     assert_eq!(
         bands.refused(cube()),
-        "fields of several patches of a sample: expected scalars, arrays that are cut, and arrays of one shape, \
-         found `cube`, which is no such field\n\
-         hint: choose the fields (`fields`), without pictures; and `bands`, if cubes differ in theirs"
+        "bands of patches: expected as many in each scene, found several numbers of bands, of `cube`\n\
+         hint: `bands` takes those that all have; or pack scenes of each sensor apart"
     );
     assert_eq!(load(&bands, LoaderOptions { bands: Bands::Range(0..5), ..cube() }).len(), 18);
     // Sizes that nobody knows before: some are not among the samples that are looked at.

@@ -6,7 +6,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{Disk, Made, RowOf, base, write};
+use loader_support::{Disk, Made, RowOf, base, said, write};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use shardpack_loader::order::{Mixture, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::{CubeMode, Loader, LoaderOptions, Place};
@@ -136,7 +136,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let (first, second) = (a.open(), b.open());
     let open = |dataset: &Dataset, sampling: Arc<dyn Sampling>| {
         let options = LoaderOptions { sampling: Some(sampling), ..base() };
-        Loader::open(dataset, options).map(|_| ()).map_err(|error| error.to_string())
+        Loader::open(dataset, options).map(|_| ()).map_err(|error| said(&error))
     };
     let mixed = mixture(&first, &second);
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();

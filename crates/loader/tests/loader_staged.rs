@@ -335,7 +335,8 @@ fn epochs_can_be_left_at_any_time() {
 fn floats_need_pictures_to_make_them_of() {
     let disk = Disk::alike(&[6]);
     let scaling = Some(Scaling::UNIT);
-    let error = Loader::open(&disk.open(), LoaderOptions { scaling, ..base() }).unwrap_err().to_string();
+    let error = Loader::open(&disk.open(), LoaderOptions { scaling, ..base() }).unwrap_err();
+    let error = said(&error);
     assert!(error.contains("expected pictures that come as floats") && error.contains("float16 or float32"), "{error}");
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), LoaderOptions { scaling, dtype, ..base() }).unwrap_err().to_string();

@@ -284,8 +284,9 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     assert_eq!(found(), 0);
     let report = verify(&out, &VerifyOptions { digest: true, ..Default::default() }).unwrap();
     assert!(report.is_whole() && report.notes.is_empty(), "{:?} {:?}", report.problems, report.notes);
-    let error = DatasetOptions::new().generation(Some(1)).open(&out).unwrap_err().to_string();
-    assert!(error.contains("compact"), "{error}");
+    let error = DatasetOptions::new().generation(Some(1)).open(&out).unwrap_err();
+    let hint = error.hint().map(|hint| hint.to_string()).unwrap_or_default();
+    assert!(hint.contains("compact"), "{error}: {hint}");
     // It goes on growing.
     place.photo("week/new.jpg", 99);
     let added = place.add("week", &AddOptions::default()).unwrap();
