@@ -140,7 +140,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     };
     let mixed = mixture(&first, &second);
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();
-    assert!(text.contains("a mixture of 1") && text.contains("Dataset::concat"), "{text}");
+    assert!(text.contains("a mixture of 1") && text.contains("`concat` of the datasets"), "{text}");
     // In the other order of datasets, samples of the larger one are looked for in the smaller.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
     assert!(text.contains("in dataset 0: expected at most 10") && text.contains("found 20"), "{text}");

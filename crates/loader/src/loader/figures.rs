@@ -65,9 +65,10 @@ impl Loader {
     }
 
     /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the
-    /// threads' scratch, what the storage holds ([`Dataset::read_ahead_bytes`]), and, where the page
-    /// cache does not hold it ([`Window`]), the window of the order with what is read ahead. Of
-    /// several epochs, the one that takes most.
+    /// threads' scratch, what the storage holds
+    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)), and, where the page cache
+    /// does not hold it ([`Window`](crate::Window)), the window of the order with what is read
+    /// ahead. Of several epochs, the one that takes most.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

@@ -105,7 +105,7 @@ impl Loader {
     /// the batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), `Io` if it
     /// cannot be read or there is no memory for it: the next call goes on with the batch after it.
     /// `Usage` in a fork of the process that began to load, `Internal` if the pool has broken down:
     /// once, then nothing more comes.
