@@ -93,7 +93,7 @@ def arguments():
         default=4,
         help="times that they are packed, by hard links, so that an epoch is long (default 4)",
     )
-    parser.add_argument("--codec", default="blosc2-lz4", help="codec of the cubes (default blosc2-lz4)")
+    parser.add_argument("--codec", default="blosc2-lz4", help="codec of the cubes, arranged for a GPU (default blosc2-lz4)")
     parser.add_argument("--device", default="cuda:0", help="the GPU (default cuda:0)")
     parser.add_argument("--only", nargs="+", choices=[*SIDES], help="only these sides (default all)")
     parser.add_argument(
@@ -137,7 +137,7 @@ def prepare(folder, options):
             np.save(path, np.load(path).astype(np.float16))
             for copy in range(1, options.cube_copies):
                 os.link(path, path.with_stem(f"{path.stem}-{copy}"))
-        shardpack.pack(folder / "npy", folder / "cubes", values="keep", codec=options.codec)
+        shardpack.pack(folder / "npy", folder / "cubes", values="keep", codec=options.codec, prefer="device")
         try:
             import blosc2
         except ModuleNotFoundError as error:

@@ -4,8 +4,8 @@
 #   scripts/gpu.sh FOLDER            FOLDER holds JPEGs, in folders or not
 #   scripts/gpu.sh FOLDER --check-only
 #
-# With compute-sanitizer on the PATH, a small batch is run under all of its tools too. With an installed wheel
-# (scripts/package.sh), the tests of the Python package that need a device are run.
+# With compute-sanitizer on the PATH, a small batch of pictures and arrays of each type and codec are run under all of
+# its tools too. With an installed wheel (scripts/package.sh), the tests of the Python package that need a device are run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,6 +43,9 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
+    # It follows cargo to the test, which it started.
+    compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
+      cargo test --release --quiet --package shardpack-gpu --test device_cubes arrays_of_each -- --nocapture
   done
 else
   echo "gpu: compute-sanitizer is not on the PATH: its checks are left out"

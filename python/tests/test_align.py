@@ -202,7 +202,7 @@ def test_boxes_of_another_form_are_an_error_that_can_be_skipped(tmp_path: Path) 
         writer.write({"image": picture, "boxes": np.array([[300, 100, 50, 80]], np.float32)}, key="other")
     dataset = sp.Dataset(tmp_path / "out")
     options = {"image": "resize200x400", "align": {"boxes": sp.align.boxes()}, "shuffle": False}
-    with pytest.raises(sp.FormatError, match=r"negative length(.|\n)*format=xywh"):
+    with pytest.raises(sp.FormatError, match=r'negative length(.|\n)*format="xywh"'):
         next(iter(sp.Loader(dataset, 2, **options)))
     (batch,) = sp.Loader(dataset, 2, skip_corrupt=1, **options)
     assert batch.mask.tolist() == [True, False] and batch["boxes"][1] is None

@@ -123,7 +123,7 @@ def framework(monkeypatch: pytest.MonkeyPatch) -> None:
     """A framework that needs no GPU, in the place of PyTorch; there is no driver."""
 
     def no_driver(number: int) -> None:
-        raise _shardpack.NoDeviceError(f"device {number}: no driver\nhint: there are drivers")
+        raise _shardpack.NoDeviceError(f"device {number}: no driver")
 
     monkeypatch.setattr(_convert, "_to_torch", lambda device: np.asarray)
     monkeypatch.setattr(_shardpack, "Stage", no_driver)

@@ -211,7 +211,7 @@ def test_patches_show_the_classes_that_are_asked_for(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_said_when_the_loader_is_made(alike: sp.Dataset, tmp_path: Path) -> None:
     saved = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4, open_scenes=3).state_dict()
-    with pytest.raises(sp.UsageError, match="saved with `open_scenes` 3, and here it is 16: give the same number"):
+    with pytest.raises(sp.UsageError, match="saved with `open_scenes=3`, and here it is 16: give the same number"):
         sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=4).load_state_dict(saved)
     with sp.Writer(tmp_path / "scene", values="keep") as writer:
         for number in range(3):

@@ -89,9 +89,9 @@ const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
 /// streams that are stored unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// Of two that are staged about as fast, the one whose kernels are faster wins: a dataset that stays
-/// on the device has nothing else.
-const RESIDENT_SHARE: f64 = 0.125;
+/// Of two that are staged about as fast, the one whose kernels are faster wins: the model has the
+/// rest of the device's time, and a dataset that stays on the device takes no other.
+const KERNELS_SHARE: f64 = 0.25;
 
 /// Predicted time to stage for a GPU and decode there, in microseconds: the longer of the two, as
 /// they overlap in the loader, and a share of the kernels.
@@ -116,5 +116,5 @@ pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
         per_byte += DEVICE_AS_SHAPE_NS;
     }
     let kernels_ns = coder_ns + stored * per_byte;
-    (staging_ns.max(kernels_ns) + kernels_ns * RESIDENT_SHARE) * 1e-3
+    (staging_ns.max(kernels_ns) + kernels_ns * KERNELS_SHARE) * 1e-3
 }
