@@ -26,7 +26,9 @@ impl Stage {
     fn new(py: Python<'_>, number: u32) -> PyResult<Self> {
         let opened = py.detach(|| CudaStage::open(number));
         let inner = opened.map_err(|error| match error {
-            GpuError::NoDriver | GpuError::NoDevice { .. } => NoDeviceError::new_err(error.to_string()),
+            GpuError::NoDriver | GpuError::NoDevice { .. } | GpuError::TooOld { .. } => {
+                NoDeviceError::new_err(error.to_string())
+            }
             other => PyRuntimeError::new_err(other.to_string()),
         });
         Ok(Self { inner: Arc::new(inner?), number })

@@ -22,7 +22,7 @@ create_exception!(
     shardpack,
     NoDeviceError,
     PyRuntimeError,
-    "There is no CUDA driver on this machine, or no device of this number."
+    "There is no CUDA driver on this machine, no device of this number, or one that is too old."
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 

@@ -51,8 +51,6 @@ FN void put_value(Ptr<u8> row, u64 n, u32 dtype, float x) {
 
 // An element of all rows in each thread, from the last row to the first: so each finds the one before it as it was.
 template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
-    // Levels are cut off, so that half a level more rounds them.
-    float half = DTYPE == MIX_U8 ? 0.5f : 0.0f;
     float last = value_of(p.out + p.rows[p.count - 1], n, DTYPE), own = last;
     for (u32 row = p.count; row > 0; row -= min(row, MIX_AHEAD)) {
         float others[MIX_AHEAD];
@@ -61,7 +59,10 @@ template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
 #pragma unroll
         for (u32 k = 0; k < MIX_AHEAD; k++) {
             if (k >= row) break;
-            put_value(p.out + p.rows[row - 1 - k], n, DTYPE, p.is_rectangle ? others[k] : own * p.own + others[k] * p.other + half);
+            float x = own * p.own + others[k] * p.other;
+            // Levels are cut off, so that half a level more rounds them. Nothing is added to others: -0 + 0 would be 0.
+            if (DTYPE == MIX_U8) x += 0.5f;
+            put_value(p.out + p.rows[row - 1 - k], n, DTYPE, p.is_rectangle ? others[k] : x);
             own = others[k];
         }
     }

@@ -44,7 +44,7 @@ use shardpack_format::Dtype;
 use shardpack_jpeg::{PixelLayout, Scaling, View};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::stage::StreamHandle;
-use shardpack_loader::{ArrayDtype, ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
+use shardpack_loader::{ArrayDtype, BatchMix, ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
 use shardpack_reader::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -341,4 +341,31 @@ fn floats_need_pictures_to_make_them_of() {
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), LoaderOptions { scaling, dtype, ..base() }).unwrap_err().to_string();
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
+}
+
+/// What was not handed out does not count: a run that ends with the error gets its samples.
+#[test]
+fn a_batch_that_cannot_be_mixed_is_not_delivered() {
+    let disk = Disk::alike(&[30]);
+    let with = |trouble| {
+        let (options, _) = options(trouble);
+        let image = ImageMode::View(View::random_resized_crop(20, 14));
+        let mix = Some(BatchMix { choices: vec!["mixup".parse().unwrap()], classes: 40 });
+        let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
+        Loader::open(&disk.open(), LoaderOptions { image, mix, fields, ..options }).unwrap()
+    };
+    let mut whole = with(Trouble::None);
+    let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    // Two fields of each batch are mixed: the fifth of them is a field of the third batch.
+    let mut first = with(Trouble::MixFailsAt(4));
+    (0..2).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
+    let before = first.state();
+    let error = first.next_batch().unwrap().unwrap_err();
+    assert!(said(&error).contains("no memory to mix in"), "{error}");
+    assert_eq!(first.state(), before);
+    let mut second = with(Trouble::None);
+    second.restore(&before).unwrap();
+    let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    assert!(rest.len() == 3 && rest == expected[2..]);
+    assert_eq!(seen(&first.next_batch().unwrap().unwrap()), expected[3], "the loader goes on behind it");
 }

@@ -36,6 +36,23 @@ pub struct Properties {
     pub memory_bytes: u64,
 }
 
+/// The CUDA of driver 525, the first that takes PTX 8.0.
+const DRIVER: (u32, u32) = (12, 0);
+/// What the kernels are compiled for.
+const CAPABILITY: (u32, u32) = (7, 5);
+
+fn driver_version() -> Result<(u32, u32), GpuError> {
+    let mut version = 0;
+    // SAFETY: an integer to write to.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(GpuError::of("cuDriverGetVersion"))?;
+    let version = u32::try_from(version).unwrap_or(0);
+    Ok((version / 1000, version % 1000 / 10))
+}
+
+fn at_least(what: &'static str, expected: (u32, u32), found: (u32, u32)) -> Result<(), GpuError> {
+    if found < expected { Err(GpuError::TooOld { what, expected, found }) } else { Ok(()) }
+}
+
 /// The primary context, retained.
 #[derive(Debug)]
 struct Context {
@@ -72,8 +89,8 @@ impl Device {
     /// too.
     ///
     /// # Errors
-    /// `NoDriver` if there is no driver; `NoDevice` if there are not so many devices; `Driver` if
-    /// the driver refuses.
+    /// `NoDriver` if there is no driver; `NoDevice` if there are not so many devices; `TooOld` if the
+    /// kernels are not for the driver or the device; `Driver` if the driver refuses.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
         // SAFETY: loads a library, whose initialisers are the driver's. Asked first, because every
         // other call panics without a driver.
@@ -85,6 +102,8 @@ impl Device {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => {
                 return Err(GpuError::NoDevice { ordinal, count: 0 });
             }
+            // The library that programs are linked with, in place of the driver.
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STUB_LIBRARY => return Err(GpuError::NoDriver),
             other => other.map_err(GpuError::of("cuInit"))?,
         }
         let count = result::device::get_count().map_err(GpuError::of("cuDeviceGetCount"))?;
@@ -110,6 +129,8 @@ impl Device {
             memory_bytes: unsafe { result::device::total_mem(device) }.map_err(GpuError::of("cuDeviceTotalMem"))?
                 as u64,
         };
+        at_least("CUDA of the driver", DRIVER, driver_version()?)?;
+        at_least("compute capability of the device", CAPABILITY, properties.capability)?;
         // SAFETY: as above; released when the last owner is dropped.
         let handle =
             unsafe { result::primary_ctx::retain(device) }.map_err(GpuError::of("cuDevicePrimaryCtxRetain"))?;
@@ -156,17 +177,33 @@ impl Device {
         // SAFETY: the context lives as long as `self`.
         let pushed = unsafe { sys::cuCtxPushCurrent_v2(self.context.handle) };
         pushed.result().map_err(GpuError::of("cuCtxPushCurrent"))?;
-        Ok(Current(PhantomData))
+        Ok(Current {
+            former: relaxed(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED),
+            of_thread: PhantomData,
+        })
     }
+}
+
+/// What this thread may call while a stream is captured, and what it might before. As a rule, nobody
+/// may wait or allocate as long as any thread captures; but nothing here is in a stream that somebody
+/// else captures.
+fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
+    // SAFETY: a mode to read and write. An error leaves it as it is.
+    _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+    mode
 }
 
 /// A context that is that of this thread; when this is dropped, the former one is again.
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Current(PhantomData<*const ()>);
+pub(super) struct Current {
+    former: sys::CUstreamCaptureMode,
+    of_thread: PhantomData<*const ()>,
+}
 
 impl Drop for Current {
     fn drop(&mut self) {
+        relaxed(self.former);
         let mut popped = std::ptr::null_mut();
         // SAFETY: `bind` has pushed it in this thread, which the value cannot leave. An error has
         // nobody to go to.
@@ -182,5 +219,14 @@ mod tests {
     fn a_device_that_is_not_there_is_an_error() {
         let error = Device::open(4096).unwrap_err();
         assert!(matches!(error, GpuError::NoDriver | GpuError::NoDevice { ordinal: 4096, .. }), "{error}");
+    }
+
+    #[test]
+    fn what_the_kernels_are_not_for_is_said() {
+        assert_eq!(at_least("CUDA of the driver", DRIVER, (12, 0)), Ok(()));
+        assert_eq!(at_least("CUDA of the driver", DRIVER, (13, 0)), Ok(()));
+        let error = at_least("CUDA of the driver", DRIVER, (11, 8)).unwrap_err();
+        assert_eq!(error.to_string(), "CUDA of the driver: expected 12.0 or later, found: 11.8");
+        assert!(at_least("compute capability of the device", CAPABILITY, (7, 0)).is_err());
     }
 }

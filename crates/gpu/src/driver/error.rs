@@ -17,7 +17,23 @@ pub enum GpuError {
         /// How many there are.
         count: u32,
     },
-    /// The device's memory, or pinned memory, is full.
+    /// A driver or a device that the kernels are not for.
+    #[error("{what}: expected {}.{} or later, found: {}.{}", expected.0, expected.1, found.0, found.1)]
+    TooOld {
+        /// What it is, and the number by which it counts.
+        what: &'static str,
+        /// The first one that will do.
+        expected: (u32, u32),
+        /// What there is.
+        found: (u32, u32),
+    },
+    /// The host has not so much memory that it can pin.
+    #[error("pinned memory: {needed} bytes needed, which the host cannot pin")]
+    Unpinned {
+        /// Bytes that were asked for.
+        needed: u64,
+    },
+    /// The device's memory is full.
     #[error("{what}: {needed} bytes needed, {free} of {total} free on the device")]
     OutOfMemory {
         /// What was to be allocated.

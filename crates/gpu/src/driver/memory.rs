@@ -26,7 +26,7 @@ impl Memory {
         // SAFETY: freed once, in `drop`.
         match unsafe { result::malloc_sync(len.max(1)) } {
             Ok(address) => Ok(Self { device: device.clone(), address, len }),
-            Err(error) => Err(refused(device, error, "memory of the device", len)),
+            Err(error) => Err(refused(device, error, len)),
         }
     }
 
@@ -80,22 +80,17 @@ impl Pinned {
     /// machine.
     ///
     /// # Errors
-    /// `OutOfMemory` with figures; `Driver` if the driver refuses.
+    /// `Unpinned` if there is not so much; `Driver` if the driver refuses.
     pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         // Of every context of the process; cached by the host, which reads what it wrote.
         // SAFETY: freed once, in `drop`.
         let bytes = match unsafe { result::malloc_host(len.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) } {
             Ok(bytes) => bytes.cast::<u8>(),
-            Err(error) => return Err(refused(device, error, "pinned memory", len)),
+            Err(error) => return Err(unpinned(error, len)),
         };
         let Some(bytes) = NonNull::new(bytes) else {
-            return Err(refused(
-                device,
-                result::DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY),
-                "pinned memory",
-                len,
-            ));
+            return Err(GpuError::Unpinned { needed: len as u64 });
         };
         // SAFETY: as many bytes were allocated, and nobody else knows of them.
         unsafe { bytes.write_bytes(0, len.max(1)) };
@@ -178,10 +173,22 @@ impl Drop for Pinned {
     }
 }
 
-fn refused(device: &Device, error: result::DriverError, what: &'static str, len: usize) -> GpuError {
-    if error.0 != sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+const fn is_full(error: result::DriverError) -> bool {
+    matches!(error.0, sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+fn refused(device: &Device, error: result::DriverError, len: usize) -> GpuError {
+    let what = "memory of the device";
+    if !is_full(error) {
         return GpuError::of(what)(error);
     }
     let (free, total) = device.free_bytes().unwrap_or((0, device.properties().memory_bytes));
     GpuError::OutOfMemory { what, needed: len as u64, free, total }
+}
+
+fn unpinned(error: result::DriverError, len: usize) -> GpuError {
+    match is_full(error) {
+        true => GpuError::Unpinned { needed: len as u64 },
+        false => GpuError::of("pinned memory")(error),
+    }
 }

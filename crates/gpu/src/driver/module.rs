@@ -10,6 +10,8 @@ use std::ffi::CString;
 /// The kernels of one PTX file.
 #[derive(Debug)]
 pub struct Module {
+    device: Device,
+    handle: sys::CUmodule,
     kernels: BTreeMap<&'static str, sys::CUfunction>,
 }
 
@@ -21,30 +23,39 @@ unsafe impl Sync for Module {}
 
 impl Module {
     /// Lets the driver compile `ptx`, or take it from its cache, and finds the kernels of the given
-    /// names. It stays loaded as long as the process uses the device.
+    /// names.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take the PTX (an older driver than 525, a device before
-    /// compute capability 7.5), or a kernel is missing.
+    /// `Driver` if the driver does not take the PTX, or a kernel is missing.
     pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
         let text = CString::new(ptx).map_err(|_| refused("PTX with a zero in it"))?;
         // SAFETY: a string with a zero at its end.
-        let module =
+        let handle =
             unsafe { result::module::load_data(text.as_ptr().cast()) }.map_err(GpuError::of("cuModuleLoadData"))?;
-        let mut kernels = BTreeMap::new();
+        let mut module = Self { device: device.clone(), handle, kernels: BTreeMap::new() };
         for &name in names {
             let symbol = CString::new(name).map_err(|_| refused("kernel with a zero in its name"))?;
-            // SAFETY: the module is loaded, and is not unloaded.
-            let found = unsafe { result::module::get_function(module, symbol) };
-            kernels.insert(name, found.map_err(GpuError::of("cuModuleGetFunction"))?);
+            // SAFETY: the module is loaded, and unloaded only when the value is dropped.
+            let found = unsafe { result::module::get_function(handle, symbol) };
+            module.kernels.insert(name, found.map_err(GpuError::of("cuModuleGetFunction"))?);
         }
-        Ok(Self { kernels })
+        Ok(module)
     }
 
     pub(super) fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, GpuError> {
         let missing = || GpuError::of("kernel of a module")(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
         self.kernels.get(name).copied().ok_or_else(missing)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // What still runs its kernels comes to its end first. In a fork there is nothing to unload.
+        let Ok(_current) = self.device.bind() else { return };
+        _ = self.device.synchronize();
+        // SAFETY: loaded in `load`, unloaded once; whoever launches a kernel of it borrows it.
+        _ = unsafe { result::module::unload(self.handle) };
     }
 }

@@ -152,7 +152,7 @@ impl Stream {
         let kernel = module.kernel(launch.kernel)?;
         let _current = self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the kernel is of a module that is never unloaded, and takes one struct, of which
+        // SAFETY: the kernel is of a module that is not unloaded before all is done, and takes one struct, of which
         // the driver copies as many bytes as the kernel declares: `Params` has room for the
         // largest. What kernels do with the numbers in it is said at the head of `driver`.
         unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
@@ -245,15 +245,26 @@ impl Event {
     }
 
     /// Happens once all that somebody else put into a stream of the same context so far is done.
+    /// `false` if the stream is being captured: then nothing of it is done now, and the event would
+    /// become a part of what is captured.
     ///
     /// # Errors
     /// `Driver` if the driver refuses.
-    pub fn record_foreign(&self, stream: StreamHandle) -> Result<(), GpuError> {
+    pub fn record_foreign(&self, stream: StreamHandle) -> Result<bool, GpuError> {
         let _current = self.device.bind()?;
         let stream =
             std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(stream.handle()).unwrap_or(0));
-        // SAFETY: our event lives. So does the stream: whoever made its handle has promised it.
-        unsafe { result::event::record(self.handle, stream) }.map_err(GpuError::of("cuEventRecord"))
+        let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let mut status = none;
+        // SAFETY: the stream lives: whoever made its handle has promised it.
+        let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) };
+        asked.result().map_err(GpuError::of("cuStreamIsCapturing"))?;
+        if status != none {
+            return Ok(false);
+        }
+        // SAFETY: as above; and our event lives.
+        unsafe { result::event::record(self.handle, stream) }.map_err(GpuError::of("cuEventRecord"))?;
+        Ok(true)
     }
 
     /// Waits on the host until it has happened.

@@ -6,6 +6,7 @@ use crate::gather;
 use crate::mix;
 use crate::pictures::PictureDecoder;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 /// A device, and what the driver has compiled for it.
@@ -24,18 +25,26 @@ pub(super) struct Kernels {
 /// device open.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
+/// The process whose thread holds the lock, or held it last.
+static HOLDER: AtomicU32 = AtomicU32::new(0);
+
 impl Kernels {
     /// Those of a device, by its number.
     ///
     /// # Errors
     /// As [`CudaStage::open`](super::CudaStage::open).
     pub(super) fn of(number: u32) -> Result<Arc<Self>, GpuError> {
+        let own = std::process::id();
         let mut loaded = match LOADED.try_lock() {
             Ok(loaded) => loaded,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
             // Another thread is loading. In a fork of the process, that thread is not there.
-            Err(TryLockError::WouldBlock) => return Self::load(number),
+            Err(TryLockError::WouldBlock) if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) => {
+                return Self::load(number);
+            }
+            Err(TryLockError::WouldBlock) => LOADED.lock().unwrap_or_else(PoisonError::into_inner),
         };
+        HOLDER.store(own, Ordering::Relaxed);
         let known = loaded.get(&number).and_then(Weak::upgrade);
         if let Some(kernels) = known.filter(|kernels| !kernels.device.is_forked()) {
             return Ok(kernels);

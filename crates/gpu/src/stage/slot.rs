@@ -93,7 +93,9 @@ impl CudaSlot {
         let (batch, upload) = self.fill.assemble(host)?;
         let mut work = locked(&self.work);
         self.enqueue(&mut work, &batch, upload).map_err(|error| match error {
-            GpuError::OutOfMemory { .. } => Failure::Batch(Note::new(error.to_string()).with_hint(fewer_slots())),
+            GpuError::OutOfMemory { .. } | GpuError::Unpinned { .. } => {
+                Failure::Batch(Note::new(error.to_string()).with_hint(fewer_slots()))
+            }
             error => Failure::Device(error.to_string().into()),
         })?;
         work.batch = Some(batch);
@@ -271,8 +273,10 @@ impl StageSlot for CudaSlot {
         let mut consumers = locked(&self.consumers);
         for stream in mem::take(&mut consumers.streams) {
             let event = consumers.spare.pop().map_or_else(|| Event::new(&self.shared.device), Ok);
-            match event.and_then(|event| event.record_foreign(stream).map(|()| event)) {
-                Ok(event) => consumers.unused.push(event),
+            match event.and_then(|event| Ok((event.record_foreign(stream)?, event))) {
+                Ok((true, event)) => consumers.unused.push(event),
+                // Captured: it runs when the program says so, who must hold the batch for that.
+                Ok((false, event)) => consumers.spare.push(event),
                 Err(_) => consumers.is_lost = true,
             }
         }

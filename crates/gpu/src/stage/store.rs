@@ -95,12 +95,12 @@ impl<B: Backing> Store<B> {
         };
         // In one piece, so that one copy brings them there.
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
-        let start = self.free.fetch_add(most, Ordering::Relaxed);
         let reserved = self.reserved.load(Ordering::Relaxed);
+        let fits = |free: u64| free.checked_add(most).filter(|&end| end <= reserved);
         // More than was counted: a file has changed, or a head can be read that could not.
-        if start.saturating_add(most) > reserved {
+        let Ok(start) = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
             return Ok(vec![None; values.len()]);
-        }
+        };
         let (mut bytes, mut known, mut places) = (Vec::new(), Vec::new(), Vec::with_capacity(values.len()));
         for value in values {
             bytes.resize(bytes.len().next_multiple_of(16), 0);
@@ -193,12 +193,15 @@ mod tests {
             limits: &limits,
         };
         assert!(store.keep(&[value]).is_err(), "there is no memory yet");
-        let reserved = 5 * Store::<Bytes>::value_bytes(20);
+        let reserved = 5 * Store::<Bytes>::value_bytes(20) + ALIGN;
         store.put_in(Bytes(Mutex::new(vec![9; reserved as usize])), reserved).unwrap();
         let first = store.keep(&[value, short, value]).unwrap();
         assert!(first[0].is_some() && first[1].is_none() && first[2].is_some());
         assert_eq!(store.find(first[0].unwrap()), None, "not yet");
         let second = store.keep(&[value, value]).unwrap();
+        assert_eq!(store.keep(&[value; 2]).unwrap(), [None, None], "there is no room for both");
+        let last = store.keep(&[value]).unwrap();
+        assert!(last[0].is_some(), "what did not fit has taken nothing");
         assert_eq!(store.keep(&[value]).unwrap(), [None], "there is no room left");
         store.seal();
         let memory = store.backing().unwrap().0.lock().unwrap().clone();

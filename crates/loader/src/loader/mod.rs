@@ -186,8 +186,7 @@ impl Loader {
             self.batches += 1;
         }
         Poll::Ready(Some(taken.and_then(|(slot, plan)| {
-            self.delivered = plan.in_epoch + 1;
-            self.handed_bytes += plan.bytes as u64;
+            let (number, bytes) = (plan.in_epoch, plan.bytes as u64);
             let mut lent = Lent {
                 slot: Some(slot),
                 plan,
@@ -199,6 +198,8 @@ impl Loader {
             if let Some(mix) = &self.options.mix {
                 mixing::mix(&mix.choices, self.options.layout, &mut lent)?;
             }
+            self.delivered = number + 1;
+            self.handed_bytes += bytes;
             Ok(Batch::new(lent))
         })))
     }

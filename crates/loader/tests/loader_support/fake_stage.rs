@@ -46,6 +46,8 @@ pub enum Trouble {
     PanicsOn(u32),
     /// Finding room for this row of every batch panics.
     PanicsInRoomOf(u32),
+    /// Mixing a field fails, this time.
+    MixFailsAt(u64),
 }
 
 #[derive(Debug)]
@@ -61,6 +63,7 @@ pub struct Counts {
     pub slots: AtomicUsize,
     pub submitted: AtomicU64,
     pub released: AtomicU64,
+    pub mixed: AtomicU64,
     /// Values that were read into staging memory, and then prepared there.
     pub shared: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
@@ -351,6 +354,10 @@ impl StageSlot for FakeSlot {
     }
 
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
+        let before = self.counts.mixed.fetch_add(1, Ordering::Relaxed);
+        if self.trouble == Trouble::MixFailsAt(before) {
+            return Err(io::Error::other("no memory to mix in"));
+        }
         mix.apply(rows, &mut self.inner.lock().unwrap().out);
         Ok(())
     }
