@@ -154,7 +154,7 @@ impl Stage for Memory {
     }
 
     fn takes(&self, field: &FieldSpec<'_>) -> bool {
-        matches!(field.source, FieldSource::Array(_))
+        matches!(field.source, FieldSource::Array { .. })
     }
 
     fn shares(&self, _: &Value<'_>) -> bool {

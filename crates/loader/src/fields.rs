@@ -154,7 +154,7 @@ impl FieldPlan {
     ) -> FieldSpec<'a> {
         let source = match &self.from {
             From::Picture { view, clip: None, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
-            From::Array { stored, .. } if !self.is_noisy => FieldSource::Array(stored),
+            From::Array { stored, cut, .. } if !self.is_noisy => FieldSource::Array { stored, is_cut: cut.is_some() },
             From::Picture { .. }
             | From::Array { .. }
             | From::Scalar(_)

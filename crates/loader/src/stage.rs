@@ -56,11 +56,11 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// to be too few, the row is refused.
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64;
 
-    /// Bytes of a slot on the device for what lies between decoding and output of rows of a field that
-    /// it takes, besides what [`Stage::device_bytes`] counts for every field. `row_bytes` are those of
-    /// the rows in the output.
-    fn between_bytes(&self, field: &FieldSpec<'_>, row_bytes: u64) -> u64 {
-        let _ = (field, row_bytes);
+    /// Bytes of a slot on the device for what lies between decoding and output of `rows` rows of a
+    /// field that it takes. `record_bytes` and `row_bytes` are as for [`Stage::staged_bytes`], of all
+    /// these rows together.
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+        let _ = (field, rows, record_bytes, row_bytes);
         0
     }
 
@@ -236,8 +236,13 @@ pub enum FieldSource<'a> {
         /// How their levels are changed.
         changes: &'a [Augmentation],
     },
-    /// Arrays; examples of how they are stored, before they are finished.
-    Array(&'a [(Codec, ArrayDescriptor)]),
+    /// Arrays.
+    Array {
+        /// Examples of how they are stored, before they are finished.
+        stored: &'a [(Codec, ArrayDescriptor)],
+        /// Whether a row is only a part of an array: a patch, or bands.
+        is_cut: bool,
+    },
     /// Columns of the index, and stored bytes.
     Other,
 }

@@ -112,11 +112,15 @@ impl Stager {
     /// # Errors
     /// `Format` if the shape overflows.
     pub fn scratch_bytes(descriptor: &ArrayDescriptor) -> Result<u64> {
-        let stored = descriptor.stored_bytes()?;
-        let block = (BLOCK_ELEMENTS as u64 * descriptor.stored.bytes()).min(stored);
-        // The last block of each unit may be joined before it is turned.
-        Ok(stored.saturating_add(block).saturating_add(2 * ALIGN as u64))
+        Ok(most_scratch_bytes(descriptor.stored_bytes()?, descriptor.stored.bytes(), 1))
     }
+}
+
+/// How many bytes of scratch `cubes` of `stored` bytes together take at most, of elements of `width`.
+pub(crate) fn most_scratch_bytes(stored: u64, width: u64, cubes: u64) -> u64 {
+    // The last block of each unit may be joined before it is turned.
+    let blocks = (BLOCK_ELEMENTS as u64 * width).saturating_mul(cubes).min(stored);
+    stored.saturating_add(blocks).saturating_add(cubes.saturating_mul(3 * ALIGN as u64))
 }
 
 impl Batch<'_> {

@@ -22,6 +22,7 @@ pub(crate) mod tests;
 mod wire;
 mod work;
 
+pub(crate) use batch::most_scratch_bytes;
 pub use batch::{Batch, Payload, Staged, Stager};
 pub use fault::Fault;
 pub(crate) use kept::keep;

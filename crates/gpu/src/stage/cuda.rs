@@ -9,7 +9,7 @@ use crate::cubes;
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::pictures::{self, Dtype};
 use shardpack_array::ZstdDecoder;
-use shardpack_format::Codec;
+use shardpack_format::{ArrayDescriptor, Codec};
 use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping, Room, Stage, StageSlot, Value};
 use std::any::Any;
 use std::io;
@@ -160,8 +160,8 @@ impl Stage for CudaStage {
         staged_bytes(field, record_bytes, row_bytes)
     }
 
-    fn between_bytes(&self, field: &FieldSpec<'_>, row_bytes: u64) -> u64 {
-        between_bytes(field, row_bytes)
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+        between_bytes(field, rows, record_bytes, row_bytes)
     }
 
     fn device_bytes(&self, room: &Room) -> u64 {
@@ -204,13 +204,15 @@ impl Stage for CudaStage {
 }
 
 /// Pictures, and arrays of two or three axes of which the kernels take all examples. Pictures that
-/// they do not take are refused one by one.
+/// they do not take are refused one by one. Of what zstd has coded as a whole, which the host
+/// decompresses, a part is cut there too: else all of it would go to the device.
 pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     match field.source {
         FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
-        FieldSource::Array(examples) => {
+        FieldSource::Array { stored, is_cut } => {
             let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
-            !examples.is_empty() && examples.iter().all(fits)
+            let is_decompressed = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
+            !stored.is_empty() && stored.iter().all(fits) && !(is_cut && is_decompressed)
         }
         _ => false,
     }
@@ -231,9 +233,9 @@ pub(super) fn shares(example: &Value<'_>) -> bool {
 pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, 1 << 10],
-        FieldSource::Array(examples) => {
+        FieldSource::Array { stored, .. } => {
             // What zstd has coded is decoded by the host.
-            let width = examples.iter().filter(|(codec, _)| *codec == Codec::Zstd).map(|(_, d)| d.stored.bytes()).max();
+            let width = stored.iter().filter(|(codec, _)| *codec == Codec::Zstd).map(|(_, d)| d.stored.bytes()).max();
             let decoded = width.map_or(0, |width| row_bytes.saturating_mul(width) / field.dtype.bytes().max(1));
             [record_bytes.max(decoded), record_bytes / 16, row_bytes / 256, 8 << 10]
         }
@@ -242,11 +244,27 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Levels of pictures that are changed before they are written.
-pub(super) fn between_bytes(field: &FieldSpec<'_>, row_bytes: u64) -> u64 {
+/// Samples of pictures, six times their compressed bytes or so, of which crops need half; and their
+/// levels, if they are changed before they are written. Of arrays, the elements as they are stored: of
+/// all of an array, if a part of it is cut there.
+pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+    let elements = row_bytes / field.dtype.bytes().max(1);
     match field.source {
         FieldSource::Picture { changes, .. } => {
-            pictures::most_level_bytes(changes, row_bytes / (3 * field.dtype.bytes().max(1)))
+            let samples = staged_bytes(field, record_bytes, row_bytes).saturating_mul(3).max(row_bytes);
+            samples.saturating_add(pictures::most_level_bytes(changes, elements / 3))
+        }
+        FieldSource::Array { stored, is_cut } => {
+            let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
+                let width = descriptor.stored.bytes();
+                let all = if is_cut {
+                    descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)
+                } else {
+                    elements.saturating_mul(width)
+                };
+                cubes::most_scratch_bytes(all, width, rows)
+            };
+            stored.iter().map(scratch).max().unwrap_or(0)
         }
         _ => 0,
     }
@@ -257,14 +275,10 @@ pub(super) const fn staging_bytes(room: &Room) -> usize {
     Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }
 
-/// Memory of a slot on the device besides its output: what is uploaded, and what lies in between.
-/// Samples of a picture take six times its compressed bytes or so, of which crops need half;
-/// compressed cubes decode to no more than their values. What is copied on the device comes besides,
-/// and behind all that could be uploaded, which leaves a gap among the words of pictures.
+/// Memory of a slot on the device besides its output: what is uploaded, and what lies in between. What
+/// is copied on the device comes besides, and behind all that could be uploaded, which leaves a gap
+/// among the words of pictures.
 pub(super) const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
-    let staged = room.staged_bytes.saturating_mul(3);
-    let between = if staged > room.output_bytes { staged } else { room.output_bytes };
     let copied = if is_resident { room.staged_bytes.saturating_mul(2) } else { 0 };
-    let between = between.saturating_add(room.between_bytes);
-    staging_bytes(room).saturating_add(between).saturating_add(copied).saturating_add(1 << 20)
+    staging_bytes(room).saturating_add(room.between_bytes).saturating_add(copied).saturating_add(1 << 20)
 }

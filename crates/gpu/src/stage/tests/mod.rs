@@ -4,6 +4,7 @@
 pub(crate) mod datasets;
 mod played;
 mod resident;
+mod sizes;
 
 use crate::cubes::tests::generate;
 use crate::pictures::tests::jpegs;
