@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
+import textwrap
+import time
 from pathlib import Path
 from typing import Any
 from device_support import NORMALISED, big, gpu, loader, on_host, same  # noqa: F401
@@ -70,7 +74,11 @@ def test_addresses_stay_and_graphs_can_be_captured(big: Path) -> None:
                 if place not in graphs:
                     torch.cuda.synchronize()
                     graph = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                    # Every second one in the strictest mode, in which nobody else may wait for the device.
+                    mode = ("thread_local", "global")[len(graphs) % 2]
+                    with torch.cuda.graph(graph, capture_error_mode=mode):
+                        # Long enough for the loader's threads to finish batches meanwhile.
+                        time.sleep(0.2)
                         out = image.float().square().mean(dim=(1, 2, 3))
                     graphs[place] = graph, out
                 graph, out = graphs[place]
@@ -106,3 +114,86 @@ def test_memory_stays_flat_over_many_batches(big: Path) -> None:
     assert torch.isfinite(sums)
     assert after[0] - before[0] <= 8 << 20, f"device memory grew by {after[0] - before[0]:,} bytes"
     assert after[1] - before[1] <= 48 << 20, f"host memory grew by {after[1] - before[1]:,} bytes"
+
+
+def test_kernels_are_unloaded_with_the_last_loader(big: Path) -> None:
+    import torch
+
+    torch.zeros(1, device="cuda")
+
+    def taken() -> int:
+        gc.collect()
+        torch.cuda.synchronize()
+        free, total = torch.cuda.mem_get_info()
+        return int(total - free)
+
+    after = []
+    for _ in range(12):
+        with loader(big, image="rrc64") as device:
+            next(iter(device))
+        after.append(taken())
+    assert after[-1] - after[3] <= 2 << 20, after
+
+
+def run(program: str, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments], capture_output=True, text=True, timeout=120
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_lost_device_is_an_error_and_no_hang(big: Path) -> None:
+    code, said = run(
+        """
+        import sys
+        import torch
+        import shardpack as sp
+        loader = sp.Loader(sp.Dataset(sys.argv[1]), 8, image="rrc64", to="torch", device="cuda:0", decode="device")
+        errors = 0
+        for epoch in range(3):
+            batches = iter(loader)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except (RuntimeError, OSError) as error:
+                    errors += 1
+                    print("error:", type(error).__name__, error)
+                    continue
+                if batch is None:
+                    break
+                if epoch == 0:
+                    # An assertion on the device: the context is lost for the whole process.
+                    torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")]
+                    epoch = 1
+            if errors:
+                break
+        print("ended after", errors)
+        """,
+        str(big),
+    )
+    assert "ended after 1" in said and "CUDA_ERROR" in said, said
+    assert code in (0, 134, 250, -6), said
+
+
+def test_a_full_device_is_an_error_with_figures_and_the_next_loader_opens(big: Path) -> None:
+    code, said = run(
+        """
+        import sys
+        import torch
+        import shardpack as sp
+        open_loader = lambda: sp.Loader(sp.Dataset(sys.argv[1]), 96, image="rrc1024", to="torch", device="cuda:0", decode="device", prefetch=4)
+        torch.zeros(1, device="cuda")
+        free, _ = torch.cuda.mem_get_info()
+        rest = torch.empty(free - (600 << 20), dtype=torch.uint8, device="cuda")
+        try:
+            open_loader()
+        except (RuntimeError, OSError) as error:
+            print("error:", error)
+        del rest
+        torch.cuda.empty_cache()
+        with open_loader() as loader:
+            print(sum(len(batch) for batch in loader))
+        """,
+        str(big),
+    )
+    assert code == 0 and " bytes needed, " in said and said.endswith("96\n"), said

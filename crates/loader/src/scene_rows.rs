@@ -21,6 +21,9 @@ use shardpack_reader::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+/// Why the host decodes scenes in place of a device.
+pub(super) const ON_HOST: &str = "the host decodes scenes of several patches";
+
 impl Bench {
     /// Reads a sample and decodes its patches. What is wrong with it becomes the error of its rows.
     ///

@@ -17,6 +17,7 @@ use super::record::{FieldOf, RecordOf, Source, Viewed, check};
 use super::resident::Known;
 use super::rows::RowMut;
 use super::sample::{RowOf, SampleAt, name};
+use super::scene_rows;
 use super::stage::{Prepared, Spot, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
 use super::transform;
@@ -41,6 +42,10 @@ impl Bench {
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
         if let Some(scene) = &run.scene {
+            if common.recipe.on_device {
+                let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
+                common.refusals.add(scene_rows::ON_HOST.into(), key);
+            }
             return self.patch(common, scene, (shard, at), row, dims);
         }
         if run.is_cached {
