@@ -139,6 +139,7 @@ if [[ $long == yes ]]; then
   step "without encoder" cargo check --package shardpack-loader
   step "crates"          cargo package --workspace --exclude shardpack-python --exclude shardpack-gpu-play --allow-dirty
   step "long campaigns"  cargo test --release --package shardpack --test mutations -- --ignored
+  step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test cache --test schedules -- --ignored
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi

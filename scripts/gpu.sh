@@ -3,6 +3,8 @@
 #
 #   scripts/gpu.sh FOLDER            FOLDER holds JPEGs, in folders or not
 #   scripts/gpu.sh FOLDER --check-only
+#   scripts/gpu.sh FOLDER --all         also the long campaigns, the benches beside other libraries and the steps of a training
+#                                       loop (benches/device.py, python/examples/poster.py); what cannot run fails
 #
 # With compute-sanitizer on the PATH, a small batch of pictures and arrays of each type and codec are run under all of
 # its tools too. With an installed wheel (scripts/package.sh), the tests of the Python package that need a device are run.
@@ -15,9 +17,22 @@ if (($# == 0)); then
   exit 2
 fi
 
+mode=${2:-}
+# left_out WHAT: says what does not run here; with --all that is a failure, at the end.
+missing=0
+left_out() {
+  echo "gpu: left out: $1" >&2
+  missing=1
+}
+if [[ $mode == --all ]]; then
+  export SHARDPACK_DAMAGED=${SHARDPACK_DAMAGED:-10000} SHARDPACK_BATCHES=${SHARDPACK_BATCHES:-10000}
+fi
+
 cargo build --release --quiet --package shardpack-gpu --examples
 run=target/release/examples/pictures_on_device
-"$run" "$@"
+only=()
+[[ $mode != --check-only ]] || only=(--check-only)
+"$run" "$1" "${only[@]}"
 # SHARDPACK_CUBES can name datasets of cubes, with colons between them: their arrays are compared as well.
 cargo test --release --quiet --package shardpack-gpu --test device_cubes --test device_loader -- --nocapture
 python=python3
@@ -25,9 +40,13 @@ python=python3
 if "$python" -c 'import pytest, shardpack, torch' 2>/dev/null; then
   "$python" -m pytest -q -rs python/tests/test_device*.py
 else
-  echo "gpu: $python has no wheel, or no PyTorch or pytest: python/tests/test_device*.py are left out" >&2
+  left_out "python/tests/test_device*.py: $python has no wheel, or no PyTorch or pytest"
 fi
-if [[ "${2:-}" != --check-only ]]; then
+if [[ $mode == --all ]]; then
+  "$python" benches/device.py "$1" || left_out "benches/device.py failed"
+  "$python" python/examples/poster.py --copies 4 --out target/poster || left_out "python/examples/poster.py failed"
+fi
+if [[ $mode != --check-only ]]; then
   target/release/examples/cube_rate
   # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads, and then stays on the device.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
@@ -43,10 +62,13 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
-    # It follows cargo to the test, which it started.
+    # It follows cargo to the test, which it started. What kernels read of damaged streams need not be written by anybody.
+    of=(arrays_of_each damage_is_flagged)
+    [[ $tool != initcheck ]] || of=(arrays_of_each)
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
-      cargo test --release --quiet --package shardpack-gpu --test device_cubes arrays_of_each -- --nocapture
+      cargo test --release --quiet --package shardpack-gpu --test device_cubes -- --nocapture "${of[@]}"
   done
 else
-  echo "gpu: compute-sanitizer is not on the PATH: its checks are left out"
+  left_out "compute-sanitizer, which is not on the PATH"
 fi
+[[ $mode != --all || $missing == 0 ]]

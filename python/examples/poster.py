@@ -9,7 +9,8 @@ original files, Blosc, float16, augmentation on the GPU, a fixed ring of pinned 
 The first five are what one would write with NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers,
 augmentation and model.
 
-One epoch of each step warms up, and the median of the others counts. It prints a table, and writes ``poster.json`` and
+One epoch of each step warms up. Then epochs follow each other for ``--seconds`` at least, as they do in training, and
+that ``--epochs`` times, of which the median counts. ``--copies`` makes epochs longer, by hard links. It prints a table, and writes ``poster.json`` and
 ``poster.svg``. It needs PyTorch and blosc2. Without a GPU, the two steps that need one are left out, and shardpack
 decodes on the host.
 """
@@ -299,7 +300,12 @@ def prepare(options: argparse.Namespace, folder: Path) -> Job:
             (folder / store / f"{name}.{suffix}").write_bytes(packed)
     if shape is None or count < options.batch:
         raise SystemExit(f"expected at least a batch of {options.batch} cubes, found: {count}")
-    sp.pack(folder / "npy16", folder / "packed", values="keep", codec=ours)
+    for store in ("npy", "blosc32", "blosc16", "npy16"):
+        for path in sorted((folder / store).iterdir()):
+            for copy in range(1, options.copies):
+                os.link(path, path.with_stem(f"{path.stem}-{copy}"))
+    prefer: Literal["device", "speed"] = "device" if options.device.type == "cuda" else "speed"
+    sp.pack(folder / "npy16", folder / "packed", values="keep", codec=ours, prefer=prefer)
     return Job(folder, shape, options.batch, options.workers, options.device)
 
 
@@ -316,24 +322,28 @@ def drop(folder: Path) -> None:
 
 
 def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
-    """Seconds of each epoch, but for the first."""
+    """Seconds of an epoch, in each round, after one that warms up."""
     expected = len(job.paths("npy")) // job.batch * job.batch
     model = Model(job.shape[2], job.device) if options.model == "small" else None
     seconds = []
     with step.open(job) as epoch:
-        for _ in range(options.epochs + 1):
+        for round_number in range(options.epochs + 1):
+            # One that warms up, and each that finds no page in the cache, is an epoch.
+            least = 0.0 if options.cold or round_number == 0 else options.seconds
             if options.cold:
                 drop(job.folder / step.store)
-            cubes, start = 0, time.perf_counter()
-            for batch in epoch():
-                cubes += len(batch)
-                if model is not None:
-                    model(batch)
+            cubes, rounds, start = 0, 0, time.perf_counter()
+            while rounds == 0 or time.perf_counter() - start < least:
+                for batch in epoch():
+                    cubes += len(batch)
+                    if model is not None:
+                        model(batch)
+                rounds += 1
             if job.cuda:
                 torch.cuda.synchronize(job.device)
-            seconds.append(time.perf_counter() - start)
-            if cubes != expected:
-                raise SystemExit(f"{step.name}: cubes of an epoch: expected {expected}, found {cubes}")
+            seconds.append((time.perf_counter() - start) / rounds)
+            if cubes != expected * rounds:
+                raise SystemExit(f"{step.name}: cubes of {rounds} epochs: expected {expected * rounds}, found {cubes}")
     return seconds[1:]
 
 
@@ -353,7 +363,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--source", type=Path, help="folder of cubes (default: they are made)")
     parser.add_argument("--cubes", type=positive, default=48, help="cubes to make (default 48)")
     parser.add_argument("--shape", type=shape, default=(480, 640, 100), help="their shape (default 480,640,100)")
-    parser.add_argument("--epochs", type=positive, default=3, help="epochs that count (default 3)")
+    parser.add_argument("--copies", type=positive, default=1, help="times that each cube comes in an epoch (default 1)")
+    parser.add_argument("--epochs", type=positive, default=3, help="rounds that count (default 3)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="least time of a round, in whole epochs (default 2)")
     parser.add_argument("--batch", type=positive, default=6, help="cubes in a batch (default 6)")
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--workers", type=positive, default=cores, help="processes or threads (default all cores)")
@@ -395,12 +407,12 @@ def main(options: argparse.Namespace) -> None:
     cubes = " × ".join(map(str, job.shape))
     about = {
         "device": device, "torch": torch.__version__, "blosc2": blosc2.__version__, "shardpack": sp.__version__,
-        "python": sys.version.split()[0], "shape": job.shape, "cubes_an_epoch": used, "batch": job.batch,
+        "python": sys.version.split()[0], "shape": job.shape, "cubes_an_epoch": used, "copies": options.copies, "batch": job.batch,
         "workers": job.workers, "codec": options.codec, "model": options.model, "cold": options.cold,
         "source": "given" if options.source else "made", "left_out": left_out,
     }  # fmt: skip
     (options.out / "poster.json").write_text(json.dumps({**about, "steps": rows}, indent=2) + "\n")
-    subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} epochs"
+    subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} rounds"
     drawn = [(row["step"], row["cubes_per_s"], f"{row['cubes_per_s']:.3g} ({row['times_the_first']:.1f}×)") for row in rows]
     (options.out / "poster.svg").write_text(bars.svg("Cubes a second", subtitle, drawn, accent=len(drawn) - 1))
 

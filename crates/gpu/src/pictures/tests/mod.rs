@@ -7,6 +7,8 @@ pub(crate) mod jpegs;
 use super::*;
 use jpegs::{Random, Source, damage};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, Rect, Rendering, View};
 
@@ -141,13 +143,35 @@ proptest! {
 
     #[test]
     fn batches_are_the_hosts_to_the_bit(sources in prop::collection::vec(source(), 1..5), seed in any::<u64>()) {
-        let random = &mut Random(seed);
-        let output = output(random);
-        let pictures: Vec<_> = sources.iter().filter(|source| is_taken(source)).map(|source| {
-            let (width, height) = source.size;
-            (source.encoded(), rendering(random, (width.into(), height.into()), output.layout))
-        }).collect();
-        assert_same(&pictures, output);
+        of_sources(&sources, seed);
+    }
+}
+
+/// A batch of these pictures, each shown in some way. How many the kernels took.
+fn of_sources(sources: &[Source], seed: u64) -> usize {
+    let random = &mut Random(seed);
+    let output = output(random);
+    let picture = |source: &Source| {
+        let (width, height) = source.size;
+        (source.encoded(), rendering(random, (width.into(), height.into()), output.layout))
+    };
+    let pictures: Vec<_> = sources.iter().filter(|source| is_taken(source)).map(picture).collect();
+    assert_same(&pictures, output);
+    pictures.len()
+}
+
+#[test]
+#[ignore = "minutes: the long campaign"]
+fn a_hundred_thousand_pictures_are_the_hosts() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = prop::collection::vec(source(), 1..5);
+    let mut taken = 0;
+    for seed in 0.. {
+        let sources = strategy.new_tree(&mut runner).unwrap().current();
+        taken += of_sources(&sources, seed);
+        if taken >= 100_000 {
+            return;
+        }
     }
 }
 
