@@ -72,7 +72,8 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    assert stats["device_rows"] == 2 * BIG - refused, "every row was decoded by one of the two"
+    # And maybe some of the next epoch, which begins ahead.
+    assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
     assert all(0 < len(keys) <= 3 for keys in stats["refused_first"].values())
@@ -86,7 +87,7 @@ def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) ->
         assert device.predicted_device_bytes > loader(big, **options).predicted_device_bytes
     stats = compare(big, epochs=3, resident=True, **options)
     rows = sum(stats["refused"].values())
-    assert stats["device_rows"] == 3 * BIG - rows
+    assert 3 * BIG <= stats["device_rows"] + rows <= 4 * BIG
     # What the host has decoded was read for it, and nothing else.
     assert stats["read_bytes"] == before or rows > 0
 

@@ -133,10 +133,9 @@ pub(super) fn predict(
             let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
             // For a batch as if it were one row, and what rows take however small they are.
             let each = stage.staged_bytes(&spec, 0, 0).saturating_mul(rows);
-            let record = whole(records.batch(rows as f64));
-            let stored = stage.staged_bytes(&spec, record, batch);
+            let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
             staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
-            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, record, batch));
+            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
         }
         // A copy of the row, and what the transform makes of it.
         scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));

@@ -57,10 +57,10 @@ pub trait Stage: Send + Sync + fmt::Debug {
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64;
 
     /// Bytes of a slot on the device for what lies between decoding and output of `rows` rows of a
-    /// field that it takes. `record_bytes` and `row_bytes` are as for [`Stage::staged_bytes`], of all
-    /// these rows together.
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        let _ = (field, rows, record_bytes, row_bytes);
+    /// field that it takes, besides what [`Stage::device_bytes`] counts for every field. `row_bytes` are
+    /// those of all these rows in the output.
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        let _ = (field, rows, row_bytes);
         0
     }
 

@@ -160,8 +160,8 @@ impl Stage for CudaStage {
         staged_bytes(field, record_bytes, row_bytes)
     }
 
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        between_bytes(field, rows, record_bytes, row_bytes)
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        between_bytes(field, rows, row_bytes)
     }
 
     fn device_bytes(&self, room: &Room) -> u64 {
@@ -244,25 +244,21 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Samples of pictures, six times their compressed bytes or so, of which crops need half; and their
-/// levels, if they are changed before they are written. Of arrays, the elements as they are stored: of
-/// all of an array, if a part of it is cut there.
-pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+/// Levels of pictures that are changed before they are written; and of arrays, the elements as they
+/// are stored, as far as they are more than what becomes of them: of all of an array, if a part of it
+/// is cut there.
+pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     let elements = row_bytes / field.dtype.bytes().max(1);
     match field.source {
-        FieldSource::Picture { changes, .. } => {
-            let samples = staged_bytes(field, record_bytes, row_bytes).saturating_mul(3).max(row_bytes);
-            samples.saturating_add(pictures::most_level_bytes(changes, elements / 3))
-        }
+        FieldSource::Picture { changes, .. } => pictures::most_level_bytes(changes, elements / 3),
         FieldSource::Array { stored, is_cut } => {
             let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
                 let width = descriptor.stored.bytes();
-                let all = if is_cut {
-                    descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)
-                } else {
-                    elements.saturating_mul(width)
+                let all = match is_cut {
+                    true => descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows),
+                    false => elements.saturating_mul(width),
                 };
-                cubes::most_scratch_bytes(all, width, rows)
+                cubes::most_scratch_bytes(all, width, rows).saturating_sub(row_bytes)
             };
             stored.iter().map(scratch).max().unwrap_or(0)
         }
@@ -275,10 +271,14 @@ pub(super) const fn staging_bytes(room: &Room) -> usize {
     Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }
 
-/// Memory of a slot on the device besides its output: what is uploaded, and what lies in between. What
-/// is copied on the device comes besides, and behind all that could be uploaded, which leaves a gap
-/// among the words of pictures.
+/// Memory of a slot on the device besides its output: what is uploaded, and what lies in between.
+/// Samples of a picture take six times its compressed bytes or so, of which crops need half; arrays
+/// what their rows do, and what `between_bytes` says. What is copied on the device comes besides, and
+/// behind all that could be uploaded, which leaves a gap among the words of pictures.
 pub(super) const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
+    let staged = room.staged_bytes.saturating_mul(3);
+    let between = if staged > room.output_bytes { staged } else { room.output_bytes };
     let copied = if is_resident { room.staged_bytes.saturating_mul(2) } else { 0 };
-    staging_bytes(room).saturating_add(room.between_bytes).saturating_add(copied).saturating_add(1 << 20)
+    let between = between.saturating_add(room.between_bytes);
+    staging_bytes(room).saturating_add(between).saturating_add(copied).saturating_add(1 << 20)
 }

@@ -127,8 +127,8 @@ impl Stage for PlayedStage {
         staged_bytes(field, record_bytes, row_bytes) / self.tight
     }
 
-    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
-        between_bytes(field, rows, record_bytes, row_bytes)
+    fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
+        between_bytes(field, rows, row_bytes)
     }
 
     fn device_bytes(&self, _: &Room) -> u64 {
