@@ -1,12 +1,20 @@
-"""Draws the pictures of docs/tiled-jpeg.md, as SVG, from numbers alone.
+"""Draws the pictures of docs/tiled-jpeg.md and docs/performance.md, as SVG, from numbers alone.
 
     python3 docs/pictures/make.py            writes them
     python3 docs/pictures/make.py --check    exit code 1 if a file differs from what would be written
 """
 
+import json
 import random
 import sys
 from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "python" / "examples"))
+
+import bars  # noqa: E402
+
+POSTER = ROOT / "benches" / "runs" / "2026-11-23-poster.json"
 
 # The picture that is tiled: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
 WIDTH, HEIGHT, MCU, INTERVAL = 384, 256, 16, 6
@@ -227,11 +235,23 @@ def cut():
     return page(1040, int(second_y + strip_height + 44), "A rectangle cut out of a tiled JPEG", body)
 
 
+def poster():
+    """The steps of python/examples/poster.py, of the run that docs/performance.md quotes."""
+    run = json.loads(POSTER.read_text(encoding="utf-8"))
+    rows = [
+        (step["step"], step["cubes_per_s"], f"{step['cubes_per_s']:.3g} ({step['times_the_first']:.1f}×)")
+        for step in run["steps"]
+    ]
+    shape = " × ".join(map(str, run["shape"]))
+    under = f"{shape}, batches of {run['batch']}, {run['workers']} workers, {run['codec']}, {run['device']}; {run['cubes_an_epoch']} cubes an epoch"
+    return bars.svg("Cubes a second", under, rows, accent=len(rows) - 1)
+
+
 def main():
     """Writes the files, or compares them."""
     here = Path(__file__).parent
     differs = []
-    for name, drawing in [("tile-grid.svg", tile_grid()), ("tile-cut.svg", cut())]:
+    for name, drawing in [("tile-grid.svg", tile_grid()), ("tile-cut.svg", cut()), ("poster.svg", poster())]:
         path = here / name
         if "--check" in sys.argv[1:]:
             if not path.is_file() or path.read_text(encoding="utf-8") != drawing:
