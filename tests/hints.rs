@@ -13,7 +13,7 @@ const OTHERS: [&str; 9] = ["max_record", "max_batch", "output", "field", "skip",
 
 /// The fields of `LoaderOptions`.
 fn of_loaders() -> Vec<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/loader/src/options.rs");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/loader/src/options/mod.rs");
     let text = fs::read_to_string(file).unwrap();
     let (_, rest) = text.split_once("pub struct LoaderOptions {").unwrap();
     let (fields, _) = rest.split_once("\n}").unwrap();

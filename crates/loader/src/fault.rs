@@ -31,7 +31,7 @@ impl std::error::Error for OfSample {
 }
 
 /// Adds to an error of reading which record it was; others say so themselves.
-pub(super) fn of_record(error: Error, shard: &Shard, record: u64) -> Error {
+pub(crate) fn of_record(error: Error, shard: &Shard, record: u64) -> Error {
     match error {
         Error::Io { path, action, offset, source } => {
             let key = shard.index().key(record).unwrap_or_default().to_owned();
@@ -51,7 +51,7 @@ fn code(error: &io::Error) -> Option<i32> {
 /// Whether these bytes cannot be had, while others of the same file may: a bad sector (`EIO`), a
 /// checksum of the file system that does not match (`EBADMSG`), a file that ends too early. What a
 /// network or a mount has is no matter of one sample.
-pub(super) fn is_local(error: &Error) -> bool {
+pub(crate) fn is_local(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return error.is_about_data() };
     use rustix::io::Errno;
     let bad = [Errno::IO, Errno::BADMSG].map(|errno| Some(errno.raw_os_error()));
@@ -59,7 +59,7 @@ pub(super) fn is_local(error: &Error) -> bool {
 }
 
 /// The same error for another row.
-pub(super) fn copy(error: &Error) -> Error {
+pub(crate) fn copy(error: &Error) -> Error {
     match error {
         Error::Io { path, action, offset, source } => {
             Error::Io { path: path.clone(), action, offset: *offset, source: copy_io(source) }

@@ -1,36 +1,36 @@
 //! What a thread does next, and what comes back from it.
 
-use super::large::Large;
-use super::objects::Object;
-use super::patch::PatchAt;
-use super::plan::Plan;
-use super::read::{Loaded, ReadJob};
-use super::rows::{RowMut, Rows};
-use super::sample::{Key, RowOf};
-use super::stage::Room;
+use crate::fields::Object;
+use crate::large::Large;
+use crate::patches::PatchAt;
+use crate::plan::Plan;
+use crate::read::{Loaded, ReadJob};
+use crate::rows::{RowMut, Rows};
+use crate::sample::{Key, RowOf};
+use crate::stage::Room;
 use shardpack_reader::{Error, Result, Shard};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A row to be decoded.
-pub(super) struct Claim {
-    pub(super) of: RowOf,
-    pub(super) handle: RowMut,
+pub(crate) struct Claim {
+    pub(crate) of: RowOf,
+    pub(crate) handle: RowMut,
     /// `None` for padding.
-    pub(super) run: Option<Arc<Loaded>>,
+    pub(crate) run: Option<Arc<Loaded>>,
 }
 
 /// A row that is done; its handle and its run are let go of.
-pub(super) struct Outcome {
-    pub(super) generation: u64,
-    pub(super) batch: u64,
-    pub(super) row: u32,
-    pub(super) key: Option<Key>,
-    pub(super) made: Result<Made>,
+pub(crate) struct Outcome {
+    pub(crate) generation: u64,
+    pub(crate) batch: u64,
+    pub(crate) row: u32,
+    pub(crate) key: Option<Key>,
+    pub(crate) made: Result<Made>,
 }
 
 impl Outcome {
-    pub(super) const fn of(row: RowOf, made: Result<Made>) -> Self {
+    pub(crate) const fn of(row: RowOf, made: Result<Made>) -> Self {
         let RowOf { generation, batch, row, key, .. } = row;
         Self { generation, batch, row, key, made }
     }
@@ -38,44 +38,44 @@ impl Outcome {
 
 /// What is known of a row besides its bytes.
 #[derive(Debug, Default)]
-pub(super) struct Made {
+pub(crate) struct Made {
     /// Fields that the sample has no value for, by number.
-    pub(super) missing: Vec<u32>,
+    pub(crate) missing: Vec<u32>,
     /// How many fields the stage has taken.
-    pub(super) staged: u64,
+    pub(crate) staged: u64,
     /// Values that are no tensors, field by field.
-    pub(super) objects: Vec<Option<Object>>,
+    pub(crate) objects: Vec<Option<Object>>,
     /// Where its patch lies.
-    pub(super) patch: Option<PatchAt>,
+    pub(crate) patch: Option<PatchAt>,
 }
 
 /// The odd values of a batch that is on the device.
-pub(super) struct Mend {
-    pub(super) generation: u64,
-    pub(super) epoch: u32,
-    pub(super) batch: u64,
-    pub(super) rows: Vec<OddRow>,
+pub(crate) struct Mend {
+    pub(crate) generation: u64,
+    pub(crate) epoch: u32,
+    pub(crate) batch: u64,
+    pub(crate) rows: Vec<OddRow>,
 }
 
 /// A row with odd values.
-pub(super) struct OddRow {
-    pub(super) row: u32,
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    pub(super) repetition: u32,
-    pub(super) shard: Arc<Shard>,
-    pub(super) handle: RowMut,
+pub(crate) struct OddRow {
+    pub(crate) row: u32,
+    pub(crate) sample: u64,
+    pub(crate) record: u64,
+    pub(crate) repetition: u32,
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) handle: RowMut,
     /// Axes of its ragged fields.
-    pub(super) dims: Vec<u64>,
+    pub(crate) dims: Vec<u64>,
     /// Numbers of the fields, and what the device found.
-    pub(super) fields: Vec<(u32, Cow<'static, str>)>,
+    pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 
 /// A row that was decoded by the host, or why it could not be; its handle is let go of.
-pub(super) struct Mended {
-    pub(super) row: u32,
-    pub(super) dims: Vec<u64>,
-    pub(super) fault: Option<Error>,
+pub(crate) struct Mended {
+    pub(crate) row: u32,
+    pub(crate) dims: Vec<u64>,
+    pub(crate) fault: Option<Error>,
 }
 
 /// The next useful thing to do.
@@ -83,7 +83,7 @@ pub(super) struct Mended {
     clippy::large_enum_variant,
     reason = "lives on the stack of one loop; a box would be an allocation for each batch"
 )]
-pub(super) enum Job {
+pub(crate) enum Job {
     /// Rows were put into the thread's list.
     Decode,
     /// Parts of a large record that others have begun.
@@ -105,7 +105,7 @@ pub(super) enum Job {
 
 /// Why there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(crate) enum Want {
     Data,
     Slot,
     /// The epoch is over, or others are at it.

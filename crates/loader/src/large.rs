@@ -1,23 +1,23 @@
 //! One large record, made into its row by all threads together.
 //!
-//! The thread that takes the row *opens* the record ([`opening`](super::opening)): it reads what must be known first, the head,
-//! small values and the headers of chunks, and cuts the rest into parts. Each part is then taken by
-//! whoever has time, and goes once through the cache of that core: read, CRC32, decoded to its
-//! place. Parts that need no decoding are read to their place, in the row or, if a stage takes the
-//! value, in its staging memory. Whoever ends the last part joins the CRCs, compares, and completes
-//! the row.
+//! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads what must be
+//! known first, the head, small values and the headers of chunks, and cuts the rest into parts. Each
+//! part is then taken by whoever has time, and goes once through the cache of that core: read,
+//! CRC32, decoded to its place. Parts that need no decoding are read to their place, in the row or,
+//! if a stage takes the value, in its staging memory. Whoever ends the last part joins the CRCs,
+//! compares, and completes the row.
 //!
 //! Whatever is amiss — a record that cannot be cut, a read that fails, a CRC, a chunk — the record
 //! is read once more as a whole, in the way of small records. That way alone says what is wrong, or
 //! that it was nothing lasting; here nobody has to.
 
-use super::array_row::{ArrayRows, CutOf};
-use super::read;
-use super::rows::{PartMut, RowMut};
-use super::sample::RowOf;
-use super::stage::{StagedPart, StagedRoom};
-use super::stats::{Counters, add, add_since};
-use shardpack_array::{ArraySplit, Ends};
+use crate::fields::CutOf;
+use crate::read;
+use crate::rows::{PartMut, RowMut};
+use crate::sample::RowOf;
+use crate::stage::{StagedPart, StagedRoom};
+use crate::stats::{Counters, add, add_since};
+use shardpack_array::{ArrayDecoder, ArraySplit, Ends};
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record, Result};
 use shardpack_reader::Shard;
 use shardpack_reader::raw::{STEP_BYTES, room};
@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A large record and the row that it becomes.
-pub(super) struct Large {
-    pub(super) of: RowOf,
+pub(crate) struct Large {
+    pub(crate) of: RowOf,
     shard: Arc<Shard>,
     frame: Frame,
     /// What is not cut: the head, small values, and what is between values. In order.
@@ -46,25 +46,25 @@ pub(super) struct Large {
 }
 
 /// The row that a record becomes.
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Values in staging memory. They go before the handle does: the slot is in use until then.
-    pub(super) there: Vec<There>,
-    pub(super) handle: Arc<RowMut>,
+    pub(crate) there: Vec<There>,
+    pub(crate) handle: Arc<RowMut>,
     /// Axes of its ragged fields.
-    pub(super) dims: Vec<u64>,
+    pub(crate) dims: Vec<u64>,
 }
 
 /// A value in the staging memory of a stage.
-pub(super) struct There {
+pub(crate) struct There {
     /// Number of the field.
-    pub(super) field: usize,
+    pub(crate) field: usize,
     /// From the start of the record.
-    pub(super) bytes: Range<u64>,
-    pub(super) room: Box<dyn StagedRoom>,
+    pub(crate) bytes: Range<u64>,
+    pub(crate) room: Box<dyn StagedRoom>,
 }
 
 /// Where a part goes.
-pub(super) enum To {
+pub(crate) enum To {
     /// Its place in the row, as it is or decoded.
     Row(PartMut),
     /// Its place in staging memory, as it is. The handle keeps the slot in use, and goes last.
@@ -81,16 +81,16 @@ impl To {
 }
 
 /// Bytes of the record that were read by whoever opened it.
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// From the start of the record.
-    pub(super) start: u64,
-    pub(super) bytes: Vec<u8>,
+    pub(crate) start: u64,
+    pub(crate) bytes: Vec<u8>,
     /// Without the frame, which has one of its own.
-    pub(super) crc: crc32fast::Hasher,
+    pub(crate) crc: crc32fast::Hasher,
 }
 
 /// What becomes of a field of the batch.
-pub(super) enum Field {
+pub(crate) enum Field {
     /// Decoded of what was kept, when all parts are there.
     Kept,
     /// Its stored bytes come as they are, so many.
@@ -102,7 +102,7 @@ pub(super) enum Field {
 }
 
 /// Consecutive bytes of the record, for one thread.
-pub(super) struct Part {
+pub(crate) struct Part {
     /// From the start of the record.
     bytes: Range<u64>,
     /// Number of the field, and of the part in its array; `None` for bytes that the batch has
@@ -120,30 +120,30 @@ struct PartState {
 
 /// What a thread works on parts with: used again for every part.
 #[derive(Default)]
-pub(super) struct PartBench {
+pub(crate) struct PartBench {
     bytes: Vec<u8>,
 }
 
-pub(super) fn size(bytes: u64) -> Option<usize> {
+pub(crate) fn size(bytes: u64) -> Option<usize> {
     usize::try_from(bytes).ok()
 }
 
 /// These bytes of the record, if they were kept.
-pub(super) fn within<'k>(kept: &'k [Kept], bytes: &Range<u64>) -> Option<&'k [u8]> {
+pub(crate) fn within<'k>(kept: &'k [Kept], bytes: &Range<u64>) -> Option<&'k [u8]> {
     let number = kept.partition_point(|kept| kept.start <= bytes.start).checked_sub(1)?;
     let kept = kept.get(number)?;
     kept.bytes.get(size(bytes.start - kept.start)?..size(bytes.end - kept.start)?)
 }
 
 /// Consecutive parts of `step` bytes.
-pub(super) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range<u64>> {
+pub(crate) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range<u64>> {
     let (Range { start, end }, step) = (bytes.clone(), step.max(1));
     (0..(end - start).div_ceil(step)).map(move |part| start + part * step..(start + (part + 1) * step).min(end))
 }
 
 impl Part {
     /// A part that goes `to` a place, if the batch has something of it.
-    pub(super) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<To>) -> Self {
+    pub(crate) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<To>) -> Self {
         Self { bytes, of, state: Mutex::new(PartState { to, ..PartState::default() }) }
     }
 
@@ -153,7 +153,7 @@ impl Part {
 }
 
 impl Large {
-    pub(super) fn new(
+    pub(crate) fn new(
         of: RowOf,
         (shard, frame): (Arc<Shard>, Frame),
         kept: Vec<Kept>,
@@ -166,46 +166,46 @@ impl Large {
     }
 
     /// Whether there are parts that nobody has taken.
-    pub(super) fn has_parts(&self) -> bool {
+    pub(crate) fn has_parts(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts.len()
     }
 
     /// Bytes that were read to open it.
-    pub(super) fn kept_bytes(&self) -> u64 {
+    pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept.iter().map(|kept| kept.bytes.len() as u64).sum()
     }
 
     /// Takes a part; `None` if none is left.
-    pub(super) fn take(&self) -> Option<usize> {
+    pub(crate) fn take(&self) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < self.parts.len()).then_some(number)
     }
 
     /// Reads and decodes a part that was taken.
-    pub(super) fn work(&self, number: usize, arrays: &mut ArrayRows, bench: &mut PartBench, counters: &Counters) {
+    pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartBench, counters: &Counters) {
         // What fails once is read as a whole anyway.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
-        if wanted && self.part(number, arrays, bench, counters).is_none() {
+        if wanted && self.part(number, decoder, bench, counters).is_none() {
             self.fail();
         }
     }
 
     /// Nobody wants the row any more.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_abandoned(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
     }
 
     /// The record has to be read as a whole.
-    pub(super) fn fail(&self) {
+    pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
 
     /// A part that was taken is done, or has failed: whether it was the last one.
-    pub(super) fn done(&self, number: usize) -> bool {
+    pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
             // Its bytes are given back before it counts.
             part.state().to = None;
@@ -214,7 +214,13 @@ impl Large {
         self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    fn part(&self, number: usize, arrays: &mut ArrayRows, bench: &mut PartBench, counters: &Counters) -> Option<()> {
+    fn part(
+        &self,
+        number: usize,
+        decoder: &mut ArrayDecoder,
+        bench: &mut PartBench,
+        counters: &Counters,
+    ) -> Option<()> {
         let part = self.parts.get(number)?;
         let mut state = part.state();
         let PartState { to, crc, ends } = &mut *state;
@@ -236,7 +242,7 @@ impl Large {
                 let bytes = bench.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
-                *ends = arrays.decoder.decode_part(split, number, bytes, to).ok()?;
+                *ends = decoder.decode_part(split, number, bytes, to).ok()?;
                 add_since(&counters.decode, start);
                 Some(())
             }
@@ -273,18 +279,18 @@ impl Large {
         Some(())
     }
 
-    pub(super) const fn shard(&self) -> &Arc<Shard> {
+    pub(crate) const fn shard(&self) -> &Arc<Shard> {
         &self.shard
     }
 
     /// The row, with its axes and what is staged of it, when all parts are done.
-    pub(super) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<There>)> {
+    pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<There>)> {
         let Row { there, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some((Arc::into_inner(handle)?, dims, there))
     }
 
     /// Whether every part is there, and the CRC32 of all of them is that of the record.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         !self.failed.load(Ordering::Relaxed) && (!self.shard.options().check_crc || self.crc() == self.frame.body_crc32)
     }
 
@@ -299,7 +305,7 @@ impl Large {
     }
 
     /// The value of a stored field, out of what was kept or is staged.
-    pub(super) fn value<'a>(
+    pub(crate) fn value<'a>(
         &'a self,
         there: &'a [There],
         position: usize,
@@ -332,23 +338,24 @@ impl Large {
         }))
     }
 
+    /// What was known of the window of a field that was made in parts.
+    pub(crate) fn window(&self, number: usize) -> Option<CutOf> {
+        match self.fields.get(number) {
+            Some(Field::Array(array)) => array.1,
+            Some(Field::Kept | Field::Stored(_) | Field::Staged) | None => None,
+        }
+    }
+
     /// Completes a field that was made in parts, with its axes; false if it was not.
-    pub(super) fn complete(
-        &self,
-        number: usize,
-        row: &mut RowMut,
-        (arrays, dims): (&mut ArrayRows, &mut [u64]),
-    ) -> Result<bool> {
+    pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(Field::Stored(length)) => {
                 dims.fill(*length);
                 Ok(true)
             }
             Some(Field::Array(array)) => {
-                let (split, window) = &**array;
-                arrays.was_cut(*window)?;
-                if !split.is_copy() {
-                    split.join(&self.ends(number), row.part(number))?;
+                if !array.0.is_copy() {
+                    array.0.join(&self.ends(number), row.part(number))?;
                 }
                 Ok(true)
             }

@@ -32,96 +32,48 @@
 //!
 //! [`order`] says which sample comes when, and on which rank.
 //!
-//! Why so: `docs/adr/0008-loader.md`; large records: `docs/adr/0017-large-records.md`.
-// Unsafe stands in two files: the fence around the rows of a batch, and writes past the cache.
+//! Why so: `docs/adr/0008-loader.md`; large records: `docs/adr/0017-large-records.md`. Its modules, from
+//! the caller down to what a caller may choose: `ARCHITECTURE.md`.
+// Unsafe stands in two files: the fences around the rows of a batch, and around streams of a device.
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
-mod align;
-mod array_patches;
-mod array_row;
-mod arrays;
-mod augment;
-mod axis;
 mod batch;
-mod bench;
-mod cached;
-mod classes;
-mod clips;
-mod desk;
-mod epochs;
-mod examples;
+mod decode;
+mod describe;
 mod fault;
 mod fields;
-mod filling;
-mod grid;
 mod job;
-mod keeping;
 mod large;
 mod loader;
 mod memory;
-mod mend;
-mod mixing;
-mod noise;
-mod objects;
-mod open;
-mod opening;
 mod options;
 pub mod order;
-mod parse;
-mod patch;
 mod patches;
-mod picture_row;
-mod picture_view;
-mod pictures;
-mod pieces;
 mod plan;
 mod planner;
 mod pool;
-mod predict;
 mod read;
-mod recipe;
-mod record;
 mod resident;
 mod rows;
-mod runs;
 mod sample;
-mod scene;
-mod scene_rows;
-mod scenes;
-mod scout;
-mod shared;
-mod shown;
-mod sources;
 pub mod stage;
 mod state;
 mod stats;
-mod stream;
-mod transform;
-mod views;
-mod volumes;
-mod work;
 
-pub use align::{Align, BoxFormat};
-pub use arrays::varying_arrays;
-pub use augment::Augment;
-pub use batch::{Batch, OnDevice, Tensor};
-pub use classes::PatchClasses;
-pub use clips::FrameMode;
-pub use filling::Watch;
-pub use grid::Grid;
+pub use batch::{Batch, OnDevice, Shown, Tensor};
+pub use describe::varying_arrays;
+pub use fields::Object;
 pub use loader::{EpochPhase, Loader};
 pub use memory::{Allocate, Heap, SlotMemory};
-pub use mixing::BatchMix;
-pub use objects::Object;
-pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
-pub use parse::{Augments, parse_augment, parse_bands, parse_mixes};
-pub use patch::{PatchAt, Place};
-pub use patches::Patches;
-pub use shown::Shown;
+pub use options::{
+    Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, CubeMode, FrameMode, ImageMode, LoaderOptions,
+    OnCorrupt, Transform, TransformField, TransformRow, Window, parse_augment, parse_bands, parse_mixes,
+};
+pub use patches::{Grid, PatchAt, PatchClasses, Patches, Place};
+pub use resident::Watch;
 pub use stats::LoaderStats;
-pub use transform::{Transform, TransformField, TransformRow};
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};

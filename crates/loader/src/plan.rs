@@ -1,103 +1,102 @@
 //! What one batch will be, before any of it is read: its samples, where every row goes, and the
 //! reads that bring them.
 
-use super::objects::Object;
-use super::patch::PatchAt;
-use super::read::Loaded;
-use super::sample::Key;
-use super::scene::SceneRead;
-use super::stage::Room;
+use crate::fields::Object;
+use crate::patches::PatchAt;
+use crate::read::{Loaded, SceneRead};
+use crate::sample::Key;
+use crate::stage::Room;
 use shardpack_reader::Error;
 use shardpack_reader::Shard;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Index of a row that holds no sample.
-pub(super) const PADDING: u64 = u64::MAX;
+pub(crate) const PADDING: u64 = u64::MAX;
 /// Instead of the number of a read, or of a row.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 /// Fields of a batch begin at multiples of this from its start: on a device, where some libraries
 /// insist on it, at those that DLPack asks for.
-pub(super) const fn alignment(on_device: bool) -> usize {
+pub(crate) const fn alignment(on_device: bool) -> usize {
     if on_device { 256 } else { 64 }
 }
 
 /// One batch.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) generation: u64,
-    pub(super) epoch: u32,
+pub(crate) struct Plan {
+    pub(crate) generation: u64,
+    pub(crate) epoch: u32,
     /// Counts batches from where the loader was last told to begin, over the ends of epochs.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Counts them in the epoch.
-    pub(super) in_epoch: u64,
-    pub(super) indices: Vec<u64>,
-    pub(super) mask: Vec<bool>,
+    pub(crate) in_epoch: u64,
+    pub(crate) indices: Vec<u64>,
+    pub(crate) mask: Vec<bool>,
     /// Row by row the axes of all ragged fields.
-    pub(super) dims: Vec<u64>,
+    pub(crate) dims: Vec<u64>,
     /// Field by field the part of each row.
-    pub(super) parts: Vec<Range<usize>>,
-    pub(super) bytes: usize,
+    pub(crate) parts: Vec<Range<usize>>,
+    pub(crate) bytes: usize,
     /// What the fields take that the host decodes: they are the first ones.
-    pub(super) host_bytes: usize,
+    pub(crate) host_bytes: usize,
     /// Staging memory for the others.
-    pub(super) staged_bytes: usize,
+    pub(crate) staged_bytes: usize,
     /// What the stage needs for them between decoding and output.
-    pub(super) between_bytes: usize,
-    pub(super) rows: Vec<Row>,
-    pub(super) reads: Vec<PlannedRead>,
+    pub(crate) between_bytes: usize,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) reads: Vec<PlannedRead>,
     /// What the system is to fetch, because nobody will read it as a whole: shard, offset and
     /// bytes.
-    pub(super) announced: Vec<(Arc<Shard>, u64, u64)>,
+    pub(crate) announced: Vec<(Arc<Shard>, u64, u64)>,
     /// Rows and fields that the sample has no value for; noted when they are decoded.
-    pub(super) missing: Vec<(u32, u32)>,
+    pub(crate) missing: Vec<(u32, u32)>,
     /// Rows with the values that are no tensors, field by field; noted when they are decoded.
-    pub(super) objects: Vec<(u32, Vec<Option<Object>>)>,
+    pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
     /// Rows with the places of their patches; noted when they are decoded.
-    pub(super) patches: Vec<(u32, PatchAt)>,
+    pub(crate) patches: Vec<(u32, PatchAt)>,
     /// Scenes that later batches need, with the first of these.
-    pub(super) coming: Vec<(u64, PlannedRead)>,
+    pub(crate) coming: Vec<(u64, PlannedRead)>,
     /// Reads that no later batch needs.
-    pub(super) closed: Vec<Key>,
+    pub(crate) closed: Vec<Key>,
     /// Rows that can be known to fail.
-    pub(super) faults: Vec<(u32, Error)>,
+    pub(crate) faults: Vec<(u32, Error)>,
     /// What is wrong with the batch as a whole.
-    pub(super) error: Option<Error>,
+    pub(crate) error: Option<Error>,
 }
 
 /// One row of a batch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
-    pub(super) record: u64,
+pub(crate) struct Row {
+    pub(crate) record: u64,
     /// Which draw of the sample it is, of several in an epoch.
-    pub(super) repetition: u32,
+    pub(crate) repetition: u32,
     /// Number of its patch.
-    pub(super) patch: u32,
+    pub(crate) patch: u32,
     /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed
     /// already.
-    pub(super) read: u32,
+    pub(crate) read: u32,
     /// The next row of the same read.
-    pub(super) next: u32,
+    pub(crate) next: u32,
 }
 
 /// Consecutive records of one shard, and the rows of this batch that are among them.
 #[derive(Debug)]
-pub(super) struct PlannedRead {
-    pub(super) key: Key,
-    pub(super) shard: Arc<Shard>,
-    pub(super) records: Range<u64>,
+pub(crate) struct PlannedRead {
+    pub(crate) key: Key,
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) records: Range<u64>,
     /// First of the rows; the others hang on it.
-    pub(super) first_row: u32,
-    pub(super) rows: usize,
+    pub(crate) first_row: u32,
+    pub(crate) rows: usize,
     /// Stands for the run, if it is read when it is decoded: because the page cache holds it, or it
     /// is a large record.
-    pub(super) cached: Option<Arc<Loaded>>,
+    pub(crate) cached: Option<Arc<Loaded>>,
     /// What is decoded of it at once, if it is a scene.
-    pub(super) scene: Option<Arc<SceneRead>>,
+    pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
 impl Plan {
-    pub(super) fn clear(&mut self, generation: u64, number: u64) {
+    pub(crate) fn clear(&mut self, generation: u64, number: u64) {
         let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, objects, faults, .. } = self;
         self.patches.clear();
         self.coming.clear();
@@ -122,7 +121,7 @@ impl Plan {
     }
 
     /// Makes the batch one that only says what is wrong.
-    pub(super) fn spoil(&mut self, error: Error) {
+    pub(crate) fn spoil(&mut self, error: Error) {
         self.error = Some(error);
         self.take_nothing();
         self.parts.iter_mut().for_each(|part| *part = 0..0);
@@ -131,7 +130,7 @@ impl Plan {
     }
 
     /// What its slot must hold.
-    pub(super) fn room(&self) -> Room {
+    pub(crate) fn room(&self) -> Room {
         Room {
             rows: self.rows.len(),
             output_bytes: self.bytes,
@@ -142,7 +141,7 @@ impl Plan {
     }
 
     /// The rows that a read brings.
-    pub(super) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
         let read = usize::try_from(read).ok().and_then(|read| self.reads.get(read));
         let mut next = read.map_or(NONE, |read| read.first_row);
         std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
 //! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of
-//! one block of memory, whose borders are known only at run time. All `unsafe` of this crate stands
-//! here.
+//! one block of memory, whose borders are known only at run time. All `unsafe` blocks of this
+//! crate stand here.
 //!
 //! The rules, which the types uphold and nobody outside can break:
 //! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`),
@@ -24,8 +24,8 @@
 //! Every handle and every reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
 
-use super::memory::SlotMemory;
-use super::stage::{Room as SlotRoom, Spot, StageSlot};
+use crate::memory::SlotMemory;
+use crate::stage::{Room as SlotRoom, Spot, StageSlot};
 use shardpack_array::{Origins, Room};
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A block of memory and the rows it is divided into at the moment.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
     /// Field by field, the part of each row.
@@ -73,13 +73,13 @@ impl std::fmt::Debug for Rows {
 }
 
 /// One row: the right to write its parts.
-pub(super) struct RowMut {
+pub(crate) struct RowMut {
     block: Arc<Rows>,
     row: usize,
 }
 
 /// A part of a field of a row that was divided: the right to write it.
-pub(super) struct PartMut {
+pub(crate) struct PartMut {
     row: Arc<RowMut>,
     /// The field, in the block.
     field: Range<usize>,
@@ -88,14 +88,14 @@ pub(super) struct PartMut {
 
 /// What of a field is a thread's own: the bytes that are made of these pixels.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Share {
-    pub(super) origins: Origins,
-    pub(super) own: Range<usize>,
+pub(crate) struct Share {
+    pub(crate) origins: Origins,
+    pub(crate) own: Range<usize>,
 }
 
 impl Share {
     /// Just these bytes.
-    pub(super) const fn of_bytes(own: Range<usize>) -> Self {
+    pub(crate) const fn of_bytes(own: Range<usize>) -> Self {
         Self { origins: Origins::in_order(1), own }
     }
 
@@ -107,7 +107,7 @@ impl Share {
 }
 
 impl Rows {
-    pub(super) fn new(memory: Box<dyn SlotMemory>) -> Self {
+    pub(crate) fn new(memory: Box<dyn SlotMemory>) -> Self {
         let mut memory = NonNull::from(Box::leak(memory));
         // SAFETY: it was just leaked, so it lives until `drop`, and nobody else has it.
         let bytes = unsafe { memory.as_mut() }.bytes_mut();
@@ -116,32 +116,32 @@ impl Rows {
     }
 
     /// With a part on a device.
-    pub(super) fn beside(mut self, stage: Arc<dyn StageSlot>) -> Self {
+    pub(crate) fn beside(mut self, stage: Arc<dyn StageSlot>) -> Self {
         self.stage = Some(stage);
         self
     }
 
     /// Bytes of the fields that are in the block.
-    pub(super) fn host(&self) -> usize {
+    pub(crate) fn host(&self) -> usize {
         self.host.min(self.len)
     }
 
     /// What the slot has on a device.
-    pub(super) const fn stage(&self) -> Option<&Arc<dyn StageSlot>> {
+    pub(crate) const fn stage(&self) -> Option<&Arc<dyn StageSlot>> {
         self.stage.as_ref()
     }
 
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
     /// Whether a batch that needs `room` fits.
-    pub(super) fn holds(&self, room: &SlotRoom) -> bool {
+    pub(crate) fn holds(&self, room: &SlotRoom) -> bool {
         self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
     }
 
     /// What it was made for.
-    pub(super) fn room(&self) -> SlotRoom {
+    pub(crate) fn room(&self) -> SlotRoom {
         let host = SlotRoom { host_bytes: self.len, ..SlotRoom::default() };
         self.stage.as_ref().map_or(host, |stage| stage.room())
     }
@@ -152,7 +152,7 @@ impl Rows {
     ///
     /// # Errors
     /// `Internal` if the parts of the block are not ascending, or leave it.
-    pub(super) fn lend(
+    pub(crate) fn lend(
         this: &mut Arc<Self>,
         (rows, host): (usize, usize),
         parts: &[Range<usize>],
@@ -182,7 +182,7 @@ impl Rows {
     }
 
     /// Everything, for reading; `None` while there are handles.
-    pub(super) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
+    pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
         // Acquire: what handles wrote before they were dropped is seen.
         if this.lent.load(Ordering::Acquire) != 0 {
             return None;
@@ -194,7 +194,7 @@ impl Rows {
     }
 
     /// Everything, for writing; `None` while there are handles, or others who refer to the block.
-    pub(super) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
+    pub(crate) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         let block = Arc::get_mut(this)?;
         if *block.lent.get_mut() != 0 {
             return None;
@@ -207,7 +207,7 @@ impl Rows {
     /// Where `range` of the block lies, for reading and writing; `None` while there are handles,
     /// and if the range leaves the block. The pointer is good as long as `this` or a clone of it
     /// lives.
-    pub(super) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
+    pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
             return None;
@@ -226,12 +226,12 @@ impl RowMut {
     }
 
     /// Bytes of part `field` of this row; none of what is on the device.
-    pub(super) fn length(&self, field: usize) -> usize {
+    pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
     /// Where part `field` of this row is, if that is on a device.
-    pub(super) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
+    pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
         let number = |n: usize| u32::try_from(n).ok();
@@ -241,7 +241,7 @@ impl RowMut {
     /// Divides the row among several threads. `parts` are fields, ascending, and shares of each, whose
     /// pixels ascend, and come from the same origins. The row itself comes back, undivided, if they do
     /// not, or a field is not in the block.
-    pub(super) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
+    pub(crate) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
         let mut shares = Vec::with_capacity(parts.len());
         let mut last: Option<&(usize, Share)> = None;
         for part in parts {
@@ -266,7 +266,7 @@ impl RowMut {
     }
 
     /// Makes part `field` of this row zero, wherever it is.
-    pub(super) fn clear(&mut self, field: usize) {
+    pub(crate) fn clear(&mut self, field: usize) {
         match self.spot(field) {
             Some((stage, spot)) => stage.clear(&spot),
             None => self.part(field).fill(0),
@@ -278,7 +278,7 @@ impl RowMut {
     ///
     /// # Errors
     /// As [`StageSlot::write`].
-    pub(super) fn erase(&mut self, field: usize) -> std::io::Result<()> {
+    pub(crate) fn erase(&mut self, field: usize) -> std::io::Result<()> {
         self.part(field).fill(0);
         match (self.block.stage(), self.place(field)) {
             (Some(stage), Some(place)) => stage.write(place.start, &vec![0; place.len()]),
@@ -288,7 +288,7 @@ impl RowMut {
 
     /// The bytes of part `field` of this row; empty if there is no such field, and of one that is
     /// on the device.
-    pub(super) fn part(&mut self, field: usize) -> &mut [u8] {
+    pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {
         let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
         // this handle has it, and it is borrowed mutably. Nobody reads while there are handles.
@@ -298,7 +298,7 @@ impl RowMut {
 
 impl PartMut {
     /// All its bytes, if it is just a range of them; else none.
-    pub(super) fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match self.share == Share::of_bytes(self.share.own.clone()) {
             true => Room::bytes(self, self.share.own.clone()).unwrap_or_default(),
             false => &mut [],

@@ -6,25 +6,25 @@ use shardpack_reader::{Error, Shard};
 
 /// Names a read: its epoch, its first sample, and how often the order has gone through the dataset
 /// before.
-pub(super) type Key = (u32, u64, u64);
+pub(crate) type Key = (u32, u64, u64);
 
 /// Which row it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RowOf {
-    pub(super) generation: u64,
-    pub(super) epoch: u32,
-    pub(super) batch: u64,
-    pub(super) row: u32,
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    pub(super) repetition: u32,
+pub(crate) struct RowOf {
+    pub(crate) generation: u64,
+    pub(crate) epoch: u32,
+    pub(crate) batch: u64,
+    pub(crate) row: u32,
+    pub(crate) sample: u64,
+    pub(crate) record: u64,
+    pub(crate) repetition: u32,
     /// Number of the patch of its sample.
-    pub(super) patch: u32,
-    pub(super) key: Option<Key>,
+    pub(crate) patch: u32,
+    pub(crate) key: Option<Key>,
 }
 
 impl RowOf {
-    pub(super) const fn at(&self) -> SampleAt {
+    pub(crate) const fn at(&self) -> SampleAt {
         let Self { epoch, sample, record, repetition, patch, .. } = *self;
         SampleAt { sample, record, epoch, repetition, patch, origin: None }
     }
@@ -32,24 +32,24 @@ impl RowOf {
 
 /// The sample of a row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SampleAt {
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    pub(super) epoch: u32,
-    pub(super) repetition: u32,
+pub(crate) struct SampleAt {
+    pub(crate) sample: u64,
+    pub(crate) record: u64,
+    pub(crate) epoch: u32,
+    pub(crate) repetition: u32,
     /// Number of the patch, of several of the sample.
-    pub(super) patch: u32,
+    pub(crate) patch: u32,
     /// First row and column of the patch, if its mask decides.
-    pub(super) origin: Option<[u64; 2]>,
+    pub(crate) origin: Option<[u64; 2]>,
 }
 
 /// Repetitions count in the upper half of the epoch.
-pub(super) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
+pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }
 
 /// Says which sample an error is about.
-pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
+pub(crate) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
         FormatError::Usage { what, expected, found, hint } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();

@@ -42,16 +42,16 @@ pub struct LoaderStats {
     pub narrowed_pictures: u64,
     /// Damaged samples that were skipped.
     pub skipped: u64,
-    /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller
+    /// Slots made beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the caller
     /// kept all the others.
     pub extra_slots: u64,
     /// Slots made anew because a ragged batch was larger than any before, and slots that got more
     /// memory on a device than was predicted.
     pub grown_slots: u64,
     /// Rows that a device has decoded, of each field on its own. Those that the host decoded in its
-    /// place are not among them ([`Loader::refusals`](super::Loader::refusals)).
+    /// place are not among them ([`Loader::refusals`](crate::Loader::refusals)).
     pub device_rows: u64,
-    /// Values that stay on a device ([`LoaderOptions::resident`](super::LoaderOptions::resident)).
+    /// Values that stay on a device ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
     pub resident_values: u64,
     /// Most bytes that the buffers of runs took.
     pub peak_run_bytes: u64,
@@ -60,7 +60,7 @@ pub struct LoaderStats {
     pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
     pub peak_rss_bytes: u64,
-    /// What [`Loader::predicted_bytes`](super::Loader::predicted_bytes) says.
+    /// What [`Loader::predicted_bytes`](crate::Loader::predicted_bytes) says.
     pub predicted_bytes: u64,
     /// What the storage of the dataset has asked of a network since it was opened, for whomever;
     /// zeros on local disks.
@@ -69,34 +69,34 @@ pub struct LoaderStats {
 
 /// Nanoseconds, bytes and pictures, counted by many threads.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) read_bytes: AtomicU64,
-    pub(super) read: AtomicU64,
-    pub(super) crc: AtomicU64,
-    pub(super) decode: AtomicU64,
-    pub(super) narrowed: AtomicU64,
-    pub(super) idle_for_consumer: AtomicU64,
-    pub(super) idle_for_data: AtomicU64,
+pub(crate) struct Counters {
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) read: AtomicU64,
+    pub(crate) crc: AtomicU64,
+    pub(crate) decode: AtomicU64,
+    pub(crate) narrowed: AtomicU64,
+    pub(crate) idle_for_consumer: AtomicU64,
+    pub(crate) idle_for_data: AtomicU64,
 }
 
-pub(super) fn add(counter: &AtomicU64, value: u64) {
+pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.fetch_add(value, Ordering::Relaxed);
 }
 
-pub(super) fn add_since(counter: &AtomicU64, start: Instant) {
+pub(crate) fn add_since(counter: &AtomicU64, start: Instant) {
     add(counter, nanoseconds(start.elapsed()));
 }
 
-pub(super) fn nanoseconds(duration: Duration) -> u64 {
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn seconds(counter: &AtomicU64) -> f64 {
+pub(crate) fn seconds(counter: &AtomicU64) -> f64 {
     counter.load(Ordering::Relaxed) as f64 / 1e9
 }
 
 /// Peak resident memory of this process.
-pub(super) fn peak_rss_bytes() -> u64 {
+pub(crate) fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());

@@ -2,7 +2,7 @@
 
 use super::Loader;
 use super::open::device_bytes;
-use crate::cached::Held;
+use crate::planner::Held;
 use crate::stage::Refusal;
 use crate::stats::{LoaderStats, peak_rss_bytes, seconds};
 use std::sync::atomic::Ordering;

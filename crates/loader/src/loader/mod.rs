@@ -3,17 +3,14 @@
 mod figures;
 mod open;
 
-use crate::batch::{Batch, Lent};
-use crate::cached::Held;
-use crate::epochs::Epochs;
+use crate::batch::{self, Batch, Lent};
 use crate::fault;
 use crate::fields::Fields;
-use crate::mixing;
 use crate::options::LoaderOptions;
 use crate::order::{Share, State as Progress};
-use crate::pool::Pool;
+use crate::planner::{Epochs, Held};
+use crate::pool::{Pool, Shared};
 use crate::resident::Resident;
-use crate::shared::Shared;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
@@ -196,7 +193,7 @@ impl Loader {
                 home: Arc::downgrade(&self.shared) as Weak<_>,
             };
             if let Some(mix) = &self.options.mix {
-                mixing::mix(&mix.choices, self.options.layout, &mut lent)?;
+                batch::mix(&mix.choices, self.options.layout, &mut lent)?;
             }
             self.delivered = number + 1;
             self.handed_bytes += bytes;

@@ -1,18 +1,13 @@
 //! Prepares a loader: fields, sizes, slots, and what the threads will share.
 
 use super::{EpochPhase, Loader};
-use crate::cached::Held;
-use crate::epochs::Epochs;
+use crate::decode::Recipe;
 use crate::fields::Fields;
-use crate::filling::{self, Watch};
 use crate::options::LoaderOptions;
-use crate::order::{Order, Sampling, State as Progress, World};
-use crate::planner::Planner;
-use crate::predict::{self, Predicted};
-use crate::recipe::Recipe;
-use crate::scout::Scout;
-use crate::shared::Shared;
-use crate::sources::Sources;
+use crate::order::{Order, Sampling, Sources, State as Progress, World};
+use crate::planner::{self, Epochs, Held, Planner, Predicted, Scout};
+use crate::pool::Shared;
+use crate::resident::{self, Watch};
 use crate::stage::Keeper;
 use crate::state::{Bounds, State};
 use shardpack_reader::{Dataset, Error, Result};
@@ -67,10 +62,10 @@ impl Loader {
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let keeper = options.keeper()?;
-        let mut predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
+        let mut predicted = planner::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
         let fill = |keeper: &Arc<dyn Keeper>| {
             let slot_bytes = device_bytes(&options, &predicted);
-            filling::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
+            resident::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
         };
         let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
         predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());

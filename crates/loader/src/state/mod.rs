@@ -1,18 +1,21 @@
 //! What the threads of a loader share, under one lock: batches in order, their slots, the runs they
 //! wait for.
 
+mod mend;
+mod open;
+mod runs;
 mod slots;
 
 use crate::fault;
 use crate::job::{Claim, Job, Made, Mended, Outcome, Want};
 use crate::large::Large;
-use crate::open::{Open, Phase, Work, judge};
 use crate::options::OnCorrupt;
 use crate::plan::{NONE, Plan};
 use crate::read::ReadJob;
 use crate::rows::Rows;
-use crate::runs::Runs;
 use crate::stage::{Ending, Room};
+use open::{Open, Phase, Work, judge};
+use runs::Runs;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;

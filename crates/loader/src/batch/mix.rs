@@ -1,0 +1,60 @@
+//! Mixup and CutMix: a batch is mixed when it is handed out, by the caller's thread or on the device.
+
+use super::Lent;
+use crate::fields::From;
+use crate::rows::Rows;
+use crate::stage::RowMix;
+use shardpack_augment::{Mix, Mixed};
+use shardpack_jpeg::PixelLayout;
+use shardpack_reader::{Error, Result};
+
+/// Mixes a batch that nobody has seen yet, where it is.
+///
+/// # Errors
+/// `Internal` if somebody still uses its memory; `Io` if the device does not mix it.
+pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
+    let plan = &lent.plan;
+    let rows = plan.indices.len();
+    let is_whole = |row: &usize| {
+        let missing = |&(at, _): &(u32, u32)| usize::try_from(at) == Ok(*row);
+        plan.mask.get(*row) == Some(&true) && !plan.missing.iter().any(missing)
+    };
+    let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
+    let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
+    let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
+    let draws = lent.draw_key(sample, row).draws();
+    let Lent { slot: Some(slot), plan, fields, .. } = lent else { return Ok(()) };
+    for (number, field) in fields.plans.iter().enumerate() {
+        let mixed = |height: u64, width: u64| {
+            let side = |side: u64| usize::try_from(side).unwrap_or(0);
+            Mix::resolve(choices, &draws, side(height), side(width))
+        };
+        let picture = fields.plans.iter().find(|plan| matches!(plan.from, From::Picture { .. }));
+        let shape = match (&field.from, picture) {
+            (From::Picture { .. }, _) => &field.shape,
+            // A label follows the first picture: rectangles of others are rounded otherwise.
+            (From::OneHot { .. }, Some(picture)) => &picture.shape,
+            _ => continue,
+        };
+        let &[a, b, c] = &**shape else { continue };
+        let [height, width] = if layout == PixelLayout::HeightWidthChannels { [a, b] } else { [b, c] };
+        let Some(mixed) = mixed(height, width) else { continue };
+        let how = match field.from {
+            From::Picture { .. } => mixed,
+            _ => Mixed::Sum { share: mixed.share() },
+        };
+        let parts = plan.parts.get(number * rows..(number + 1) * rows).unwrap_or_default();
+        let parts: Vec<_> = whole.iter().filter_map(|&row| parts.get(row).cloned()).collect();
+        let columns = usize::try_from(width).unwrap_or(0);
+        let mix = RowMix { how, dtype: field.dtype, layout, columns };
+        match slot.stage() {
+            Some(stage) => stage
+                .mix(&parts, &mix)
+                .map_err(|error| Error::io(format!("batch {}", plan.number), "mix it on the device", error))?,
+            None => Rows::bytes_mut(slot)
+                .map(|memory| mix.apply(&parts, memory))
+                .ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,420 @@
+//! A batch: fields of many samples, in a slot that goes back to the ring when the batch is dropped.
+
+mod mix;
+mod shown;
+
+pub(crate) use mix::mix;
+pub use shown::Shown;
+
+use crate::fields::{FieldPlan, Fields, From, Object, Size};
+use crate::patches::PatchAt;
+use crate::plan::{Plan, Row};
+use crate::rows::Rows;
+use crate::sample::{SampleAt, draw_key};
+use crate::stage::{DeviceId, StreamHandle};
+use shardpack_format::ElementType;
+use shardpack_jpeg::DrawKey;
+use shardpack_reader::Dataset;
+use shardpack_reader::{Error, Result};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+/// A batch. Cloning it shares it; the slot goes back to the loader when the last clone is dropped,
+/// and may outlive the loader.
+///
+/// Batches may be kept: when all slots are in the caller's hands, the loader makes another one, and
+/// gives it up when it comes back ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots)
+/// counts them). The caller then pays for every batch that it keeps.
+///
+/// ```no_run
+/// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
+/// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// while let Some(batch) = loader.next_batch() {
+///     let batch = batch?;
+///     let label = batch.field("label").unwrap();
+///     assert_eq!(label.bytes().len(), batch.len() * 8);
+/// }
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Batch(Arc<Lent>);
+
+/// Who gets back what a batch held.
+pub(crate) trait Home: Send + Sync {
+    fn give_back(&self, slot: Arc<Rows>, plan: Plan);
+}
+
+/// What a batch holds, and where it goes back to.
+pub(crate) struct Lent {
+    pub(crate) slot: Option<Arc<Rows>>,
+    pub(crate) plan: Plan,
+    pub(crate) fields: Arc<Fields>,
+    pub(crate) dataset: Dataset,
+    pub(crate) seed: u64,
+    pub(crate) home: Weak<dyn Home>,
+}
+
+impl Lent {
+    /// What everything random about a row of it is drawn from.
+    pub(crate) fn draw_key(&self, sample: u64, row: &Row) -> DrawKey {
+        let Row { record, repetition, patch, .. } = *row;
+        draw_key(self.seed, SampleAt { sample, record, epoch: self.plan.epoch, repetition, patch, origin: None })
+    }
+}
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.fields.plans.iter().map(|field| field.name.as_str()).collect();
+        f.debug_struct("Lent").field("indices", &self.plan.indices).field("fields", &names).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(stage) = self.slot.as_ref().and_then(|slot| slot.stage()) {
+            stage.release();
+        }
+        if let (Some(slot), Some(home)) = (self.slot.take(), self.home.upgrade()) {
+            home.give_back(slot, std::mem::take(&mut self.plan));
+        }
+    }
+}
+
+/// One field of a batch, borrowed.
+///
+/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], the first axis counting the
+/// samples. Ragged: row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; between rows
+/// there may be bytes that belong to none.
+///
+/// ```no_run
+/// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
+/// # let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// let batch = loader.next_batch().unwrap()?;
+/// let image = batch.field("image").unwrap();
+/// for i in 0..batch.len() {
+///     if let Some([height, width, 3]) = image.row_shape(i) {
+///         assert_eq!(image.row(i).unwrap().len() as u64, height * width * 3);
+///     }
+/// }
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Tensor<'a> {
+    plan: &'a Plan,
+    fields: &'a Fields,
+    field: &'a FieldPlan,
+    /// Place of the field among the fields.
+    number: usize,
+    /// A slice of it is made only for who asks: other libraries may be writing into it.
+    slot: Option<&'a Arc<Rows>>,
+}
+
+/// Where a field of a batch is on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDevice {
+    /// The device.
+    pub device: DeviceId,
+    /// Address of the first byte of the first row, as the device counts.
+    pub address: u64,
+    /// To the last byte of the last row.
+    pub bytes: usize,
+}
+
+impl Batch {
+    pub(crate) fn new(lent: Lent) -> Self {
+        Self(Arc::new(lent))
+    }
+
+    pub(crate) fn fields_of_loader(&self) -> &Fields {
+        &self.0.fields
+    }
+
+    pub(crate) fn dataset(&self) -> &Dataset {
+        &self.0.dataset
+    }
+
+    /// Number of rows, padding and skipped ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.plan.indices.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.plan.indices.is_empty()
+    }
+
+    /// For each row the index of its sample in the dataset; `u64::MAX` for padding.
+    #[must_use]
+    pub fn indices(&self) -> &[u64] {
+        &self.0.plan.indices
+    }
+
+    /// For each row what its random view and patch were drawn from: with it,
+    /// [`Place::origin`](crate::Place::origin) says where a patch lay.
+    pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
+        let Lent { plan, .. } = &*self.0;
+        plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))
+    }
+
+    /// Along how many axes patches are cut: 2, 3 of volumes, or 0 if none are.
+    #[must_use]
+    pub fn patch_axes(&self) -> usize {
+        let axes = |plan: &FieldPlan| match &plan.from {
+            From::Array { cut: Some(cut), .. } if cut.place.is_some() => 2,
+            From::Volume(_) => 3,
+            _ => 0,
+        };
+        self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
+    }
+
+    /// For each row where its patch lies; `None` if the loader cuts none. Rows that hold no sample,
+    /// and rows without a value, have no place.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
+    /// let options = LoaderOptions { cube: "patch64x64".parse()?, ..Default::default() };
+    /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
+    /// let batch = loader.next_batch().unwrap()?;
+    /// for at in batch.patches().unwrap().into_iter().flatten() {
+    ///     assert!(at.origin[1] + 64 <= at.scene[1]);
+    /// }
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    #[must_use]
+    pub fn patches(&self) -> Option<Vec<Option<PatchAt>>> {
+        (self.patch_axes() > 0).then(|| {
+            let mut places = vec![None; self.len()];
+            for &(row, at) in &self.0.plan.patches {
+                if let Some(place) = usize::try_from(row).ok().and_then(|row| places.get_mut(row)) {
+                    *place = Some(at);
+                }
+            }
+            places
+        })
+    }
+
+    /// For each row whether it holds a sample: false for padding and for samples that were skipped,
+    /// whose values are zero.
+    #[must_use]
+    pub fn mask(&self) -> &[bool] {
+        &self.0.plan.mask
+    }
+
+    /// Key of the sample of each row, from the index; empty for padding.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = String> {
+        let key = |index: &u64| {
+            let (shard, record) = self.0.dataset.locate(*index).ok()?;
+            Some(self.0.dataset.shard(shard).ok()?.index().key(record)?.to_owned())
+        };
+        self.0.plan.indices.iter().map(move |index| key(index).unwrap_or_default())
+    }
+
+    /// Names of the fields, in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.fields.plans.iter().map(|field| field.name.as_str())
+    }
+
+    /// One field; `None` if the batch has none of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<Tensor<'_>> {
+        let lent = &*self.0;
+        let number = lent.fields.plans.iter().position(|field| field.name == name)?;
+        let field = lent.fields.plans.get(number)?;
+        Some(Tensor { plan: &lent.plan, fields: &lent.fields, field, number, slot: lent.slot.as_ref() })
+    }
+
+    /// Every field.
+    pub fn fields(&self) -> impl Iterator<Item = Tensor<'_>> {
+        self.names().filter_map(|name| self.field(name))
+    }
+
+    /// For each row its value of a field of
+    /// [`LoaderOptions::objects`](crate::LoaderOptions::objects), or of one that is aligned
+    /// ([`Align`](crate::Align)); `None` for padding, and where the sample has none. `None` for a
+    /// field that is none of these.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object};
+    /// let align = vec![("boxes".into(), "boxes,format=xywh".parse()?)];
+    /// let options = LoaderOptions { image: "rrc224".parse()?, align, ..Default::default() };
+    /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
+    /// let batch = loader.next_batch().unwrap()?;
+    /// for boxes in batch.objects("boxes").unwrap().into_iter().flatten() {
+    ///     if let Object::Array(boxes) = boxes {
+    ///         assert_eq!(boxes.shape()[1], 4);
+    ///     }
+    /// }
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    #[must_use]
+    pub fn objects(&self, field: &str) -> Option<Vec<Option<&Object>>> {
+        let number = self.0.fields.objects.iter().position(|plan| plan.name == field)?;
+        let mut rows = vec![None; self.len()];
+        for (row, objects) in &self.0.plan.objects {
+            if let Some(to) = usize::try_from(*row).ok().and_then(|row| rows.get_mut(row)) {
+                *to = objects.get(number).and_then(Option::as_ref);
+            }
+        }
+        Some(rows)
+    }
+
+    /// The device that the batch is on; `None` without a [stage](crate::LoaderOptions::stage).
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceId> {
+        self.0.slot.as_ref()?.stage().map(|stage| stage.device())
+    }
+
+    /// Notes that the batch is used on this stream of its device: when it is dropped, its slot is
+    /// filled again only after what is in that stream then. Without a stage there is nothing to
+    /// note.
+    pub fn used_on(&self, stream: StreamHandle) {
+        if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
+            stage.used_on(stream);
+        }
+    }
+
+    /// Bytes of all rows of all fields.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.fields().map(|field| field.span().len() as u64).sum()
+    }
+}
+
+impl<'a> Tensor<'a> {
+    /// The field's name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.field.name
+    }
+
+    /// Type of an element.
+    #[must_use]
+    pub const fn dtype(&self) -> ElementType {
+        self.field.dtype
+    }
+
+    fn rows(&self) -> usize {
+        self.plan.indices.len()
+    }
+
+    fn parts(&self) -> &'a [std::ops::Range<usize>] {
+        let (start, rows) = (self.number * self.rows(), self.rows());
+        self.plan.parts.get(start..start + rows).unwrap_or_default()
+    }
+
+    /// Shape with the samples as first axis, where all rows have one; `None` if the field is
+    /// ragged.
+    #[must_use]
+    pub fn shape(&self) -> Option<Vec<u64>> {
+        match self.field.size {
+            Size::Dense { .. } => {
+                Some(std::iter::once(self.rows() as u64).chain(self.field.shape.iter().copied()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The bytes of the slot, for reading.
+    fn all(&self) -> &'a [u8] {
+        let slot = self.slot.filter(|slot| self.span().end <= slot.host());
+        slot.and_then(Rows::bytes).unwrap_or_default()
+    }
+
+    /// Where all rows lie in the slot.
+    fn span(&self) -> Range<usize> {
+        let parts = self.parts();
+        parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
+    }
+
+    /// Where all rows are on the device of the batch, if that is on one. The bytes are there, and
+    /// stay as they are while the batch, or a clone of it, lives, and after that until what was in
+    /// the streams of [`Batch::used_on`] is done.
+    #[must_use]
+    pub fn on_device(&self) -> Option<OnDevice> {
+        let stage = self.slot?.stage()?;
+        let span = self.span();
+        Some(OnDevice { device: stage.device(), address: stage.address() + span.start as u64, bytes: span.len() })
+    }
+
+    /// All rows, wherever they are: a copy of [`Tensor::bytes`], or of what is on the device.
+    ///
+    /// # Errors
+    /// `Io` if the device fails.
+    pub fn to_host(&self) -> Result<Vec<u8>> {
+        let (span, stage) = (self.span(), self.slot.and_then(|slot| slot.stage()));
+        let Some(stage) = stage else { return Ok(self.bytes().to_vec()) };
+        let mut bytes = vec![0; span.len()];
+        let failed = |error| Error::io(format!("field `{}`", self.field.name), "copy it from the device", error);
+        stage.read(span.start, &mut bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// All rows: from the first byte of the first to the last byte of the last, little-endian. Empty
+    /// for a field that is only on a device.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.all().get(self.span()).unwrap_or_default()
+    }
+
+    /// Where [`Tensor::bytes`] lie, for whoever hands them to another library, which may write into
+    /// them: by DLPack, or as an array of NumPy. The pointer is good as long as the batch, or a
+    /// clone of it, lives. While others may write through it, nobody may hold what
+    /// [`Tensor::bytes`] or [`Tensor::row`] of this field have lent.
+    #[must_use]
+    pub fn memory(&self) -> NonNull<[u8]> {
+        // What is on a device is not in the block, whatever its place in the batch.
+        let slot = self.slot.filter(|slot| self.span().end <= slot.host());
+        let memory = slot.and_then(|slot| Rows::memory(slot, self.span()));
+        memory.unwrap_or_else(|| NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
+    }
+
+    /// Where row `i` begins in [`Tensor::bytes`], in bytes.
+    pub fn offsets(&self) -> impl ExactSizeIterator<Item = usize> + 'a {
+        let parts = self.parts();
+        let base = parts.first().map_or(0, |part| part.start);
+        parts.iter().map(move |part| part.start - base)
+    }
+
+    /// Shape of row `i`; `None` past the end. The one axis of stored bytes is their number. All
+    /// zero for padding and skipped rows of ragged fields.
+    #[must_use]
+    pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
+        if i >= self.rows() {
+            return None;
+        }
+        if !self.field.is_ragged() {
+            return Some(&self.field.shape);
+        }
+        let start = i * self.fields.dims + self.field.dims_at;
+        self.plan.dims.get(start..start + self.field.shape.len())
+    }
+
+    /// For each row whether it holds a value: false where [`Batch::mask`] is, and where the sample
+    /// has none for this field, whose row is zero, or empty if the field is ragged.
+    pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
+        let (plan, number) = (self.plan, self.number);
+        (0_u32..)
+            .zip(&plan.mask)
+            .map(move |(row, &there)| {
+                // Nearly always there is none.
+                there
+                    && !plan.missing.iter().any(|&(at, field)| at == row && usize::try_from(field).ok() == Some(number))
+            })
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// The bytes of row `i`; `None` past the end.
+    #[must_use]
+    pub fn row(&self, i: usize) -> Option<&'a [u8]> {
+        let part = self.parts().get(i)?;
+        let bytes = self.all().get(part.clone())?;
+        match self.field.is_ragged() {
+            false => Some(bytes),
+            true => bytes.get(..usize::try_from(self.field.dtype.array_bytes(self.row_shape(i)?).ok()?).ok()?),
+        }
+    }
+}

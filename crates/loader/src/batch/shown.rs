@@ -1,0 +1,89 @@
+//! Which part of its picture each row of a batch shows, and how: so that what a model predicts can
+//! be put back.
+
+use super::Batch;
+use crate::fields::{Col, From};
+use shardpack_format::Codec;
+use shardpack_jpeg::{Crop, DrawKey};
+use shardpack_reader::{Error, Result, Shard};
+
+/// What a row shows of its picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shown {
+    /// Height and width of the whole picture, upright, in pixels.
+    pub source: [u32; 2],
+    /// The part that is shown, in pixels of the whole picture, and what became of it.
+    pub crop: Crop,
+}
+
+impl Batch {
+    /// For each row what it shows of its picture; `None` for padding and for rows without a picture.
+    /// Sizes come from the index, so nothing is read, unless orientations stand in the pictures
+    /// alone.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
+    /// let options = LoaderOptions { image: "rrc224".parse()?, ..Default::default() };
+    /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
+    /// let batch = loader.next_batch().unwrap()?;
+    /// for shown in batch.shown("image")?.into_iter().flatten() {
+    ///     assert_eq!((shown.crop.height, shown.crop.width), (224, 224));
+    ///     assert!(shown.crop.area.x + shown.crop.area.width <= f64::from(shown.source[1]));
+    /// }
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if the field is no picture that is decoded, or the index has no `height` and `width`;
+    /// `Io` and `Format` as reading the index.
+    pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
+        let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.from);
+        let Some(From::Picture { view, orientation, .. }) = from else {
+            let found = format!("`{}`", field.escape_debug());
+            return Err(Error::usage("field whose views are asked for", "pictures that are decoded", found));
+        };
+        let schema = self.dataset().schema();
+        let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
+            return Err(Error::usage(
+                "views of a batch",
+                "scalar fields `height` and `width`",
+                "a dataset without them",
+            ));
+        };
+        let present: Vec<bool> = self.field(field).map(|tensor| tensor.mask().collect()).unwrap_or_default();
+        let row = |(&index, (key, present)): (&u64, (DrawKey, bool))| {
+            if !present {
+                return Ok(None);
+            }
+            let (number, record) = self.dataset().locate(index)?;
+            let shard = self.dataset().shard(number)?;
+            let side = |column: &Col| {
+                let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
+                side.ok_or_else(|| Error::usage("size of a picture in the index", "one of 32 bits", "none"))
+            };
+            let stored = [side(&height)?, side(&width)?];
+            let turned = match orientation.filter(|column| column.is_in(&shard)) {
+                Some(column) => column.length(&shard, record).unwrap_or(1),
+                None => self.orientation_inside(index, field)?,
+            };
+            // Orientations from 5 on swap rows and columns.
+            let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
+            let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
+            Ok(Some(Shown { source, crop }))
+        };
+        self.indices().iter().zip(self.draw_keys().zip(present)).map(row).collect()
+    }
+
+    /// The orientation of a picture that only its own bytes tell.
+    fn orientation_inside(&self, index: u64, field: &str) -> Result<u64> {
+        let sample = self.dataset().get(index)?;
+        let value = sample.field(field)?;
+        Ok(value.map_or(1, |value| {
+            u64::from(shardpack_reader::raw::orientation(None, value.codec == Codec::Jpeg, value.bytes))
+        }))
+    }
+}
+
+fn named(shard: &Shard, record: u64, error: shardpack_format::Error) -> Error {
+    shard.in_record(record, error).into()
+}

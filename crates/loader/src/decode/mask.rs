@@ -1,0 +1,158 @@
+//! Masks that follow their picture: for each pixel of the view the value at its centre.
+
+use super::points::Shape;
+use super::record::FieldOf;
+use crate::fields::loses;
+use shardpack_array::{ArrayDecoder, Region, decoded_as};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Result};
+use shardpack_jpeg::PixelLayout;
+
+/// Scratch memory that a thread keeps at most from one mask to the next.
+const MOST_KEPT: usize = 8 << 20;
+
+/// One thread's decoder of masks.
+pub(crate) struct MaskRows {
+    decoder: ArrayDecoder,
+    /// What the view shows of a mask, before it is resampled.
+    pixels: Vec<u8>,
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+}
+
+impl MaskRows {
+    pub(crate) fn new() -> Self {
+        Self { decoder: ArrayDecoder::new(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
+    }
+
+    /// Decodes the part of a mask that its picture, of height and width `picture`, shows, and
+    /// writes its values to `out`.
+    ///
+    /// # Errors
+    /// `Format` if the mask has not the size of its picture; `Usage` if its values would change in the
+    /// type of the batch; else as the decoder.
+    pub(crate) fn decode(
+        &mut self,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (shape, layout): (&Shape, PixelLayout),
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Shape { picture, crop } = *shape;
+        let limits = &of.shard.options().limits;
+        let source = ArrayDescriptor::parse(value.descriptor, limits)?;
+        let descriptor = match of.field.dtype {
+            ElementType::Dtype(dtype) if source.decoded != dtype => {
+                decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
+            }
+            _ => source,
+        };
+        let [height, width] = picture.map(u64::from);
+        let channels = match &*descriptor.shape {
+            &[h, w] if [h, w] == [height, width] => 1,
+            &[h, w, channels] if [h, w] == [height, width] && channels > 0 => channels,
+            other => {
+                let expected = format!("as high and wide as its upright picture, {height} × {width}");
+                return Err(Error::format("shape of a mask", expected, format!("{other:?}")));
+            }
+        };
+        if of.field.is_ragged() {
+            // The index may hold the sides of the stored picture, which is turned.
+            match (dims, layout) {
+                ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
+                (other, _) => return Err(Error::internal("axes of a mask", "two or three", other.len())),
+            }
+        }
+        positions(&mut self.rows, (crop.area.y, crop.area.height), crop.height, picture[0], false);
+        positions(&mut self.columns, (crop.area.x, crop.area.width), crop.width, picture[1], crop.flip);
+        let (Some(top), Some(bottom)) = (self.rows.first().copied(), self.rows.last().copied()) else { return Ok(()) };
+        let ends = (self.columns.iter().min().copied(), self.columns.iter().max().copied());
+        let (Some(left), Some(right)) = ends else { return Ok(()) };
+        let (shown_rows, shown_columns) = (bottom + 1 - top, right + 1 - left);
+        let mut region = Region::new(top as u64, left as u64, shown_rows as u64, shown_columns as u64);
+        region.layout = Layout::AsShape;
+        let element = usize::try_from(descriptor.decoded.bytes()).unwrap_or(1);
+        let channels = usize::try_from(channels).unwrap_or(usize::MAX);
+        let pixel = channels.saturating_mul(element);
+        let bytes = shown_rows.saturating_mul(shown_columns).saturating_mul(pixel);
+        if self.pixels.len() < bytes {
+            self.pixels.resize(bytes, 0);
+        }
+        let pixels = self.pixels.get_mut(..bytes).unwrap_or_default();
+        self.decoder.decode_region(value.codec, &descriptor, value.bytes, &region, pixels, limits)?;
+        let expected = self.rows.len().saturating_mul(self.columns.len()).saturating_mul(pixel);
+        if out.len() != expected {
+            let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
+            return Err(Error::format("channels of a mask", of_batch, channels));
+        }
+        // Channel by channel, a plane takes one element of each pixel.
+        let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
+        let taken = pixel / planes.max(1);
+        let mut to = out.chunks_exact_mut(taken.max(1));
+        for plane in 0..planes {
+            for row in &self.rows {
+                let start = (row - top) * shown_columns * pixel + plane * taken;
+                for column in &self.columns {
+                    let at = start + (column - left) * pixel;
+                    let (Some(to), Some(from)) = (to.next(), pixels.get(at..at + taken)) else {
+                        return Err(Error::internal("element of a mask", "one", at));
+                    };
+                    copy(to, from);
+                }
+            }
+        }
+        // One large mask is no reason to keep its memory.
+        if self.pixels.len() > MOST_KEPT {
+            self.pixels = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// Most masks have elements of one byte: a copy of known length is a move.
+fn copy(to: &mut [u8], from: &[u8]) {
+    match (to, from) {
+        ([to], [from]) => *to = *from,
+        (to, from) => to.copy_from_slice(from),
+    }
+}
+
+/// Where the centres of `count` pixels lie that show `extent` from `start` on of a side.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
+fn positions(out: &mut Vec<usize>, (start, extent): (f64, f64), count: u32, side: u32, is_reversed: bool) {
+    let step = extent / f64::from(count.max(1));
+    let last = side.saturating_sub(1) as usize;
+    out.clear();
+    out.extend((0..count).map(|i| ((start + (f64::from(i) + 0.5) * step).max(0.0) as usize).min(last)));
+    if is_reversed {
+        out.reverse();
+    }
+}
+
+/// What decoding a mask takes besides its row: at most all of it, and what its decoder takes.
+pub(crate) fn mask_scratch_bytes(stored: &(Codec, ArrayDescriptor)) -> u64 {
+    let (codec, descriptor) = stored;
+    let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);
+    decoder.saturating_add(descriptor.decoded_bytes().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn centres_are_shown() {
+        let at = |start, extent, count, side, flip| {
+            let mut out = Vec::new();
+            positions(&mut out, (start, extent), count, side, flip);
+            out
+        };
+        assert_eq!(at(0.0, 4.0, 4, 4, false), [0, 1, 2, 3]);
+        assert_eq!(at(0.0, 4.0, 4, 4, true), [3, 2, 1, 0]);
+        assert_eq!(at(0.0, 4.0, 2, 4, false), [1, 3]);
+        assert_eq!(at(0.0, 2.0, 4, 4, false), [0, 0, 1, 1]);
+        assert_eq!(at(1.5, 2.0, 2, 4, false), [2, 3]);
+        // A crop after resizing may round to a little more than the picture.
+        assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
+    }
+}

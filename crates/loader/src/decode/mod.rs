@@ -1,0 +1,26 @@
+//! Records decoded to their rows: what one thread does, with decoders and memory of its own.
+
+mod array_patches;
+mod array_row;
+mod bench;
+mod mask;
+mod mend;
+mod noise;
+mod objects;
+mod opening;
+mod picture_row;
+mod pictures;
+mod points;
+mod recipe;
+mod record;
+mod row;
+mod scene_rows;
+mod scratch;
+mod transform;
+mod volumes;
+
+pub(crate) use array_patches::patches_bytes;
+pub(crate) use bench::Bench;
+pub(crate) use mask::mask_scratch_bytes;
+pub(crate) use recipe::{Common, Recipe};
+pub(crate) use scratch::{Becomes, is_in_parts, part_bytes, scratch_bytes, scratch_bytes_in_parts};

@@ -1,0 +1,83 @@
+//! Takes values that are no tensors out of the record that a thread has in hand for its tensors.
+
+use super::points::{Kept, Shape, moved, rows_of};
+use crate::fields::{Followed, Follows, Object, ObjectPlan};
+use crate::options::Align;
+use shardpack_array::{ArrayDecoder, decode_bytes};
+use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldValue, Limits};
+use shardpack_reader::Result;
+use shardpack_reader::raw::name_field;
+
+/// What the values of a sample are taken from.
+pub(crate) trait Values {
+    /// A stored value; `None` if the sample has none.
+    fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError>;
+
+    /// What the view shows of a picture; `None` if the sample has none.
+    fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError>;
+}
+
+/// The values of one sample, field by field; `None` where it has none.
+///
+/// # Errors
+/// With the name of the field: as the decoders, or as alignment.
+pub(crate) fn of_sample(
+    plans: &[ObjectPlan],
+    record: &mut dyn Values,
+    (decoder, limits): (&mut ArrayDecoder, &Limits),
+) -> Result<Vec<Option<Object>>, FormatError> {
+    let mut objects: Vec<Option<Object>> = Vec::with_capacity(plans.len());
+    for plan in plans {
+        let named = |error| name_field(&plan.name, error);
+        let value = record.value(plan.position).map_err(named)?;
+        let object = value.map(|value| decoded(plan.kind, &value, (&mut *decoder, limits)));
+        objects.push(object.transpose().map_err(named)?);
+    }
+    let mut kept: Vec<Option<Kept>> = vec![None; plans.len()];
+    // Boxes first: others follow them.
+    for of_boxes in [true, false] {
+        for (number, plan) in plans.iter().enumerate() {
+            let named = |error| name_field(&plan.name, error);
+            let Some(Some(Object::Array(array))) = objects.get(number) else { continue };
+            let of = |boxes: Option<usize>| boxes.and_then(|boxes| kept.get(boxes)?.as_ref());
+            let followed = match &plan.follows {
+                Follows::Picture { align, picture, boxes } if matches!(align, Align::Boxes { .. }) == of_boxes => {
+                    let shape = if boxes.is_some() && of(*boxes).is_none() {
+                        None
+                    } else {
+                        record.shape(picture).map_err(named)?
+                    };
+                    shape.map(|shape| moved(align, array, &shape, of(*boxes))).transpose().map_err(named)?
+                }
+                Follows::Boxes(boxes) if !of_boxes => {
+                    let rows = of(Some(*boxes)).map(|kept| Ok((rows_of(array, kept)?, None)));
+                    rows.transpose().map_err(named)?
+                }
+                _ => continue,
+            };
+            // Without its picture, or its boxes, nobody knows where it would be.
+            let (array, rows) = followed.map_or((None, None), |(array, rows)| (Some(array), rows));
+            if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
+                (*object, *kept) = (array.map(Object::Array), rows);
+            }
+        }
+    }
+    Ok(objects)
+}
+
+fn decoded(
+    kind: FieldKind,
+    value: &FieldValue<'_>,
+    (decoder, limits): (&mut ArrayDecoder, &Limits),
+) -> Result<Object, FormatError> {
+    if kind == FieldKind::Array {
+        let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
+        return decoder.decode(value.codec, &descriptor, value.bytes, limits).map(Object::Array);
+    }
+    let bytes = decode_bytes(value.codec, value.bytes, value.decoded_bytes, limits)?;
+    if kind == FieldKind::Bytes {
+        return Ok(Object::Bytes(bytes));
+    }
+    let text = String::from_utf8(bytes).map_err(|e| FormatError::format("text", "UTF-8", e.utf8_error()))?;
+    Ok(if kind == FieldKind::Json { Object::Json(text) } else { Object::Text(text) })
+}

@@ -1,0 +1,220 @@
+//! Boxes and keypoints that follow their picture.
+
+use crate::options::{Align, BoxFormat};
+use shardpack_array::Array;
+use shardpack_format::{Dtype, Error, Hint, Result, Setting};
+use shardpack_jpeg::Crop;
+
+/// Relative: a box that touches the border of its picture may lose this by rounding.
+const ROUNDING: f64 = 1e-6;
+
+/// What is shown of a picture: its height and width, and the part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) picture: [u32; 2],
+    pub(crate) crop: Crop,
+}
+
+/// Which rows of a field of boxes are left, of how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) of: usize,
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Shape {
+    /// A point in the view, in pixels of it.
+    fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        let Crop { area, height, width, flip, .. } = self.crop;
+        let x = (x - area.x) * f64::from(width) / area.width;
+        let y = (y - area.y) * f64::from(height) / area.height;
+        [if flip { f64::from(width) - x } else { x }, y]
+    }
+
+    /// Width and height of what coordinates are given in: the picture, and the view.
+    fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
+        let [height, width] = self.picture.map(f64::from);
+        let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
+        if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
+    }
+
+    /// Whether a point is on the view.
+    fn shows(&self, [x, y]: [f64; 2]) -> bool {
+        (0.0..=f64::from(self.crop.width)).contains(&x) && (0.0..=f64::from(self.crop.height)).contains(&y)
+    }
+}
+
+/// Boxes or keypoints as the view shows them; of boxes, which are left. `kept`: of keypoints that
+/// belong to boxes, which boxes are left.
+///
+/// # Errors
+/// `Format` if the array has not the shape of what it is said to be, or a box has a number that is
+/// not finite, or sides of a negative length; `Internal` for what is no point.
+pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&Kept>) -> Result<(Array, Option<Kept>)> {
+    let numbers = numbers(array)?;
+    match align {
+        Align::Boxes { format, relative, visible, .. } => {
+            let (boxes, kept) = boxes(array.shape(), &numbers, (*format, *relative, *visible), shape)?;
+            Ok((boxes, Some(kept)))
+        }
+        Align::Keypoints { relative, swap, .. } => {
+            if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
+                let expected = "[objects, points, 2 or 3], of which points change places and objects are boxes";
+                return Err(Error::format("shape of keypoints", expected, format!("{:?}", array.shape())));
+            }
+            let moved = keypoints(array.shape(), &numbers, (*relative, swap), shape)?;
+            Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
+        }
+        Align::Mask { .. } | Align::Rows { .. } => {
+            Err(Error::internal("aligned points", "boxes or keypoints", "others"))
+        }
+    }
+}
+
+fn boxes(
+    shape_of: &[u64],
+    numbers: &[f64],
+    (format, relative, visible): (BoxFormat, bool, f64),
+    shape: &Shape,
+) -> Result<(Array, Kept)> {
+    // Nothing has no width: an empty list of boxes may be of any shape.
+    if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
+        return Err(Error::format("shape of boxes", "[boxes, 4]", format!("{shape_of:?}")));
+    }
+    let (from, to) = shape.units(relative);
+    let [width, height] = [f64::from(shape.crop.width), f64::from(shape.crop.height)];
+    let [source_height, source_width] = shape.picture.map(f64::from);
+    let (all, _) = numbers.as_chunks::<4>();
+    let (mut out, mut rows) = (Vec::new(), Vec::new());
+    for (row, given) in all.iter().enumerate() {
+        if !given.iter().all(|number| number.is_finite()) {
+            return Err(Error::format("numbers of a box", "finite ones", format!("{given:?} in box {row}")));
+        }
+        let [a, b, c, d] = *given;
+        let [left, top, right, bottom] = match format {
+            BoxFormat::Xyxy => [a, b, c, d],
+            BoxFormat::Xywh => [a, b, a + c, b + d],
+            BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
+        };
+        if right < left || bottom < top {
+            let found = format!("{given:?} in box {row}");
+            let hint = Hint::new("other forms of boxes are ").and([Setting::word("format", "xywh")]);
+            let hint = hint.then(" and ").and([Setting::word("format", "cxcywh")]);
+            return Err(Error::format("sides of a box", "none of a negative length", found).with_hint(hint));
+        }
+        // What lies outside of the picture is no part of a box, whatever the view shows.
+        let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
+        let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
+        let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
+        let (x0, x1) = if shape.crop.flip { (x1, x0) } else { (x0, x1) };
+        let area = (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
+        let (x0, x1, y0, y1) = (x0.max(0.0), x1.min(width), y0.max(0.0), y1.min(height));
+        let shown = (x1 - x0).max(0.0) * (y1 - y0).max(0.0);
+        if shown > 0.0 && shown >= visible * area * (1.0 - ROUNDING) {
+            let [x0, x1] = [x0, x1].map(|x| x / to[0]);
+            let [y0, y1] = [y0, y1].map(|y| y / to[1]);
+            rows.push(row);
+            out.extend(match format {
+                BoxFormat::Xyxy => [x0, y0, x1, y1],
+                BoxFormat::Xywh => [x0, y0, x1 - x0, y1 - y0],
+                BoxFormat::Cxcywh => [f64::midpoint(x0, x1), f64::midpoint(y0, y1), x1 - x0, y1 - y0],
+            });
+        }
+    }
+    let array = floats(&out, vec![rows.len() as u64, 4])?;
+    Ok((array, Kept { of: all.len(), rows }))
+}
+
+fn keypoints(
+    shape_of: &[u64],
+    numbers: &[f64],
+    (relative, swap): (bool, &[(u32, u32)]),
+    shape: &Shape,
+) -> Result<Array> {
+    if numbers.is_empty() {
+        return floats(&[], shape_of.to_vec());
+    }
+    let (points, width) = match *shape_of {
+        [points, width @ (2 | 3)] | [_, points, width @ (2 | 3)] => (points, width),
+        _ => {
+            let expected = "[points, 2], [points, 3], [objects, points, 2] or [objects, points, 3]";
+            return Err(Error::format("shape of keypoints", expected, format!("{shape_of:?}")));
+        }
+    };
+    let size = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
+    let (points, width) = (size(points), size(width));
+    let (from, to) = shape.units(relative);
+    let mut out = Vec::with_capacity(numbers.len());
+    for point in numbers.chunks_exact(width) {
+        let &[x, y, ..] = point else { continue };
+        let [moved_x, moved_y] = shape.moved([x * from[0], y * from[1]]);
+        let is_shown = shape.shows([moved_x, moved_y]);
+        match (point.get(2), is_shown) {
+            // Not labelled, or not to be seen.
+            (Some(visible), is_shown) if *visible == 0.0 || !is_shown => out.extend([0.0; 3]),
+            (Some(visible), _) => out.extend([moved_x / to[0], moved_y / to[1], *visible]),
+            (None, true) => out.extend([moved_x / to[0], moved_y / to[1]]),
+            (None, false) => out.extend([f64::NAN; 2]),
+        }
+    }
+    let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
+    if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
+        return Err(Error::format("points that change places", format!("below {points}"), format!("{a}-{b}")));
+    }
+    if shape.crop.flip {
+        for object in out.chunks_exact_mut(points.saturating_mul(width).max(1)) {
+            for &(a, b) in swap {
+                for number in 0..width {
+                    object.swap(a as usize * width + number, b as usize * width + number);
+                }
+            }
+        }
+    }
+    floats(&out, shape_of.to_vec())
+}
+
+/// The rows of an array whose boxes are left.
+///
+/// # Errors
+/// `Format` if it has not as many rows as there were boxes.
+pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
+    let expected = || format!("{}, one for each box", kept.of);
+    let Some((&found, rest)) = array.shape().split_first() else {
+        return Err(Error::format("rows that belong to boxes", expected(), "a single value"));
+    };
+    if found != kept.of as u64 {
+        return Err(Error::format("rows that belong to boxes", expected(), found));
+    }
+    let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
+    let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
+    let shape = std::iter::once(kept.rows.len() as u64).chain(rest.iter().copied()).collect();
+    Array::new(array.dtype(), shape, rows.flatten().copied().collect())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
+fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
+    Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())
+}
+
+/// The elements of an array, of whatever type.
+fn numbers(array: &Array) -> Result<Vec<f64>> {
+    macro_rules! all {
+        ($type:ty) => {
+            array.bytes().as_chunks().0.iter().map(|bytes| <$type>::from_le_bytes(*bytes) as f64).collect()
+        };
+    }
+    Ok(match array.dtype() {
+        Dtype::U8 => all!(u8),
+        Dtype::I8 => all!(i8),
+        Dtype::U16 => all!(u16),
+        Dtype::I16 => all!(i16),
+        Dtype::U32 => all!(u32),
+        Dtype::I32 => all!(i32),
+        Dtype::U64 => all!(u64),
+        Dtype::I64 => all!(i64),
+        Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
+        Dtype::F32 => all!(f32),
+        Dtype::F64 => all!(f64),
+        other => return Err(Error::format("type of boxes and keypoints", "numbers", other)),
+    })
+}

@@ -1,0 +1,56 @@
+//! How rows are made: the same for all threads.
+
+use crate::fields::Fields;
+use crate::options::{Augment, LoaderOptions, Transform};
+use crate::resident::Resident;
+use crate::sample::{SampleAt, draw_key};
+use crate::stage::Refusals;
+use crate::stats::Counters;
+use shardpack_augment::BandAugmentation;
+use shardpack_jpeg::{DecodeOptions, DrawKey, PixelLayout};
+use std::sync::Arc;
+
+/// What is the same for all rows of an epoch.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    pub(crate) fields: Arc<Fields>,
+    pub(crate) seed: u64,
+    pub(crate) layout: PixelLayout,
+    pub(crate) decode: DecodeOptions,
+    pub(crate) part_bytes: usize,
+    /// Values that stay on the device.
+    pub(crate) resident: Option<Arc<Resident>>,
+    pub(crate) augment: Augment,
+    pub(crate) augment_bands: Arc<[BandAugmentation]>,
+    pub(crate) transform: Option<Arc<dyn Transform>>,
+    /// Whether batches are on a device.
+    pub(crate) on_device: bool,
+}
+
+impl Recipe {
+    pub(crate) fn new(
+        fields: Arc<Fields>,
+        seed: u64,
+        options: &LoaderOptions,
+        resident: Option<Arc<Resident>>,
+    ) -> Self {
+        let options = options.clone();
+        let on_device = options.stage.is_some();
+        let LoaderOptions { layout, decode, part_bytes, augment, transform, .. } = options;
+        let augment_bands = options.augment_bands.into();
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform, on_device }
+    }
+
+    /// What random views, patches and turns of a sample draw from.
+    pub(crate) fn key(&self, at: SampleAt) -> DrawKey {
+        draw_key(self.seed, at)
+    }
+}
+
+/// What all threads work by, and count in.
+#[derive(Clone, Copy)]
+pub(crate) struct Common<'a> {
+    pub(crate) recipe: &'a Recipe,
+    pub(crate) counters: &'a Counters,
+    pub(crate) refusals: &'a Refusals,
+}

@@ -1,0 +1,205 @@
+//! Decodes scenes, and copies their patches to rows.
+
+use super::bench::Bench;
+use super::objects;
+use super::recipe::Common;
+use super::record::{FieldOf, RecordOf, Source, Viewed};
+use crate::fields::{Cut, From};
+use crate::job::Made;
+use crate::patches::PatchPlan;
+use crate::read::{self, Loaded, Patch, Scene, SceneRead, check};
+use crate::rows::RowMut;
+use crate::sample::{SampleAt, name};
+use crate::stats::{add, add_since};
+use shardpack_format::Error as FormatError;
+use shardpack_jpeg::DrawKey;
+use shardpack_reader::Shard;
+use shardpack_reader::raw::name_field;
+use shardpack_reader::{Error, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Why the host decodes scenes in place of a device.
+pub(crate) const ON_HOST: &str = "the host decodes scenes of several patches";
+
+impl Bench {
+    /// Reads a sample and decodes its patches. What is wrong with it becomes the error of its rows.
+    ///
+    /// # Errors
+    /// `Internal` if somebody else has the run.
+    pub(crate) fn scene(
+        &mut self,
+        common: Common<'_>,
+        (shard, record): (&Arc<Shard>, u64),
+        (read, into): (&SceneRead, &mut Arc<Loaded>),
+    ) -> Result<()> {
+        let Some(loaded) = Arc::get_mut(into) else {
+            return Err(Error::internal("scene to be decoded", "one that nobody else uses", "one in use"));
+        };
+        loaded.shard = Some(Arc::clone(shard));
+        loaded.faults.clear();
+        let mut buffer = std::mem::take(&mut self.record);
+        let start = Instant::now();
+        let result = read::alone(shard, record, &mut buffer).and_then(|bytes| {
+            add_since(&common.counters.read, start);
+            add(&common.counters.read_bytes, bytes.len() as u64);
+            self.decode_scene(common, (shard, record, bytes), read)
+        });
+        self.record = buffer;
+        match result {
+            Ok(scene) => loaded.scene = Some(scene),
+            Err(error) => loaded.faults.push((record, error)),
+        }
+        Ok(())
+    }
+
+    fn decode_scene(
+        &mut self,
+        common: Common<'_>,
+        (shard, record, bytes): (&Shard, u64, &[u8]),
+        read: &SceneRead,
+    ) -> Result<Scene> {
+        let Common { recipe, counters, .. } = common;
+        let Some(plan) = &recipe.fields.patches else {
+            return Err(Error::internal("patches of a sample", "a plan of them", "none"));
+        };
+        let SceneRead { sample, epoch, repetition, .. } = *read;
+        let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
+        let place = |error| name(shard, at, error);
+        let start = Instant::now();
+        let frame = check(shard, record, bytes).map_err(place)?;
+        add_since(&counters.crc, start);
+        let start = Instant::now();
+        let source = Source::Whole { frame: &frame, bytes };
+        let draw = |&patch: &u32| SampleAt { repetition: plan.repetition(repetition, patch), patch, ..at };
+        let mut draws: Vec<SampleAt> = read.patches.iter().map(draw).collect();
+        self.place_by_class(common, (shard, source), plan, &mut draws).map_err(place)?;
+        let mut patches: Vec<Patch> = Vec::with_capacity(draws.len());
+        let patch = |&number: &u32| Patch { number, at: None, bytes: Mutex::new(Some(plan.room())) };
+        patches.extend(read.patches.iter().map(patch));
+        let mut scene =
+            Scene { patches, shared: Vec::new(), missing: Vec::new(), objects: Vec::new(), plan: Arc::clone(plan) };
+        self.arrays.begin();
+        for (number, field) in recipe.fields.plans.iter().enumerate() {
+            let of = FieldOf { shard, source, at, field, number };
+            let named = |error| place(name_field(&field.name, error));
+            let mut shared = Vec::new();
+            let there = match &field.from {
+                From::Array { position, channels_first, cut: Some(cut @ Cut { place: Some(_), .. }), .. } => {
+                    match of.array(*position, Some(cut)).map_err(named)? {
+                        None => false,
+                        Some(value) => {
+                            let mut outs = scene.outs(number);
+                            let how = (*channels_first, cut);
+                            let places = self.arrays.decode_patches(recipe, &of, &value, how, &draws, &mut outs);
+                            scene.place(places.map_err(named)?);
+                            true
+                        }
+                    }
+                }
+                From::Volume(volume) => match of.value(volume.position).map_err(named)? {
+                    None => false,
+                    Some(value) => {
+                        let mut outs = scene.outs(number);
+                        let places = self.arrays.decode_boxes(recipe, &of, &value, volume, &draws, &mut outs);
+                        scene.place(places.map_err(named)?);
+                        true
+                    }
+                },
+                From::Array { .. } => {
+                    let bytes = field.row(shard, record, &mut []).map_err(named)?;
+                    shared.resize(bytes, 0);
+                    self.field(recipe, &of, &mut shared, &mut []).map_err(named)?
+                }
+                _ => true,
+            };
+            if !there {
+                scene.missing.extend(u32::try_from(number));
+            }
+            scene.shared.push(shared);
+        }
+        scene.patches.sort_unstable_by_key(|patch| patch.number);
+        if !recipe.fields.objects.is_empty() {
+            let record = RecordOf { shard, source, at };
+            let mut record = Viewed { record, recipe, pictures: &mut self.pictures };
+            let how = (&mut self.objects, &shard.options().limits);
+            scene.objects = objects::of_sample(&recipe.fields.objects, &mut record, how).map_err(place)?;
+        }
+        add_since(&counters.decode, start);
+        Ok(scene)
+    }
+
+    /// Puts patches where their mask has a class, if that is asked for. A sample without a mask has
+    /// patches anywhere.
+    fn place_by_class(
+        &mut self,
+        common: Common<'_>,
+        (shard, source): (&Shard, Source<'_>),
+        plan: &PatchPlan,
+        draws: &mut [SampleAt],
+    ) -> Result<(), FormatError> {
+        let (Some(classes), Some(&at)) = (&plan.classes, draws.first()) else { return Ok(()) };
+        let Some(value) = (RecordOf { shard, source, at }).value(classes.position)? else { return Ok(()) };
+        let keys: Vec<DrawKey> = draws.iter().map(|&at| common.recipe.key(at)).collect();
+        let how = (&mut self.objects, &shard.options().limits);
+        let origins = classes.origins(&value, how, &keys).map_err(|error| name_field(&classes.field, error))?;
+        draws.iter_mut().zip(origins).for_each(|(at, origin)| at.origin = origin);
+        Ok(())
+    }
+
+    /// Copies a patch of a scene to its row.
+    pub(crate) fn patch(
+        &mut self,
+        common: Common<'_>,
+        scene: &Scene,
+        (shard, at): (&Shard, SampleAt),
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Common { recipe, counters, .. } = common;
+        let start = Instant::now();
+        self.made = Made::default();
+        let place = scene.patches.binary_search_by_key(&at.patch, |patch| patch.number).ok();
+        let patch = place.and_then(|place| scene.patches.get(place));
+        let taken = patch.and_then(|patch| patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let (Some(patch), Some(bytes)) = (patch, taken) else {
+            return Err(Error::internal("patch of a scene", "one that was not handed on", at.patch));
+        };
+        let mut copy = || {
+            for (number, field) in recipe.fields.plans.iter().enumerate() {
+                if scene.missing.iter().any(|&missing| usize::try_from(missing) == Ok(number)) {
+                    row.clear(number);
+                    continue;
+                }
+                let range = scene.plan.parts.get(number).cloned().unwrap_or_default();
+                let from = match scene.shared.get(number) {
+                    Some(shared) if !shared.is_empty() => shared,
+                    _ => bytes.get(range).unwrap_or_default(),
+                };
+                let out = row.part(number);
+                match &field.from {
+                    From::Array { .. } | From::Volume(_) if from.len() == out.len() => out.copy_from_slice(from),
+                    From::Array { .. } | From::Volume(_) => {
+                        return Err(FormatError::internal("bytes of a patch", out.len(), from.len()));
+                    }
+                    // Out of the index: nothing of the record is needed.
+                    _ => {
+                        let of = FieldOf { shard, source: Source::Device, at, field, number };
+                        self.field(recipe, &of, out, &mut [])?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        let copied = copy().map_err(|error| name(shard, at, error));
+        scene.plan.give_back(bytes);
+        copied?;
+        self.made.missing.clone_from(&scene.missing);
+        self.made.objects.clone_from(&scene.objects);
+        self.made.patch = patch.at;
+        self.add_noise(recipe, at, row, dims).map_err(|error| name(shard, at, error))?;
+        self.transform(recipe, (shard, at), row, dims)?;
+        add_since(&counters.decode, start);
+        Ok(())
+    }
+}

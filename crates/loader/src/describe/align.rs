@@ -1,0 +1,137 @@
+//! Fields that belong to a picture: masks, boxes and keypoints go where its view goes.
+
+use super::arrays;
+use super::examples::Examples;
+use super::parts::{Parts, axes, several_shapes};
+use crate::fields::{Axis, Col, Followed, From, Size};
+use crate::options::{Align, CubeMode, ImageMode, LoaderOptions};
+use shardpack_array::{As, Bands};
+use shardpack_format::{FieldKind, Hint, Schema, Setting};
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Dataset, Error, Result};
+
+/// The picture that a field follows: the one that is named, or the only one that is loaded.
+///
+/// # Errors
+/// `Usage` if there is none, or several and none is named, or pictures come as they are stored.
+pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
+    let refuse = |expected: &str, found: String| {
+        Err(Error::usage(format!("picture that `{}` follows", field.escape_debug()), expected, found))
+    };
+    let ImageMode::View(view) = options.image else {
+        return refuse("pictures that are decoded", "stored bytes (`raw`)".into());
+    };
+    let is_loaded = |name: &String| options.fields.as_ref().is_none_or(|fields| fields.contains(name));
+    let is_followed = |name: &String| match named {
+        Some(named) => name == named,
+        None => is_loaded(name) && !is_mask(name),
+    };
+    let pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image && is_followed(&field.name));
+    let names: Vec<&str> = pictures.map(|field| field.name.as_str()).collect();
+    match (&*names, named) {
+        (&[name], _) => {
+            let position = schema.stored_position(name).unwrap_or(usize::MAX);
+            Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
+        }
+        ([], Some(named)) => refuse("a field of pictures", format!("`{}`", named.escape_debug())),
+        ([], None) => refuse("a field of pictures among the fields", "none".into()),
+        (several, _) => refuse("the name of one of several pictures", format!("none of {}", several.join(", "))),
+    }
+}
+
+/// Plans an array that follows a picture: it has the size of the view, or of its own picture.
+///
+/// # Errors
+/// As [`followed`] and [`arrays::plan`]; `Usage` if the array has neither two nor three axes, or is
+/// to come as a type that rounds.
+pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), options: &LoaderOptions) -> Result<Parts> {
+    let named = options.aligned(name).and_then(Align::picture);
+    let picture = followed(dataset.schema(), options, name, named)?;
+    let columns = ["height", "width"].map(|side| Col::find(dataset.schema(), side).map(Axis::Column));
+    let view = picture.view.size().map(|(height, width)| [height, width].map(|side| Axis::Fixed(side.into())));
+    let (false, Some([height, width])) =
+        (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
+    else {
+        // Whole pictures of which the index says no sizes: masks of one size.
+        let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
+        let (From::Array { stored, .. }, dtype, shape, size) = whole else {
+            return Err(Error::internal("plan of a mask", "an array", name));
+        };
+        return Ok((From::Mask { position, picture, stored }, dtype, shape, size));
+    };
+    let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
+    let (_, _, descriptor) = examples.first(dataset, options.epoch)?;
+    let (dtype, to) = examples.element(dataset, name, options)?;
+    let refuse = |what: &str, expected: &str, found: String| {
+        Err(Error::usage(format!("{what} of field `{}`", name.escape_debug()), expected, found))
+    };
+    if to != As::Decoded {
+        return refuse("element type", "one that holds all values of a mask", dtype.to_string());
+    }
+    let axes = match &*descriptor.shape {
+        [_, _] => vec![height, width],
+        &[_, _, channels] => axes(options.layout, height, width, Axis::Fixed(channels)).to_vec(),
+        other => return refuse("axes", "two, or three, of a mask", format!("{other:?}")),
+    };
+    let stored = examples.stored(dtype, to);
+    let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
+    let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
+        let shape = vec![0; axes.len()];
+        return Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Columns(axes)));
+    };
+    let bytes = usize::try_from(dtype.array_bytes(&shape)?);
+    let bytes = bytes.map_err(|_| Error::usage("size of a view", "one that fits memory", format!("{shape:?}")))?;
+    Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Dense { bytes }))
+}
+
+/// Refuses what cannot be aligned, or what would be aligned in vain.
+///
+/// # Errors
+/// `Usage`: a field is unknown, is no array, is named twice, or its elements are made into others;
+/// arrays are cut or turned; an augmentation moves pixels of the picture alone.
+pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
+    let quoted = |name: &str| format!("`{}`", name.escape_debug());
+    let refuse = |expected: &str, found: String| Err(Error::usage("aligned fields", expected, found));
+    let Some((first, _)) = options.align.first() else { return Ok(()) };
+    for (at, (name, align)) in options.align.iter().enumerate() {
+        align.check()?;
+        let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
+        if kind != Some(FieldKind::Array) {
+            let what = kind.map_or("no field of the dataset".to_owned(), |kind| format!("of kind {kind:?}"));
+            return refuse("fields of arrays", format!("{}, {what}", quoted(name)));
+        }
+        if options.align.iter().take(at).any(|(other, _)| other == name) {
+            return refuse("each field once", quoted(name));
+        }
+        if options.normalise.iter().any(|(other, _)| other == name) {
+            return refuse("fields without mean and std", quoted(name));
+        }
+        if let Some(of) = align.rows() {
+            let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
+            let found = || format!("{}, for {}", quoted(of), quoted(name));
+            let Some(boxes) = boxes else { return refuse("rows of a field that is aligned as boxes", found()) };
+            if matches!(align, Align::Keypoints { .. }) && align.picture() != boxes.picture() {
+                return refuse("keypoints and their boxes on one picture", found());
+            }
+        }
+    }
+    if options.cube != CubeMode::Whole {
+        return refuse("whole arrays", format!("{}, of which a patch is cut", quoted(first)))
+            .map_err(|error| error.with_hint("load the patches in a loader of their own"));
+    }
+    if !options.augment.is_none() {
+        let found = format!("{}, beside flips or turns of arrays", quoted(first));
+        let hint = Hint::new("the view mirrors both: ").and([Setting::number("flip", 0.5)]);
+        return refuse("arrays that are not turned", found).map_err(|error| error.with_hint(hint));
+    }
+    if options.bands != Bands::All {
+        return refuse("all bands", format!("{}, of which some are chosen", quoted(first)));
+    }
+    if options.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
+        let found = format!("one that moves the pixels of the picture, and not {}", quoted(first));
+        return refuse("an augmentation that leaves pixels at their place", found).map_err(|error| {
+            error.with_hint("choose augmentations of colours; the view crops, scales and mirrors both")
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes
+//! that takes, known from the index and the first sample.
+
+use super::examples::{Examples, is_banded, of_field};
+use super::parts::Parts;
+use crate::fields::{Axis, Col, Cut, FieldPlan, From, Size, limits_of_a_part, sides_of, too_large};
+use crate::options::{ArrayDtype, CubeMode, LoaderOptions};
+use crate::patches::Place;
+use crate::sample::name;
+use shardpack_array::{As, Bands, Factors, Finish, Region};
+use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
+use shardpack_jpeg::PixelLayout;
+use shardpack_reader::Dataset;
+use shardpack_reader::Shard;
+use shardpack_reader::raw::name_field;
+use shardpack_reader::{Error, Result};
+use std::sync::Arc;
+
+impl Cut {
+    /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
+    /// of three axes, and an array that has neither two nor three axes has no pixels to choose
+    /// from.
+    fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
+        let (height, width, place) = match options.cube {
+            CubeMode::Patch { height, width, place } => (height, width, Some(place)),
+            _ => (0, 0, None),
+        };
+        let mut region = Region::new(0, 0, height.into(), width.into());
+        match axes {
+            2 => {}
+            3 => {
+                region.bands = options.bands.clone();
+                region.layout = match options.layout {
+                    PixelLayout::HeightWidthChannels => Layout::AsShape,
+                    PixelLayout::ChannelsHeightWidth => Layout::BandMajor,
+                };
+            }
+            _ => return None,
+        }
+        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place, scene: None })
+    }
+}
+
+/// Refuses what no array could satisfy.
+pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
+    if let CubeMode::Patch { height, width, .. } = options.cube
+        && (height == 0 || width == 0)
+    {
+        return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
+    }
+    if let CubeMode::Volume { size: [depth, height, width], place } = options.cube {
+        if depth == 0 || height == 0 || width == 0 {
+            return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
+        }
+        if place == Place::Grid {
+            return Err(Error::usage(
+                "place of boxes of volumes",
+                "a random one, or the middle",
+                "a tile in each epoch",
+            ));
+        }
+    }
+    let some = match &options.bands {
+        Bands::All => return Ok(()),
+        Bands::Range(range) => range.start < range.end,
+        Bands::List(list) => !list.is_empty(),
+    };
+    if !some {
+        return Err(Error::usage("bands", "at least one", format!("{:?}", options.bands)));
+    }
+    if options.cube == CubeMode::Raw {
+        return Err(Error::usage("bands", "arrays that are decoded", "stored bytes (`CubeMode::Raw`)"));
+    }
+    Ok(())
+}
+
+/// Refuses options that would do nothing: a patch, bands, an element type, mean and std, or turns,
+/// where no field has any.
+pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
+    // Pictures have three axes, and a type to choose.
+    let is_decoded =
+        |from: &From| matches!(from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Picture { .. });
+    let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
+    let takes = |plan: &FieldPlan| match plan.from {
+        From::Picture { .. } => options.scaling.is_some(),
+        _ => plan.shape.len() == 3,
+    };
+    match &options.dtype {
+        ArrayDtype::Source => {}
+        ArrayDtype::Cubes(dtype) => {
+            if !arrays.clone().any(takes) {
+                let expected = "an array of three axes among the fields, to be decoded";
+                let error = Error::usage("dtype", expected, format!("none that could be {dtype}"));
+                return Err(error.with_hint("for pictures name the field, or give mean and std"));
+            }
+        }
+        ArrayDtype::Fields(fields) => {
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
+                let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
+                let expected = format!("fields out of [{}], the pictures and arrays to be decoded", names.join(", "));
+                return Err(Error::usage("dtype", expected, format!("`{}`", name.escape_debug())));
+            }
+        }
+    }
+    for (name, _) in &options.normalise {
+        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. } | From::Volume(_));
+        if !plans.iter().any(is_it) {
+            let expected = "arrays among the fields, to be decoded";
+            return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
+        }
+    }
+    let is_turned = |plan: &FieldPlan| {
+        matches!(plan.from, From::Array { .. } | From::Volume(_)) && (2..=3).contains(&plan.shape.len())
+    };
+    if !options.augment.is_none() && !plans.iter().any(is_turned) {
+        let expected = "an array of two or three axes among the fields, to be decoded";
+        return Err(Error::usage("augmentation", expected, "none"));
+    }
+    let is_banded = |plan: &FieldPlan| matches!(plan.from, From::Array { is_banded: true, .. });
+    if !options.augment_bands.is_empty() && !plans.iter().any(is_banded) {
+        let expected = "an array of three axes among the fields, to be decoded, that is no mask";
+        return Err(Error::usage("augmentation of bands", expected, "none"));
+    }
+    let cuts = plans.iter().map(|plan| &plan.from);
+    let (mut patch, mut bands) = (!options.cube.is_cut(), options.bands == Bands::All);
+    for from in cuts {
+        if let From::Array { cut: Some(cut), .. } = from {
+            patch |= cut.place.is_some();
+            bands |= cut.region.bands != Bands::All;
+        }
+        patch |= matches!(from, From::Volume(_));
+    }
+    // Beside what is cut, four axes are a volume, whose first two are not those of the others.
+    let uncut = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. }) && plan.shape.len() > 3;
+    if let (CubeMode::Patch { .. }, Some(plan)) = (options.cube, plans.iter().find(uncut)) {
+        let found = format!(
+            "`{}` of {} axes, of which no patch of two sides is cut",
+            plan.name.escape_debug(),
+            plan.shape.len()
+        );
+        return Err(Error::usage("patch", "arrays of at most three axes among the fields", found)
+            .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
+    }
+    match (patch, bands) {
+        (false, _) if matches!(options.cube, CubeMode::Volume { .. }) => {
+            Err(Error::usage("patch", "an array of three or four axes among the fields", "none"))
+        }
+        (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
+        (_, false) => Err(Error::usage("bands", "an array of three axes among the fields", "none")),
+        _ => Ok(()),
+    }
+}
+
+/// The axes by the columns of the packer: `height`, `width`, and for cubes `channels`; and whether
+/// they are this array's: only if they say what its descriptor says.
+fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
+    let mut axes = sides_of(dataset.schema());
+    axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
+    axes.truncate(shape.len());
+    let values = axes.iter().map(|axis| axis.length(shard, record));
+    let known = (2..=3).contains(&shape.len()) && values.eq(shape.iter().map(|axis| Some(*axis)));
+    (axes, known)
+}
+
+/// Names of the array fields that no batch can hold: their arrays have several shapes, and the index
+/// does not say which (boxes, token ids). By the heads of up to 64 samples, spread over the dataset.
+/// [`Loader`](crate::Loader)s leave them out unless they are named, which is an error.
+///
+/// # Errors
+/// As [`Dataset::get`], if no sample can be read.
+pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
+    let mut names = Vec::new();
+    // Nothing is decoded: a part of an array may be what is asked for next.
+    for field in dataset.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
+        let position = dataset.schema().stored_position(&field.name).unwrap_or(0);
+        if dataset.is_empty() {
+            continue;
+        }
+        let examples = Examples::find(dataset, &field.name, position, &limits_of_a_part(dataset.limits()), None)?;
+        let (at, shard, descriptor) = examples.first(dataset, 0)?;
+        if examples.varies.contains(&true) && !axes_of(dataset, &shard, at.record, &descriptor.shape).1 {
+            names.push(field.name.as_str());
+        }
+    }
+    Ok(names)
+}
+
+/// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes
+/// and the index does not say which.
+pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
+    if dataset.is_empty() {
+        let from = From::Array {
+            position,
+            channels_first: false,
+            cut: None,
+            indexed: false,
+            finish: None,
+            is_banded: false,
+            stored: Vec::new(),
+            is_shared: false,
+        };
+        return Ok(Some((from, Dtype::U8.into(), vec![0], Size::Dense { bytes: 0 })));
+    }
+    let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
+    let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
+    let examples = Examples::find(dataset, field, position, &limits, options.stage.as_deref())?;
+    let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
+    let record = at.record;
+    let rank = descriptor.shape.len();
+    let is_banded = is_banded(field, rank, options);
+    let factors = factors(field, &descriptor.shape, options).map_err(|e| name(&shard, at, of_field(field, e)))?;
+    let factors = match factors {
+        None if is_banded => Some(Factors::of_pairs(vec![(1.0, 0.0)])?),
+        factors => factors,
+    };
+    let (dtype, to) = examples.element(dataset, field, options)?;
+    let turns = !options.augment.is_none() && (2..=3).contains(&rank);
+    let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
+    let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
+    let mut cut = Cut::of(rank, options);
+    if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
+        cut.scene = Some([*height, *width]);
+    }
+    // Axes that do not depend on the sample.
+    let mut fixed: Vec<Option<u64>> = vec![None; rank];
+    if let Some(cut) = &cut {
+        if cut.place.is_some() {
+            let patch = [cut.region.height, cut.region.width];
+            fixed.iter_mut().zip(patch).for_each(|(axis, length)| *axis = Some(length));
+        }
+        if cut.region.bands != Bands::All {
+            let bands = Region { bands: cut.region.bands.clone(), ..Region::new(0, 0, 0, 0) };
+            let shape = bands.shape_of(descriptor).map_err(|e| name(&shard, at, name_field(field, e)))?;
+            fixed.iter_mut().skip(2).for_each(|axis| *axis = Some(shape.shape[2]));
+        }
+    }
+    let (columns, known) = axes_of(dataset, &shard, record, &descriptor.shape);
+    if !known && examples.varies.iter().zip(&fixed).any(|(varies, fixed)| *varies && fixed.is_none()) {
+        return Ok(None);
+    }
+    if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
+        let small = region.height > *height || region.width > *width;
+        // Where sizes differ, the others may be large enough.
+        if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
+            let error = too_large([region.height, region.width], [*height, *width]);
+            return Err(name(&shard, at, name_field(field, error)));
+        }
+    }
+    let free: Vec<Axis> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
+    let (stored, is_shared) = (examples.stored(dtype, to), examples.are_shared());
+    let from = From::Array { position, channels_first, cut, indexed: known, finish, is_banded, stored, is_shared };
+    if known && !alike(dataset, &free)? {
+        let axis = |(column, fixed): (&Axis, &Option<u64>)| fixed.map_or(*column, Axis::Fixed);
+        let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
+        if channels_first {
+            axes.rotate_right(1);
+        }
+        return Ok(Some((from, dtype, vec![0; rank], Size::Columns(axes))));
+    }
+    let mut shape: Vec<u64> = descriptor.shape.iter().zip(&fixed).map(|(axis, fixed)| fixed.unwrap_or(*axis)).collect();
+    if channels_first {
+        shape.rotate_right(1);
+    }
+    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
+        .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
+    Ok(Some((from, dtype, shape, Size::Dense { bytes })))
+}
+
+/// How the bands that are asked for are normalised, of an array of this shape.
+fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option<Factors>, FormatError> {
+    let Some((_, factors)) = options.normalise.iter().find(|(name, _)| name == field) else { return Ok(None) };
+    let &[_, _, channels] = shape else {
+        factors.check(1)?;
+        return Ok(Some(factors.clone()));
+    };
+    factors.check(channels)?;
+    Ok(Some(match &options.bands {
+        Bands::All => factors.clone(),
+        Bands::Range(range) => factors.of_bands(range.clone())?,
+        Bands::List(list) => factors.of_bands(list.iter().copied())?,
+    }))
+}
+
+/// Whether each of these axes has one length in all samples. Opens every shard, touches no record.
+fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
+    let mut first: Option<Arc<Shard>> = None;
+    for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
+        if info.samples == 0 {
+            continue;
+        }
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        let is_in = |axis: &Axis| axis.columns().all(|column| column.is_in(&shard));
+        if !axes.iter().all(is_in) {
+            continue;
+        }
+        let first = first.get_or_insert_with(|| Arc::clone(&shard));
+        for axis in axes {
+            // Columns of one value are the usual case, and fast to compare.
+            if axis.columns().all(|column| has_one_value(column, first, &shard)) {
+                continue;
+            }
+            let length = axis.length(first, 0);
+            if matches!(axis, Axis::Column(_)) || (0..info.samples).any(|record| axis.length(&shard, record) != length)
+            {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Whether all samples of a shard have the value of the first one of `first`.
+fn has_one_value(column: &Col, first: &Shard, shard: &Shard) -> bool {
+    let value = column.bytes(first, 0);
+    !value.is_empty() && column.all(shard).chunks(value.len()).all(|other| other == value)
+}

@@ -1,0 +1,45 @@
+//! Patches where a class of the mask is: what the options ask of the fields.
+
+use crate::fields::{FieldPlan, From};
+use crate::options::{CubeMode, LoaderOptions};
+use crate::patches::{ClassPlan, PatchClasses, Patches};
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Error, Result};
+use std::collections::BTreeMap;
+
+impl ClassPlan {
+    /// What the options ask of these fields; `None` if patches lie anywhere.
+    ///
+    /// # Errors
+    /// `Usage` if there is no mask, one patch of each sample, or no class with a weight.
+    pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
+        let weights = match &options.patch_classes {
+            PatchClasses::Any => return Ok(None),
+            PatchClasses::Balanced => None,
+            PatchClasses::Weighted(weights) => Some(weights.iter().copied().collect::<BTreeMap<_, _>>()),
+        };
+        let refuse = |expected: &str, found: &str| Err(Error::usage("patches by class", expected, found));
+        if let Some(weights) = &weights {
+            if let Some((class, weight)) = weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {
+                return refuse("finite weights from 0 on", &format!("{weight} for class {class}"));
+            }
+            if weights.values().all(|weight| *weight == 0.0) {
+                return refuse("a class with a weight above 0", "none");
+            }
+        }
+        let (CubeMode::Patch { height, width, .. }, Patches::PerSample(_)) = (options.cube, options.patches) else {
+            return refuse("several patches of each sample, of a size such as `patch64x64`", "none, or all of a grid");
+        };
+        let is_followed = |plan: &&FieldPlan| {
+            let is_cut = matches!(&plan.from, From::Array { cut: Some(cut), .. } if cut.place.is_some());
+            is_cut && plan.shape.len() == 2 && is_mask(&plan.name)
+        };
+        let Some((plan, position)) =
+            plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.from.position()?)))
+        else {
+            return refuse("a mask of integers among the fields", "none")
+                .map_err(|error| error.with_hint("put a field such as `mask`, [height, width], into the fields"));
+        };
+        Ok(Some(Self { position, field: plan.name.clone(), patch: [height.into(), width.into()], weights }))
+    }
+}

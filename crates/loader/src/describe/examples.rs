@@ -1,0 +1,276 @@
+//! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
+//! does not matter which of them is the first.
+
+use crate::fields::loses;
+use crate::options::LoaderOptions;
+use crate::read::{self, check};
+use crate::sample::{SampleAt, name};
+use crate::stage::{Stage, Value};
+use shardpack_array::{As, Finish, common_dtype, decoded_as};
+use shardpack_format::{
+    ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting,
+};
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Dataset, Error, Result, Shard};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most samples that are looked at; of smaller datasets all are.
+const MOST: u64 = 64;
+/// Most samples of one kind that are read whole, in search of one that is not damaged.
+const TRIES: usize = 16;
+
+/// Samples that differ in their element types or in how they are stored, one of each kind,
+/// ascending. At least one, and each is whole: heads alone are vouched for by nothing.
+pub(crate) struct Examples {
+    samples: Vec<Example>,
+    /// For each axis of the first one whether any that was looked at has another length.
+    pub(crate) varies: Vec<bool>,
+}
+
+struct Example {
+    sample: u64,
+    codec: Codec,
+    descriptor: ArrayDescriptor,
+    /// Whether a stage wants values like it to be read into staging memory.
+    is_shared: bool,
+}
+
+impl Examples {
+    /// `limits` are those that the arrays, as a whole, must be within.
+    pub(crate) fn find(
+        dataset: &Dataset,
+        field: &str,
+        position: usize,
+        limits: &Limits,
+        stage: Option<&dyn Stage>,
+    ) -> Result<Self> {
+        let having = Having::of(dataset, field);
+        let count = having.samples.min(MOST);
+        let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
+        let mut shapes: Vec<Vec<u64>> = Vec::new();
+        // Both ends are among them.
+        let spread = |i: u64| i.saturating_mul(having.samples.saturating_sub(1)) / (count.saturating_sub(1)).max(1);
+        let samples = (0..count).filter_map(|i| having.nth(spread(i)));
+        announce(dataset, samples.clone());
+        for sample in samples {
+            let Ok(Some(descriptor)) = head(dataset, sample, position, limits) else { continue };
+            if !shapes.contains(&descriptor.shape) {
+                shapes.push(descriptor.shape.clone());
+            }
+            match kinds.iter_mut().find(|(kind, _)| same_kind(kind, &descriptor)) {
+                Some((_, samples)) => samples.push(sample),
+                None => kinds.push((descriptor, vec![sample])),
+            }
+        }
+        let mut whole: Vec<Example> = Vec::new();
+        let mut buffer = Vec::new();
+        for (kind, samples) in &kinds {
+            let checked = samples.iter().take(TRIES).find_map(|&sample| {
+                let example = whole_record(dataset, sample, position, limits, (stage, &mut buffer)).ok()??;
+                same_kind(kind, &example.descriptor).then_some(example)
+            });
+            whole.extend(checked);
+        }
+        whole.sort_by_key(|example| example.sample);
+        if whole.is_empty() {
+            // Why not is what reading the first one says.
+            let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
+            first.transpose()?;
+            return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
+        }
+        let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
+        let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
+        let varies = (0..first.len()).map(|axis| shapes.iter().any(|shape| differs(shape, axis))).collect();
+        Ok(Self { samples: whole, varies })
+    }
+
+    /// The first example: where it is, and what its array is.
+    pub(crate) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
+        let Example { sample, descriptor, .. } =
+            self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
+        let (number, record) = dataset.locate(*sample)?;
+        Ok((
+            SampleAt { sample: *sample, record, epoch, repetition: 0, patch: 0, origin: None },
+            dataset.shard(number)?,
+            descriptor,
+        ))
+    }
+
+    /// How the arrays are stored, and decoded: as `element`, or as what is made `to` that.
+    pub(crate) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
+        let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
+            (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
+            _ => Some(descriptor.clone()),
+        };
+        self.samples.iter().filter_map(|example| Some((example.codec, decoded(&example.descriptor)?))).collect()
+    }
+
+    /// Whether the stage wants values like all of them to be read into staging memory.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.samples.iter().all(|example| example.is_shared)
+    }
+
+    /// The type in which a batch holds the field, and how decoded elements become that.
+    pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
+        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let asked = options.dtype.of(field, axes);
+        let has_factors = options.normalise.iter().any(|(name, _)| name == field);
+        let normalised = has_factors || is_banded(field, axes, options);
+        let element = match asked {
+            Some(element) if normalised || element == ElementType::Bf16 => element,
+            None if normalised => self.dtype(dataset, field, None, options.epoch)?.into(),
+            Some(ElementType::Dtype(dtype)) => {
+                return Ok((self.dtype(dataset, field, Some(dtype), options.epoch)?.into(), As::Decoded));
+            }
+            _ => return Ok((self.dtype(dataset, field, None, options.epoch)?.into(), As::Decoded)),
+        };
+        let Some(to) = As::float(element) else {
+            let why = if has_factors { "has mean and std" } else { "has its bands augmented" };
+            let what = format!("element type of field `{field}`, which {why}");
+            let hint = Hint::new("choose one of these as ").and([Setting::named("dtype")]);
+            return Err(Error::usage(what, "float16, bfloat16 or float32", element).with_hint(hint));
+        };
+        for Example { sample, descriptor, .. } in &self.samples {
+            if let Err(error) = to.of(descriptor.decoded) {
+                return Err(named(dataset, *sample, options.epoch, of_field(field, error))?);
+            }
+        }
+        Ok((element, to))
+    }
+
+    /// `asked`, or else the type that all have in common; fails if a value would change.
+    fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
+        let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
+        let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
+            let mut types: Vec<Dtype> = descriptors.iter().map(|descriptor| descriptor.decoded).collect();
+            types.sort_unstable();
+            types.dedup();
+            let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
+            let expected = "types of which one holds the values of all";
+            let error = Error::usage(format!("element types of field `{field}`"), expected, types.join(", "));
+            return Err(error.with_hint(format!("load the samples of each type apart, or leave `{field}` out")));
+        };
+        for Example { sample, descriptor, .. } in &self.samples {
+            if decoded_as(descriptor, dtype).is_none() {
+                return Err(named(dataset, *sample, epoch, loses(field, descriptor, dtype))?);
+            }
+        }
+        Ok(dtype)
+    }
+}
+
+/// The samples that may have a field: of several datasets as one, those of the datasets that have it.
+struct Having {
+    ranges: Vec<Range<u64>>,
+    samples: u64,
+}
+
+impl Having {
+    fn of(dataset: &Dataset, field: &str) -> Self {
+        let (mut ranges, mut start) = (Vec::new(), 0);
+        for without in dataset.without(field) {
+            ranges.push(start..without.start);
+            start = without.end;
+        }
+        ranges.push(start..dataset.len());
+        Self { samples: ranges.iter().map(|range| range.end - range.start).sum(), ranges }
+    }
+
+    /// The sample that `n` others of them come before.
+    fn nth(&self, mut n: u64) -> Option<u64> {
+        for range in &self.ranges {
+            let samples = range.end - range.start;
+            if n < samples {
+                return Some(range.start + n);
+            }
+            n -= samples;
+        }
+        None
+    }
+}
+
+/// An error of a sample.
+fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Result<Error> {
+    let (number, record) = dataset.locate(sample)?;
+    let at = SampleAt { sample, record, epoch, repetition: 0, patch: 0, origin: None };
+    Ok(name(&*dataset.shard(number)?, at, error))
+}
+
+/// Whether the bands of a field of so many axes are changed at random.
+pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
+    axes == 3 && !options.augment_bands.is_empty() && !is_mask(field)
+}
+
+/// What a caller asked in vain of a field.
+pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
+    match error {
+        FormatError::Usage { what, expected, found, hint } => {
+            FormatError::Usage { what: format!("{what} of field `{field}`"), expected, found, hint }
+        }
+        other => other,
+    }
+}
+
+/// Tells a storage behind a network that the heads of these samples will be read: one wait for their
+/// shards and one for them, not one for each.
+fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
+    if dataset.read_ahead_bytes() == 0 {
+        return;
+    }
+    let places = samples.filter_map(|sample| dataset.locate(sample).ok());
+    places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
+    for (number, record) in places {
+        // What cannot be opened is said by those who read it.
+        let Ok(shard) = dataset.shard(number) else { continue };
+        if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
+            handle.advise_soon(span.start, (span.end - span.start).min(read::HEAD_BYTES as u64));
+        }
+    }
+}
+
+/// Whether two arrays can be handed out as the same types, and are decoded alike.
+fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
+    let no_data = |d: &ArrayDescriptor| d.codes.no_data.and(d.no_data).map(f64::to_bits);
+    (a.decoded, a.stored, a.transform.code()) == (b.decoded, b.stored, b.transform.code())
+        && a.codes == b.codes
+        && (a.layout, a.band_difference) == (b.layout, b.band_difference)
+        && no_data(a) == no_data(b)
+}
+
+/// How a sample's array is stored, by its record, whose CRC32 was compared.
+fn whole_record(
+    dataset: &Dataset,
+    sample: u64,
+    position: usize,
+    limits: &Limits,
+    (stage, buffer): (Option<&dyn Stage>, &mut Vec<u8>),
+) -> Result<Option<Example>> {
+    let (number, record) = dataset.locate(sample)?;
+    let shard = dataset.shard(number)?;
+    let Some(position) = shard.stored_at(position) else { return Ok(None) };
+    let bytes = shard.read_record(record, buffer)?;
+    let frame = check(&shard, record, bytes)?;
+    let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
+    let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
+    let value = Value::Array {
+        codec,
+        descriptor: &descriptor,
+        bytes: value.bytes,
+        region: None,
+        finish: &Finish::NOTHING,
+        limits,
+    };
+    let is_shared = stage.is_some_and(|stage| stage.shares(&value));
+    Ok(Some(Example { sample, codec, descriptor, is_shared }))
+}
+
+/// The descriptor of a sample's array, by the head of its record alone: cubes are large.
+fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
+    let (number, record) = dataset.locate(sample)?;
+    let shard = dataset.shard(number)?;
+    let Some(position) = shard.stored_at(position) else { return Ok(None) };
+    let (frame, bytes) = read::head(&shard, record)?;
+    let descriptor = Record::descriptor_at(&frame, &bytes, position)?;
+    Ok(descriptor.map(|descriptor| ArrayDescriptor::parse(descriptor, limits)).transpose()?)
+}

@@ -1,0 +1,56 @@
+//! What mixing batches makes of the fields.
+
+use crate::fields::{FieldPlan, From, Size};
+use crate::options::LoaderOptions;
+use shardpack_augment::Mix;
+use shardpack_format::{Dtype, ElementType};
+use shardpack_reader::{Error, Result};
+
+/// Field whose classes become soft labels.
+const LABEL: &str = "label";
+
+/// Makes room for soft labels in place of numbers of classes.
+///
+/// # Errors
+/// `Usage` if there are no labels, no pictures of one size, or something that would not be mixed.
+pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
+    let Some(mix) = &options.mix else { return Ok(()) };
+    mix.choices.iter().try_for_each(Mix::check)?;
+    let refuse = |expected: &str, found: String| Err(Error::usage("mixed batches", expected, found));
+    let leave_out = |error: Error| error.with_hint("leave it out of the fields");
+    if mix.choices.is_empty() || mix.classes == 0 {
+        let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
+        return refuse("a way to mix, and at least one class", found);
+    }
+    let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
+    if let Some((name, _)) = options.align.first() {
+        let found = format!("`{}`, which would follow one of two", name.escape_debug());
+        return refuse("pictures that no other field follows", found).map_err(leave_out);
+    }
+    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { clip: None, .. }) && is_dense(plan)) {
+        return refuse("decoded pictures of one size", "none".into())
+            .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
+    }
+    let is_other = |plan: &&FieldPlan| {
+        let is_picture = matches!(plan.from, From::Picture { clip: None, .. });
+        let is_number = matches!(plan.from, From::Scalar(_) | From::OneHot { .. });
+        !(is_picture || is_number) || !is_dense(plan)
+    };
+    if let Some(other) = plans.iter().find(is_other) {
+        let found = format!("`{}`, which is neither", other.name.escape_debug());
+        return refuse("pictures of one size, and scalars", found).map_err(leave_out);
+    }
+    for plan in plans {
+        let From::Scalar(column) = plan.from else { continue };
+        let is_integer = matches!(plan.dtype, ElementType::Dtype(dtype) if !dtype.is_float());
+        if plan.name != LABEL || !is_integer {
+            continue;
+        }
+        plan.from = From::OneHot { column, classes: mix.classes };
+        plan.dtype = Dtype::F32.into();
+        plan.shape = vec![mix.classes.into()];
+        plan.size = Size::Dense { bytes: mix.classes as usize * 4 };
+        return Ok(());
+    }
+    refuse("a field `label` of integers among the fields", "none".into())
+}

@@ -1,0 +1,207 @@
+//! What options make of a dataset: the description of each field of a batch, or why there is none.
+
+mod align;
+mod arrays;
+mod classes;
+mod examples;
+mod mixing;
+mod objects;
+mod parts;
+mod patches;
+mod pictures;
+mod views;
+mod volumes;
+
+pub use arrays::varying_arrays;
+
+use crate::decode::is_in_parts;
+use crate::fields::{Col, FieldPlan, Fields, From, Size};
+use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
+use crate::patches::PatchPlan;
+use parts::several_shapes;
+use shardpack_augment::BandAugmentation;
+use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting};
+use shardpack_jpeg::Scaling;
+use shardpack_reader::{Dataset, Error, Result};
+use std::sync::Arc;
+
+/// Records of fewer parts are made by one thread: there is little to share.
+const LARGE_PARTS: u64 = 4;
+/// Arrays of so many parts are small beside a large one: they are kept until all parts are there.
+const KEPT_PARTS: u64 = 2;
+
+impl Fields {
+    /// What `options` make of the dataset.
+    ///
+    /// # Errors
+    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first
+    /// sample says what arrays are made of.
+    pub(crate) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
+        let schema = dataset.schema();
+        arrays::check(options)?;
+        check_view(schema, options)?;
+        align::check(schema, options)?;
+        let scaling = options.scaling.unwrap_or(Scaling::UNIT);
+        let objects = objects::plan(schema, options)?;
+        let mut fields = Self {
+            plans: Vec::new(),
+            objects,
+            dims: 0,
+            layout: options.layout,
+            scaling,
+            changes: options.augment_pictures.clone().into(),
+            large_bytes: None,
+            patches: None,
+        };
+        match &options.fields {
+            None => {
+                let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
+                let is_tensor =
+                    |field: &&Field| batched(field.kind) && !fields.objects.iter().any(|o| o.name == field.name);
+                let tensors: Vec<&Field> = schema.fields().iter().filter(is_tensor).collect();
+                for field in tensors {
+                    fields.add(dataset, field, options)?;
+                }
+            }
+            Some(names) => {
+                for name in names.iter().filter(|name| !options.is_aligned_object(name)) {
+                    let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
+                        let names: Vec<&str> = schema.fields().iter().map(|field| field.name.as_str()).collect();
+                        let expected = format!("a field out of [{}]", names.join(", "));
+                        Error::usage("field name", expected, format!("`{}`", name.escape_debug()))
+                    })?;
+                    fields.add(dataset, field, options)?;
+                }
+            }
+        }
+        if !dataset.is_empty() {
+            arrays::check_used(&fields.plans, options)?;
+            views::check(&fields.plans, options.layout)?;
+            pictures::check(&fields.plans, options)?;
+            mixing::plan(&mut fields.plans, options)?;
+            fields.check_floats(options)?;
+            fields.check_frames(options)?;
+            fields.patches = PatchPlan::new(dataset, &fields.plans, options)?.map(Arc::new);
+        }
+        if fields.patches.is_some() {
+            // The host decodes a scene once for all of its patches, also for a stage.
+            return Ok(fields);
+        }
+        if let Some(stage) = &options.stage {
+            let Self { plans, layout, scaling, changes, .. } = &mut fields;
+            for plan in plans {
+                plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
+            }
+        }
+        let plans = &fields.plans;
+        let part_bytes = options.part_bytes as u64;
+        let in_parts = match plans.iter().any(|plan| plan.staged) {
+            false => plans.iter().any(|plan| is_in_parts(&plan.from)),
+            true => {
+                let is_copied = |plan: &FieldPlan| plan.is_copied_from(part_bytes.saturating_mul(KEPT_PARTS));
+                plans.iter().any(FieldPlan::is_shared) && !plans.iter().any(is_copied)
+            }
+        };
+        if in_parts {
+            fields.large_bytes = Some(part_bytes.saturating_mul(LARGE_PARTS));
+        }
+        Ok(fields)
+    }
+
+    fn add(&mut self, dataset: &Dataset, field: &Field, options: &LoaderOptions) -> Result<()> {
+        let schema = dataset.schema();
+        let position = schema.stored_position(&field.name).unwrap_or(0);
+        let raw = || (From::Raw { position }, Dtype::U8.into(), vec![0], Size::Stored);
+        let (from, dtype, shape, size) = match field.kind {
+            FieldKind::Scalar => {
+                let column = Col::find(schema, &field.name)
+                    .ok_or_else(|| Error::usage("field", "a column of the index", field.name.as_str()))?;
+                let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
+                (From::Scalar(column), column.dtype.into(), Vec::new(), Size::Dense { bytes })
+            }
+            FieldKind::Image => match options.image {
+                ImageMode::Raw => raw(),
+                ImageMode::View(view) => pictures::plan(schema, (position, &field.name), view, options)?,
+            },
+            FieldKind::Array if options.aligned(&field.name).is_some() => {
+                align::plan_mask(dataset, (position, &field.name), options)?
+            }
+            FieldKind::Array => match options.cube {
+                CubeMode::Raw => raw(),
+                CubeMode::Volume { size, place } => {
+                    let planned =
+                        volumes::plan(dataset, (position, &field.name), (size.map(u64::from), place), options)?;
+                    match planned {
+                        Some(parts) => parts,
+                        None if options.fields.is_none() => return Ok(()),
+                        None => return Err(several_shapes(&field.name)),
+                    }
+                }
+                CubeMode::Whole | CubeMode::Patch { .. } => {
+                    match arrays::plan(dataset, &field.name, position, options)? {
+                        Some(parts) => parts,
+                        // Nobody has asked for it.
+                        None if options.fields.is_none() => return Ok(()),
+                        None => return Err(several_shapes(&field.name)),
+                    }
+                }
+            },
+            _ => {
+                let found = format!("`{}`, of kind {:?}", field.name, field.kind);
+                return Err(Error::usage("field", "a scalar, an image or an array", found)
+                    .with_hint("batches hold numbers: read it sample by sample"));
+            }
+        };
+        let is_banded = matches!(from, From::Array { is_banded: true, .. });
+        let mut plan = FieldPlan {
+            name: field.name.clone(),
+            dtype,
+            from,
+            shape,
+            size,
+            dims_at: self.dims,
+            staged: false,
+            is_noisy: is_banded && options.augment_bands.iter().any(BandAugmentation::is_noise),
+        };
+        if plan.is_ragged() {
+            self.dims += plan.shape.len();
+        } else {
+            plan.dims_at = 0;
+        }
+        self.plans.push(plan);
+        Ok(())
+    }
+
+    /// Refuses a scaling that changes nothing.
+    fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
+        let is_float = |plan: &FieldPlan| matches!(plan.from, From::Picture { floats: Some(_), .. });
+        if options.scaling.is_none() || self.plans.iter().any(is_float) {
+            return Ok(());
+        }
+        Err(Error::usage("mean and std", "pictures that come as floats", "none that does")
+            .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
+    }
+
+    /// Refuses a choice of frames where there are none.
+    fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
+        let is_clip = |plan: &FieldPlan| matches!(plan.from, From::Picture { clip: Some(_), .. });
+        if options.frames == FrameMode::All || self.plans.iter().any(is_clip) {
+            return Ok(());
+        }
+        let hint =
+            Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip of each folder of pictures");
+        let error = Error::usage("frames of clips", "a field of clips among the fields", "none that is decoded");
+        Err(error.with_hint(hint))
+    }
+}
+
+/// Refuses a view of a size where the dataset has no pictures, such as those of 16 bits that are
+/// arrays: they would come whole.
+fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
+    let has_size = matches!(options.image, ImageMode::View(view) if view.size().is_some());
+    if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {
+        return Ok(());
+    }
+    let hint = "`patch224x224` cuts arrays";
+    Err(Error::usage("view of pictures", "a dataset with pictures", "one without").with_hint(hint))
+}

@@ -1,0 +1,48 @@
+//! The fields of a batch that are no tensors.
+
+use super::align::followed;
+use crate::fields::{Follows, ObjectPlan};
+use crate::options::{Align, LoaderOptions};
+use shardpack_format::{FieldKind, Schema};
+use shardpack_reader::{Error, Result};
+
+/// The fields of a batch that are no tensors: those that are asked for, and boxes and the like.
+///
+/// # Errors
+/// `Usage` if a field is unknown, or holds what comes as a tensor, or cannot be aligned.
+pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<ObjectPlan>> {
+    let is_object = |(_, align): &&(String, Align)| !matches!(align, Align::Mask { .. });
+    let aligned = options.align.iter().filter(is_object).map(|(name, _)| name);
+    let mut names: Vec<&String> = options.objects.iter().collect();
+    for name in aligned {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let number_of = |name: &str| names.iter().position(|known| **known == name);
+    let mut objects = Vec::new();
+    for name in &names {
+        let field = schema.fields().iter().find(|field| field.name == **name);
+        let objects_of = |kind| matches!(kind, FieldKind::Array | FieldKind::Text | FieldKind::Json | FieldKind::Bytes);
+        let Some((field, position)) = field.filter(|field| objects_of(field.kind)).zip(schema.stored_position(name))
+        else {
+            let found = format!("`{}`", name.escape_debug());
+            return Err(Error::usage("field of objects", "arrays, texts, JSON or bytes", found));
+        };
+        let align = options.align.iter().find(|(known, _)| known == *name).map(|(_, align)| align);
+        let follows = match align {
+            None => Follows::Nothing,
+            Some(Align::Mask { .. }) => {
+                return Err(Error::usage("field of objects", "no mask, which is a tensor", name.as_str()));
+            }
+            Some(Align::Rows { of }) => Follows::Boxes(number_of(of).unwrap_or(usize::MAX)),
+            Some(align) => Follows::Picture {
+                align: align.clone(),
+                picture: followed(schema, options, name, align.picture())?,
+                boxes: align.rows().and_then(|of| number_of(of)),
+            },
+        };
+        objects.push(ObjectPlan { name: (*name).clone(), kind: field.kind, position, follows });
+    }
+    Ok(objects)
+}

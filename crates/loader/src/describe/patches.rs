@@ -1,0 +1,175 @@
+//! Several patches of each sample: what the options ask of the fields, and how many there are.
+
+use crate::fields::{Cut, FieldPlan, From, Size, sides_of};
+use crate::options::{CubeMode, LoaderOptions};
+use crate::order::Unit;
+use crate::patches::{ClassPlan, Grid, PatchPlan, Patches, Place};
+use shardpack_format::{Hint, Setting};
+use shardpack_reader::{Dataset, Error, Result};
+use std::sync::Mutex;
+
+impl PatchPlan {
+    /// What the options ask of these fields; `None` if samples come as they are.
+    ///
+    /// # Errors
+    /// `Usage` if the fields are no patches, or if the numbers of patches cannot be known.
+    pub(crate) fn new(dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
+        let classes = ClassPlan::new(plans, options)?;
+        if options.patches == Patches::One {
+            return Ok(None);
+        }
+        let (sides, place) = match options.cube {
+            CubeMode::Patch { height, width, place } => ([0, height, width], place),
+            CubeMode::Volume { size, place } => (size, place),
+            CubeMode::Whole | CubeMode::Raw => {
+                return Err(Error::usage("several patches of a sample", "a size of patches (`patch64x64`)", "none"));
+            }
+        };
+        if place != Place::Random {
+            let hint = "`patch64x64` says the size; where they lie, the number or the grid of the patches says";
+            let found = format!("places of their own ({place:?})");
+            let error = Error::usage("several patches of a sample", "patches that are placed by it", found);
+            return Err(error.with_hint(hint));
+        }
+        if options.resident {
+            let found = "values that stay on a device (`resident`)";
+            return Err(Error::usage("several patches of a sample", "samples that are read", found));
+        }
+        let (grid, unit) = match options.patches {
+            Patches::PerSample(0) => return Err(Error::usage("patches of a sample", "at least 1", 0)),
+            Patches::PerSample(count) => (None, Unit::Patches(count)),
+            Patches::One | Patches::Grid { .. } => {
+                let overlap = if let Patches::Grid { overlap } = options.patches { overlap } else { [0; 3] };
+                // Patches of two axes have one plane.
+                let size = sides.map(|side| u64::from(side).max(1));
+                if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
+                    let words = |sides: [u32; 3]| {
+                        let sides = sides.iter().zip(patch_sides(options)).filter(|(_, size)| *size > 0);
+                        sides.map(|(side, _)| side.to_string()).collect::<Vec<_>>().join(" × ")
+                    };
+                    let expected = format!("less than a patch, {}", words(sides));
+                    return Err(Error::usage("overlap of patches", expected, words(overlap)));
+                }
+                let grid = Grid { size, overlap: overlap.map(u64::from) };
+                (Some(grid), Unit::Grid { size: sides, overlap })
+            }
+        };
+        let (mut parts, mut row_bytes, mut shared_bytes) = (Vec::new(), 0_usize, 0_usize);
+        for plan in plans {
+            let bytes = match (&plan.from, &plan.size) {
+                (From::Scalar(_) | From::OneHot { .. }, _) => 0,
+                (From::Array { cut: Some(Cut { place: Some(_), .. }), .. }, Size::Dense { bytes }) => *bytes,
+                (From::Volume(_), Size::Dense { bytes }) => *bytes,
+                (From::Array { .. }, Size::Dense { bytes }) => {
+                    shared_bytes = shared_bytes.saturating_add(*bytes);
+                    0
+                }
+                _ => return Err(no_patch(plan, options)),
+            };
+            // Each begins where any element may.
+            let start = row_bytes.next_multiple_of(64);
+            row_bytes = start.saturating_add(bytes);
+            parts.push(start..row_bytes);
+        }
+        let (most, counts, free) = (1, None, Mutex::new(Vec::new()));
+        let plan = Self { grid, unit, most, counts, parts, row_bytes, shared_bytes, classes, free };
+        plan.counted(dataset, plans, options).map(Some)
+    }
+
+    /// With the numbers of patches of the samples.
+    fn counted(mut self, dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Self> {
+        if let Patches::PerSample(count) = options.patches {
+            self.most = count.into();
+            return Ok(self);
+        }
+        let Some(grid) = self.grid else { return Ok(self) };
+        let volume = plans.iter().find_map(|plan| match &plan.from {
+            From::Volume(volume) => Some((&plan.name, volume.scene)),
+            _ => None,
+        });
+        if let Some((name, scene)) = volume {
+            let Some(scene) = scene else {
+                return Err(Error::usage(format!("sizes of the volumes `{name}`, for a grid"), "one", "several"));
+            };
+            self.most = self.count(grid, scene)?.into();
+            return Ok(self);
+        }
+        let cut = plans.iter().find_map(|plan| match &plan.from {
+            From::Array { cut: Some(cut), indexed, .. } if cut.place.is_some() => Some((plan, cut, *indexed)),
+            _ => None,
+        });
+        let Some((plan, cut, indexed)) = cut else { return Ok(self) };
+        if let Some([height, width]) = cut.scene.filter(|_| !indexed) {
+            self.most = self.count(grid, [1, height, width])?.into();
+            return Ok(self);
+        }
+        let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
+        let [height, width] = &*sides else {
+            let what = format!("sizes of the arrays `{}`, for a grid", plan.name);
+            return Err(Error::usage(what, "one", "several, which the index does not tell")
+                .with_hint("pack the dataset with scalar fields `height` and `width`"));
+        };
+        let mut counts = vec![1; usize::try_from(dataset.len()).unwrap_or(usize::MAX)];
+        let mut start = 0_usize;
+        for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
+            let end = start.saturating_add(usize::try_from(info.samples).unwrap_or(usize::MAX));
+            let of_shard = counts.get_mut(start..end).unwrap_or_default();
+            start = end;
+            let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+            for (record, count) in (0..).zip(of_shard) {
+                let sides = height.length(&shard, record).zip(width.length(&shard, record));
+                // One that is too small, or has no size, is an error of its batch.
+                let scene = sides.map(|(height, width)| [1, height, width]).filter(|&s| grid.count(s).is_some());
+                *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;
+            }
+        }
+        self.most = counts.iter().copied().max().unwrap_or(1).into();
+        if counts.iter().any(|&count| u64::from(count) != self.most) {
+            self.counts = Some(counts);
+        }
+        Ok(self)
+    }
+
+    fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
+        // One that is smaller than a patch is an error of its batch.
+        let count = grid.count(scene).unwrap_or(1);
+        u32::try_from(count).map_err(|_| Error::usage("patches of a scene", "fewer than 2³²", count))
+    }
+}
+
+/// Sides of a patch; the first one is 0 if it has two.
+fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
+    match options.cube {
+        CubeMode::Patch { height, width, .. } => [0, height, width],
+        CubeMode::Volume { size, .. } => size,
+        CubeMode::Whole | CubeMode::Raw => [0; 3],
+    }
+}
+
+fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
+    let (field, mode) = (plan.name.escape_debug(), options.cube);
+    if let (CubeMode::Volume { size: [depth, height, width], .. }, From::Array { .. }) = (mode, &plan.from) {
+        return Error::usage(
+            "fields of several patches of a sample",
+            format!(
+                "volumes, which `patch{depth}x{height}x{width}` cuts: [depth, height, width], with or without channels"
+            ),
+            format!("`{field}`, which is none"),
+        )
+        .with_hint(format!(
+            "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
+        ));
+    }
+    if let From::Array { cut: Some(_), .. } = plan.from {
+        let found = format!("several numbers of bands, of `{field}`");
+        let hint = Hint::new("")
+            .and([Setting::named("bands")])
+            .then(" takes those that all have; or pack scenes of each sensor apart");
+        return Error::usage("bands of patches", "as many in each scene", found).with_hint(hint);
+    }
+    let expected = "scalars, arrays that are cut, and arrays of one shape";
+    let hint = Hint::new("choose the fields (").and([Setting::named("fields")]).then("), without pictures; and ");
+    let hint = hint.and([Setting::named("bands")]).then(", if cubes differ in theirs");
+    let found = format!("`{field}`, which is no such field");
+    Error::usage("fields of several patches of a sample", expected, found).with_hint(hint)
+}

@@ -1,0 +1,95 @@
+//! What a batch holds of pictures, and of clips.
+
+use super::parts::{Parts, axes};
+use crate::fields::{Axis, Col, FieldPlan, From, Size};
+use crate::options::LoaderOptions;
+use shardpack_augment::Augmentation;
+use shardpack_format::{Dtype, ElementType, Schema};
+use shardpack_jpeg::{FloatTable, Scaling, View};
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Error, Result};
+
+/// Plans a field of pictures, or of clips.
+pub(crate) fn plan(
+    schema: &Schema,
+    (position, name): (usize, &str),
+    view: View,
+    options: &LoaderOptions,
+) -> Result<Parts> {
+    view.check()?;
+    let dtype = options.dtype.of_pictures(name, options.scaling.is_some());
+    let floats = match dtype {
+        ElementType::Dtype(Dtype::U8) => None,
+        _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
+    };
+    let layout = options.layout;
+    let counted = frames_column(schema, name);
+    let clip = counted.map(|_| options.frames);
+    let from = From::Picture { position, view, orientation: Col::find(schema, "orientation"), floats, clip };
+    // Before the axes of a picture that of time, if there is one.
+    let time = counted.map(|column| options.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
+    let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
+    let sides = match view.size() {
+        Some((height, width)) => [height, width].map(|side| Axis::Fixed(side.into())),
+        None => match (Col::find(schema, "height"), Col::find(schema, "width")) {
+            (Some(height), Some(width)) => [height, width].map(Axis::Column),
+            _ => {
+                let expected = "scalar fields `height` and `width`, to make room for them";
+                let hint = "choose a view of fixed size, or raw pictures";
+                return Err(Error::usage("whole pictures", expected, "a dataset without them").with_hint(hint));
+            }
+        },
+    };
+    let [height, width] = sides;
+    let axes: Vec<Axis> = time.into_iter().chain(axes(layout, height, width, Axis::Fixed(3))).collect();
+    let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
+        return Ok((from, dtype, vec![0; axes.len()], Size::Columns(axes)));
+    };
+    let bytes = dtype.array_bytes(&shape)?;
+    let bytes = usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
+    Ok((from, dtype, shape, Size::Dense { bytes }))
+}
+
+/// The column with the number of frames of each sample, if the values of a field are lists.
+fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
+    Col::find(schema, &format!("{field}.frames"))
+}
+
+/// Refuses augmentations of pictures that do nothing, or train nonsense.
+///
+/// # Errors
+/// `Usage` if there is no picture, an augmentation is not valid, a mask is stored as a picture, or
+/// pixels move that an array of the sample still has at the old place.
+pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
+    let changes = &options.augment_pictures;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    changes.iter().try_for_each(Augmentation::check)?;
+    if changes.len() > Augmentation::MOST as usize {
+        let expected = format!("at most {}", Augmentation::MOST);
+        return Err(Error::usage("augmentations of pictures", expected, changes.len()));
+    }
+    let refuse = |expected: &str, found: String| Err(Error::usage("augmentation of pictures", expected, found));
+    let is_picture = |plan: &&FieldPlan| matches!(plan.from, From::Picture { .. });
+    let Some(first) = plans.iter().find(is_picture) else {
+        return refuse("a field of pictures that are decoded", "none".into());
+    };
+    if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
+        let found = format!("`{}`, a mask, whose classes would become others", mask.name.escape_debug());
+        return refuse("pictures that are no masks", found)
+            .map_err(|error| error.with_hint("leave it out of the fields, or pack masks as arrays"));
+    }
+    let fits = |plan: &&FieldPlan| matches!(plan.from, From::Array { indexed, .. } if indexed || is_mask(&plan.name));
+    if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
+        let found = format!(
+            "one that moves the pixels of `{}`, and not those of `{}`",
+            first.name.escape_debug(),
+            array.name.escape_debug()
+        );
+        return refuse("one that leaves pixels at the place that arrays of the sample have", found).map_err(|error| {
+            error.with_hint("leave one of the two out of the fields, or choose augmentations of colours")
+        });
+    }
+    Ok(())
+}

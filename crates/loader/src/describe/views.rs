@@ -1,0 +1,76 @@
+//! Refuses views that look right and are not: a picture and an array of one sample cut at different
+//! places, and masks between whose classes a resize would make up others.
+
+use crate::fields::{FieldPlan, From, Size};
+use shardpack_format::{Hint, Setting, Voice};
+use shardpack_jpeg::PixelLayout;
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Error, Result};
+
+/// A view of a picture that has a size of its own cuts and scales it; nothing cuts an array of the
+/// sample in the same way.
+///
+/// # Errors
+/// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the
+/// picture's size that happens to have the size of the view; if whole pictures are mirrored beside
+/// such; or if a view is asked of a mask.
+pub(crate) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
+    let viewed = plans.iter().filter_map(|plan| match &plan.from {
+        From::Picture { view, .. } => Some((plan.name.as_str(), *view)),
+        _ => None,
+    });
+    for (picture, view) in viewed {
+        let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
+        if size.is_some() && is_mask(picture) {
+            return Err(Error::usage(
+                format!("field `{}`", picture.escape_debug()),
+                "a mask that is stored as an array",
+                "one that is stored as a picture, which a view scales: classes would become others",
+            )
+            .with_hint("load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
+        }
+        let is_elsewhere = |plan: &&FieldPlan| match size {
+            Some(size) => is_cut_elsewhere(plan, size, layout),
+            None => view.flip > 0.0 && is_of_a_picture(plan),
+        };
+        let Some(array) = plans.iter().find(is_elsewhere) else { continue };
+        let follow = "have the array follow the picture (`align`), ";
+        let hint = Hint::new("")
+            .only(Voice::Python, follow)
+            .only(Voice::Rust, follow)
+            .then("load one of the two (")
+            .and([Setting::named("fields")])
+            .then("), or whole pictures beside whole arrays");
+        let found = format!(
+            "a view of `{}`, which is cut, scaled or mirrored, beside `{}`, which is not",
+            picture.escape_debug(),
+            array.name.escape_debug()
+        );
+        return Err(Error::usage("views", "pictures and arrays cut at the same place", found).with_hint(hint));
+    }
+    Ok(())
+}
+
+/// Whether an array would be taken for what a view of `size` shows of the sample.
+fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
+    if matches!(plan.from, From::Volume(_)) {
+        return true;
+    }
+    let From::Array { cut, indexed, .. } = &plan.from else { return false };
+    if cut.as_ref().is_some_and(|cut| cut.place.is_some()) {
+        return true;
+    }
+    // A whole array that has the size of its picture, or is a mask, is taken for what the view
+    // shows only if it has the view's size.
+    let sides = match (&*plan.shape, layout) {
+        (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
+        (&[height, width] | &[height, width, _], _) => [height, width],
+        _ => return false,
+    };
+    (*indexed || is_mask(&plan.name)) && matches!(plan.size, Size::Dense { .. }) && sides == size
+}
+
+/// Whether an array would be taken for what is shown of the whole picture.
+fn is_of_a_picture(plan: &FieldPlan) -> bool {
+    matches!(plan.from, From::Array { indexed, .. } if indexed || is_mask(&plan.name))
+}

@@ -1,0 +1,63 @@
+//! What a batch holds of volumes.
+
+use super::arrays;
+use super::examples::{Examples, of_field};
+use super::parts::Parts;
+use crate::fields::{From, Size, Volume};
+use crate::options::LoaderOptions;
+use crate::patches::Place;
+use shardpack_array::{Bands, Finish};
+use shardpack_jpeg::PixelLayout;
+use shardpack_reader::{Dataset, Error, Result};
+
+/// Plans a field of arrays, of which boxes are cut if they have three or four axes; others come
+/// whole. `None` if they have several shapes.
+pub(crate) fn plan(
+    dataset: &Dataset,
+    (position, field): (usize, &str),
+    (size, place): ([u64; 3], Place),
+    options: &LoaderOptions,
+) -> Result<Option<Parts>> {
+    if dataset.is_empty() {
+        return arrays::plan(dataset, field, position, options);
+    }
+    let examples = Examples::find(dataset, field, position, dataset.limits(), None)?;
+    let (_, _, descriptor) = examples.first(dataset, options.epoch)?;
+    let (sides, channels) = match *descriptor.shape {
+        [depth, height, width] => ([depth, height, width], None),
+        [depth, height, width, channels] => ([depth, height, width], Some(channels)),
+        _ => return arrays::plan(dataset, field, position, options),
+    };
+    let refused = |what: &'static str, expected: &'static str, found: &'static str| {
+        Err(Error::usage(format!("{what} of volumes, field `{}`", field.escape_debug()), expected, found))
+    };
+    if options.bands != Bands::All {
+        return refused("bands", "all", "some");
+    }
+    if channels.is_some() && options.layout == PixelLayout::ChannelsHeightWidth {
+        return refused("layout", "[depth, height, width, channels]", "channels first");
+    }
+    if !options.augment.is_none() {
+        return refused("turns", "none", "some");
+    }
+    if !options.augment_bands.is_empty() {
+        return refused("augmentations of bands", "none", "some");
+    }
+    if examples.varies.get(3).is_some_and(|&varies| varies) {
+        return Ok(None);
+    }
+    let (dtype, to) = examples.element(dataset, field, options)?;
+    let factors = options.normalise.iter().find(|(name, _)| name == field).map(|(_, factors)| factors.clone());
+    if let Some(factors) = &factors {
+        factors.check(channels.unwrap_or(1)).map_err(|error| Error::from(of_field(field, error)))?;
+    }
+    let varies = examples.varies.iter().take(3).any(|&varies| varies);
+    let scene = (!varies).then_some(sides);
+    let finish = Finish { to, factors, ..Finish::NOTHING };
+    let shape: Vec<u64> = size.into_iter().chain(channels).collect();
+    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
+        .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
+    let stored = examples.stored(dtype, to);
+    let volume = Volume { position, size, place, finish, stored, scene };
+    Ok(Some((From::Volume(Box::new(volume)), dtype, shape, Size::Dense { bytes })))
+}

@@ -1,0 +1,98 @@
+//! What the index says of a row before its record is read: values of columns, and lengths of axes.
+
+use shardpack_format::{Dtype, FieldKind, Schema};
+use shardpack_reader::{Scalar, Shard};
+
+/// A column of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Col {
+    position: usize,
+    pub(crate) dtype: Dtype,
+}
+
+impl Col {
+    pub(crate) fn find(schema: &Schema, name: &str) -> Option<Self> {
+        schema.scalar_position(name).map(|(position, dtype)| Self { position, dtype })
+    }
+
+    /// The bytes of the value of a record.
+    pub(crate) fn bytes<'s>(&self, shard: &'s Shard, record: u64) -> &'s [u8] {
+        let width = usize::try_from(self.dtype.bytes()).unwrap_or(0);
+        let start = usize::try_from(record).ok().and_then(|r| r.checked_mul(width));
+        let range = start.and_then(|start| Some(start..start.checked_add(width)?));
+        range.and_then(|range| self.all(shard).get(range)).unwrap_or_default()
+    }
+
+    /// The values of all records.
+    pub(crate) fn all<'s>(&self, shard: &'s Shard) -> &'s [u8] {
+        shard.column_bytes(self.position).unwrap_or_default()
+    }
+
+    /// Whether the samples of a shard have a value: of several datasets as one, one may be without.
+    pub(crate) fn is_in(&self, shard: &Shard) -> bool {
+        shard.has_scalar(self.position)
+    }
+
+    /// The value as a length; `None` for what is none.
+    pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
+        self.integer(shard, record)?.try_into().ok()
+    }
+
+    /// The value as an integer; `None` for what is none.
+    pub(crate) fn integer(&self, shard: &Shard, record: u64) -> Option<i64> {
+        Scalar::from_bytes(self.dtype, self.bytes(shard, record)).filter(|_| self.is_in(shard))?.as_i64()
+    }
+}
+
+/// One axis of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Column(Col),
+    /// A side of the picture as people see it: of one that is stored on its side, by its
+    /// orientation, the other column.
+    Upright {
+        side: Col,
+        other: Col,
+        orientation: Col,
+    },
+    Fixed(u64),
+}
+
+impl Axis {
+    /// How long it is in the row of a record; `None` if the index does not say.
+    pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
+        match self {
+            Self::Fixed(length) => Some(*length),
+            Self::Column(column) => column.length(shard, record),
+            Self::Upright { side, other, orientation } => {
+                let is_on_its_side = matches!(orientation.length(shard, record), Some(5..=8));
+                if is_on_its_side { other } else { side }.length(shard, record)
+            }
+        }
+    }
+
+    /// The columns that say so.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &Col> {
+        match self {
+            Self::Fixed(_) => [None, None, None],
+            Self::Column(column) => [Some(column), None, None],
+            Self::Upright { side, other, orientation } => [Some(side), Some(other), Some(orientation)],
+        }
+        .into_iter()
+        .flatten()
+    }
+}
+
+/// Height and width of arrays, by the columns of the packer. Beside pictures these are the sides of
+/// the stored picture, and arrays are as it is seen.
+pub(crate) fn sides_of(schema: &Schema) -> Vec<Axis> {
+    let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
+    let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);
+    match (height, width, Col::find(schema, "orientation").filter(|_| has_pictures)) {
+        (Some(height), Some(width), Some(orientation)) => {
+            let upright = |side, other| Axis::Upright { side, other, orientation };
+            vec![upright(height, width), upright(width, height)]
+        }
+        (height, width, _) => height.into_iter().chain(width).map(Axis::Column).collect(),
+    }
+}

@@ -1,0 +1,30 @@
+//! Pictures as their fields, and those that follow them, have to know them.
+
+use super::axis::Col;
+use shardpack_format::{Codec, FieldValue};
+use shardpack_jpeg::{Frames, View};
+use shardpack_reader::Shard;
+
+/// What a device decodes.
+pub(crate) const JPEG: &str = "image/jpeg";
+
+/// The picture that others follow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Followed {
+    /// Position among the stored fields.
+    pub(crate) position: usize,
+    pub(crate) view: View,
+    pub(crate) orientation: Option<Col>,
+}
+
+/// How a picture is turned, as a column of the index or the picture itself says.
+pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
+    let column = column.filter(|column| column.is_in(shard));
+    let stored = column.and_then(|column| column.length(shard, record));
+    let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
+    // A clip has the orientation of its first frame.
+    let media_type = std::str::from_utf8(value.descriptor).unwrap_or_default();
+    let list = Frames::of(media_type, value.bytes).ok().filter(Frames::is_list);
+    let (is_jpeg, bytes) = list.map_or((value.codec == Codec::Jpeg, value.bytes), |list| (true, list.first()));
+    shardpack_reader::raw::orientation(stored, is_jpeg, bytes)
+}

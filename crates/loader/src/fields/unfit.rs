@@ -1,0 +1,28 @@
+//! Why an array does not fit its field.
+
+use shardpack_array::common_dtype;
+use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Transform};
+
+/// Why an array does not come as `dtype`.
+pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
+    let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
+    let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
+        Some(wider) => format!("`dtype` {wider} holds both"),
+        None => "no type holds both: load the samples of each type apart".into(),
+    };
+    let special = match (descriptor.no_data, &descriptor.transform) {
+        (_, Transform::Fixed { .. }) => ", stored as fixed point".to_owned(),
+        (Some(value), _) if descriptor.codes != Codes::default() => format!(", where no data is {value}"),
+        _ if descriptor.codes != Codes::default() => ", some of it not finite".to_owned(),
+        _ => String::new(),
+    };
+    let expected = format!("values that {dtype}, the type of the batch, holds exactly");
+    let found = format!("{}{special}", descriptor.decoded);
+    FormatError::usage(format!("element type of field `{field}`"), expected, found).with_hint(hint)
+}
+
+/// A patch of `[height, width]` in a smaller array.
+pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
+    let ([a, b], [height, width]) = (patch, array);
+    FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
+}

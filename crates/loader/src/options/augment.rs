@@ -1,0 +1,113 @@
+//! Flips and quarter turns of arrays: a pure function of what is known before anything is read.
+
+use shardpack_array::Turn;
+use shardpack_jpeg::DrawKey;
+
+/// Numbers of the pairs of draws that decide on flips, and on turns: beyond that of patches.
+const FLIPS: u32 = (1 << 31) + 1;
+const TURNS: u32 = FLIPS + 1;
+
+/// How arrays of two and three axes are turned at random. All of a sample, a cube and its mask, are
+/// turned alike, so they must be of one height and width; patches after they are cut. Pictures and
+/// arrays of other numbers of axes stay as they are.
+///
+/// A pure function of seed, epoch and sample, and of whether the array, or patch, is a square:
+/// threads, batch size and world size do not matter.
+///
+/// ```
+/// use shardpack_jpeg::DrawKey;
+/// use shardpack_loader::Augment;
+/// let key = DrawKey { seed: 1, epoch: 0, sample: 7 };
+/// let augment = Augment { flip_columns: true, rotate: true, ..Augment::default() };
+/// assert_eq!(augment.turn(&key, [64, 64]), augment.turn(&key, [9, 9]));
+/// assert!(!augment.turn(&key, [480, 640]).transpose, "half a turn, or none");
+/// assert!(Augment::default().turn(&key, [64, 64]).is_none());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Augment {
+    /// Half of the samples are flipped from top to bottom: their rows come in the opposite order.
+    pub flip_rows: bool,
+    /// Half of the samples are flipped from left to right.
+    pub flip_columns: bool,
+    /// Samples are turned counterclockwise by 0, 90, 180 or 270 degrees, all alike; by 0 or 180 if
+    /// there are not as many rows as columns. A turn comes before a flip.
+    pub rotate: bool,
+}
+
+impl Augment {
+    /// Whether nothing is turned.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        !self.flip_rows && !self.flip_columns && !self.rotate
+    }
+
+    /// The turn of a sample whose arrays, or patches, are of this height and width.
+    #[must_use]
+    pub fn turn(&self, key: &DrawKey, [height, width]: [u64; 2]) -> Turn {
+        let [rows, columns] = key.draws().pair(FLIPS);
+        let quarters = match key.draws().pair(TURNS) {
+            _ if !self.rotate => 0,
+            [quarter, _] if height == width => place(quarter, 4),
+            [half, _] => 2 * place(half, 2),
+        };
+        Turn::new(self.flip_rows && rows < 0.5, self.flip_columns && columns < 0.5, quarters)
+    }
+}
+
+/// One of `count` numbers from 0 on.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
+fn place(draw: f64, count: u8) -> u8 {
+    (draw * f64::from(count)) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn counts(augment: Augment, size: [u64; 2]) -> BTreeMap<(bool, bool, bool), u32> {
+        let mut counts = BTreeMap::new();
+        for sample in 0..16_000 {
+            let turn = augment.turn(&DrawKey { seed: 4, epoch: 2, sample }, size);
+            *counts.entry((turn.flip_rows, turn.flip_columns, turn.transpose)).or_default() += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn all_turns_are_alike() {
+        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+        let only = |flip_rows, flip_columns, rotate| Augment { flip_rows, flip_columns, rotate };
+        for (augment, size, kinds) in [
+            (all, [8, 8], 8),
+            (all, [8, 9], 4),
+            (only(true, true, false), [8, 8], 4),
+            (only(false, false, true), [8, 8], 4),
+            (only(false, false, true), [9, 8], 2),
+            (only(true, false, true), [8, 8], 8),
+            (only(true, false, false), [8, 8], 2),
+            (only(false, true, false), [8, 9], 2),
+            (Augment::default(), [8, 8], 1),
+        ] {
+            let counts = counts(augment, size);
+            assert_eq!(counts.len(), kinds, "{augment:?} {size:?}");
+            // Chi-square: the 99.99 % point of 7 degrees of freedom is 30.
+            let mean = 16_000.0 / kinds as f64;
+            let chi: f64 = counts.values().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
+            assert!(chi < 30.0, "{augment:?} {size:?}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn patches_lie_wherever_they_are_turned() {
+        use crate::patches::Place;
+        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+        let mut seen = std::collections::HashSet::new();
+        for sample in 0..400 {
+            let key = DrawKey { seed: 4, epoch: 2, sample };
+            let top = Place::Random.origin(&key, [5, 5], [4, 4]).map(|[top, _]| top);
+            seen.insert((top, all.turn(&key, [4, 4])));
+        }
+        assert_eq!(seen.len(), 16, "both rows, eight turns");
+    }
+}

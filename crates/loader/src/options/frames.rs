@@ -1,0 +1,154 @@
+//! Which frames of a clip a row holds: of a field whose values are lists of JPEGs.
+
+use super::parse::number;
+use shardpack_jpeg::DrawKey;
+use shardpack_reader::{Error, Result};
+use std::str::FromStr;
+
+/// Number of the pair of draws that places a window: its first draw.
+const DRAWS: u32 = (1 << 31) + 5;
+/// Most frames of a row.
+const MOST: u32 = 1 << 16;
+
+/// What a batch holds of the frames of a clip. All that are chosen get one view: the same crop,
+/// reflection and augmentation.
+///
+/// ```
+/// use shardpack_jpeg::DrawKey;
+/// use shardpack_loader::FrameMode;
+/// let key = DrawKey { seed: 1, epoch: 0, sample: 7 };
+/// let even: FrameMode = "4".parse()?;
+/// assert_eq!(even.frames(&key, 12).collect::<Vec<_>>(), [1, 4, 7, 10]);
+/// let window: FrameMode = "window4,every=2".parse()?;
+/// let frames: Vec<_> = window.frames(&key, 12).collect();
+/// assert!(frames[0] < 6 && frames.windows(2).all(|pair| pair[1] == pair[0] + 2));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum FrameMode {
+    /// All: rows are ragged, as clips have as many as they have.
+    #[default]
+    All,
+    /// So many, evenly spaced: the middle ones of as many equal parts of the clip. One that has fewer
+    /// shows some twice.
+    Even {
+        /// At least 1.
+        count: u32,
+    },
+    /// So many in a row, `every` frames apart, that begin anywhere, drawn anew for each sample and
+    /// epoch. A clip that is too short begins with its first frame, and shows its last one until the
+    /// end.
+    Window {
+        /// At least 1.
+        count: u32,
+        /// At least 1: 2 takes every other frame.
+        every: u32,
+    },
+}
+
+impl FrameMode {
+    /// How many there are in a row; `None` for as many as the clip has.
+    #[must_use]
+    pub const fn count(self) -> Option<u32> {
+        match self {
+            Self::All => None,
+            Self::Even { count } | Self::Window { count, .. } => Some(count),
+        }
+    }
+
+    /// The frames of a clip of `total` frames: a pure function of seed, epoch, sample and `total`.
+    pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
+        let total = u64::from(total);
+        let last = total.saturating_sub(1);
+        let (count, first) = match self {
+            Self::All => (total, 0),
+            Self::Even { count } => (count.into(), 0),
+            Self::Window { count, every } => {
+                let span = u64::from(count.saturating_sub(1)) * u64::from(every) + 1;
+                let places = total.saturating_sub(span) + 1;
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below `places`")]
+                let first = (key.draws().pair(DRAWS)[0] * places as f64) as u64;
+                (count.into(), first.min(places - 1))
+            }
+        };
+        (0..count).map(move |i| {
+            let frame = match self {
+                Self::All => i,
+                Self::Even { .. } => (2 * i + 1) * total / (2 * count),
+                Self::Window { every, .. } => first + i * u64::from(every),
+            };
+            u32::try_from(frame.min(last)).unwrap_or(u32::MAX)
+        })
+    }
+}
+
+/// `all`; `8` for eight evenly spaced ones; `window8`, and `window8,every=2`.
+impl FromStr for FrameMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fail = || {
+            let expected =
+                format!("all, N, windowN or windowN,every=M with 1 to {MOST}, such as 8 or window16,every=2");
+            Error::usage("frames of clips", expected, format!("`{}`", text.escape_debug()))
+        };
+        let some = |digits: &str| number(digits).filter(|count| (1..=MOST).contains(count));
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let Some(window) = text.strip_prefix("window") else {
+            return some(text).map(|count| Self::Even { count }).ok_or_else(fail);
+        };
+        let (count, every) = window.split_once(",every=").unwrap_or((window, "1"));
+        some(count).zip(some(every)).map(|(count, every)| Self::Window { count, every }).ok_or_else(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn key(sample: u64) -> DrawKey {
+        DrawKey { seed: 3, epoch: 1, sample }
+    }
+
+    fn of(mode: &str, sample: u64, total: u32) -> Vec<u32> {
+        mode.parse::<FrameMode>().unwrap().frames(&key(sample), total).collect()
+    }
+
+    #[test]
+    fn frames_are_evenly_spaced() {
+        assert_eq!(of("all", 0, 3), [0, 1, 2]);
+        assert_eq!(of("1", 0, 9), [4]);
+        assert_eq!(of("3", 0, 3), [0, 1, 2]);
+        assert_eq!(of("3", 0, 10), [1, 5, 8]);
+        assert_eq!(of("4", 0, 2), [0, 0, 1, 1], "a short clip shows some twice");
+    }
+
+    #[test]
+    fn windows_begin_anywhere_and_stay_within() {
+        let mut firsts = [0; 7];
+        for sample in 0..7_000 {
+            let frames = of("window4", sample, 10);
+            assert!(frames.windows(2).all(|pair| pair[1] == pair[0] + 1) && frames[3] < 10);
+            firsts[frames[0] as usize] += 1;
+        }
+        assert!(firsts.iter().all(|&count| (850..1_150).contains(&count)), "{firsts:?}");
+        assert_eq!(of("window4", 5, 10), of("window4", 5, 10));
+        let apart = of("window3,every=4", 1, 9);
+        assert_eq!(apart, [0, 4, 8], "there is one place");
+        assert_eq!(of("window4", 1, 2), [0, 1, 1, 1]);
+        assert_eq!(of("window2,every=5", 1, 3), [0, 2]);
+    }
+
+    #[test]
+    fn words_say_which() {
+        assert_eq!("8".parse::<FrameMode>().unwrap(), FrameMode::Even { count: 8 });
+        assert_eq!("window8".parse::<FrameMode>().unwrap(), FrameMode::Window { count: 8, every: 1 });
+        for bad in ["", "0", "-1", "8.5", "window", "window0", "window8,every=0", "window8,each=2", "70000", "even8"] {
+            let error = bad.parse::<FrameMode>().unwrap_err().to_string();
+            assert!(error.contains("such as 8 or window16,every=2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Views of arrays, bands and the like by their names: `patch64x64`, `10..50`. The command and the
+//! Python package read the same ones.
+
+use super::{ArrayDtype, Augment, CubeMode};
+use crate::patches::Place;
+use shardpack_array::Bands;
+use shardpack_augment::{Augmentation, BandAugmentation, Mix, split};
+use shardpack_format::{ElementType, Error as FormatError};
+use shardpack_reader::{Error, Result};
+use std::str::FromStr;
+
+/// Digits alone: `parse` would take a sign.
+pub(crate) fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
+/// or `gridHxW` (tile by tile, the next one in each epoch: [`Place::Grid`]). Of volumes `patchDxHxW`
+/// and `centerDxHxW`, with D planes.
+///
+/// ```
+/// use shardpack_loader::{CubeMode, Place};
+/// let mode: CubeMode = "patch64x32".parse()?;
+/// assert_eq!(mode, CubeMode::Patch { height: 64, width: 32, place: Place::Random });
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for CubeMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fail = || {
+            let expected =
+                "whole, raw, or patchHxW, centerHxW or gridHxW with H rows and W columns, such as patch64x64";
+            Error::usage("view of arrays", expected, format!("`{text}`"))
+        };
+        let places = [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)];
+        let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
+        match (text, placed) {
+            ("whole", _) => Ok(Self::Whole),
+            ("raw", _) => Ok(Self::Raw),
+            (_, Some((size, place))) => {
+                if let [depth, height, width] = *size.split('x').map(number).collect::<Vec<_>>() {
+                    let size = depth.zip(height).zip(width).map(|((depth, height), width)| [depth, height, width]);
+                    let size = size.filter(|size| !size.contains(&0) && place != Place::Grid).ok_or_else(fail)?;
+                    return Ok(Self::Volume { size, place });
+                }
+                let sides = size.split_once('x').and_then(|(height, width)| number(height).zip(number(width)));
+                let (height, width) = sides.filter(|&(height, width)| height > 0 && width > 0).ok_or_else(fail)?;
+                Ok(Self::Patch { height, width, place })
+            }
+            _ => Err(fail()),
+        }
+    }
+}
+
+/// Words with commas between them: `hflip`, `vflip`, `rot90`.
+///
+/// ```
+/// use shardpack_loader::Augment;
+/// let augment: Augment = "hflip,rot90".parse()?;
+/// assert!(augment.flip_columns && augment.rotate && !augment.flip_rows);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for Augment {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut augment = Self::default();
+        for word in text.split(',') {
+            // What is there already is refused.
+            let mut unknown = true;
+            let place = match word {
+                "hflip" => &mut augment.flip_columns,
+                "vflip" => &mut augment.flip_rows,
+                "rot90" => &mut augment.rotate,
+                _ => &mut unknown,
+            };
+            if std::mem::replace(place, true) {
+                let expected = "hflip, vflip and rot90, or some of them, each once, with commas between them";
+                return Err(Error::usage("augmentation", expected, format!("`{text}`")));
+            }
+        }
+        Ok(augment)
+    }
+}
+
+/// Augmentations, by what they change.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Augments {
+    /// Turns of arrays.
+    pub arrays: Augment,
+    /// Changes of the bands of arrays, in this order.
+    pub bands: Vec<BandAugmentation>,
+    /// Changes of pictures, in this order.
+    pub pictures: Vec<Augmentation>,
+}
+
+/// Reads augmentations with commas between them: those of arrays, `hflip`, `vflip`, `rot90`, those
+/// of their bands, such as `band_dropout(p=0.1)`, and those of pictures, such as
+/// `rand_augment(num_ops=2,magnitude=9)`.
+///
+/// ```
+/// use shardpack_loader::parse_augment;
+/// let found = parse_augment("hflip,trivial_augment_wide,band_dropout(p=0.1),random_erasing(p=0.1,value=99)")?;
+/// assert!(found.arrays.flip_columns && found.bands.len() == 1 && found.pictures.len() == 2);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if one of them is unknown, one of arrays comes twice, or there are more of bands than
+/// [`BandAugmentation::MOST`].
+pub fn parse_augment(text: &str) -> Result<Augments> {
+    let (arrays, others): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
+    let (bands, pictures): (Vec<&str>, Vec<&str>) =
+        others.into_iter().partition(|part| BandAugmentation::is_named(part));
+    let bands = bands.into_iter().map(str::parse).collect::<Result<Vec<BandAugmentation>, FormatError>>()?;
+    if bands.len() > BandAugmentation::MOST {
+        let expected = format!("at most {}", BandAugmentation::MOST);
+        return Err(Error::usage("augmentations of bands", expected, bands.len()));
+    }
+    let arrays = match &*arrays {
+        [] => Augment::default(),
+        words => words.join(",").parse()?,
+    };
+    let pictures = pictures.into_iter().map(|part| {
+        part.parse().map_err(|error| match error {
+            FormatError::Usage { what, expected, found, .. } if what == "augmentation" => {
+                let arrays = "for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
+                Error::usage(what, format!("{arrays}, for pictures {expected}"), found)
+            }
+            error => error.into(),
+        })
+    });
+    Ok(Augments { arrays, bands, pictures: pictures.collect::<Result<_>>()? })
+}
+
+/// Reads ways to mix a batch with commas between them, such as `mixup(alpha=0.2),cutmix`.
+///
+/// ```
+/// assert_eq!(shardpack_loader::parse_mixes("mixup(alpha=0.2),cutmix")?.len(), 2);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if one of them is unknown.
+pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
+    Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
+}
+
+/// Augmentations of arrays.
+const ARRAYS: [&str; 3] = ["hflip", "vflip", "rot90"];
+
+/// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
+///
+/// ```
+/// use shardpack_format::Dtype;
+/// use shardpack_loader::ArrayDtype;
+/// let dtype: ArrayDtype = "mask=int64".parse()?;
+/// assert_eq!(dtype, ArrayDtype::Fields(vec![("mask".into(), Dtype::I64.into())]));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for ArrayDtype {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let dtype = ElementType::named;
+        if let Some(dtype) = dtype(text) {
+            return Ok(Self::Cubes(dtype));
+        }
+        let field = |part: &str| part.split_once('=').and_then(|(field, name)| Some((field.to_owned(), dtype(name)?)));
+        let fields: Option<Vec<(String, ElementType)>> = text.split(',').map(field).collect();
+        fields.map(Self::Fields).ok_or_else(|| {
+            let names: Vec<&str> = ElementType::all().map(ElementType::name).collect();
+            let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
+            Error::usage("element type", expected, format!("`{text}`"))
+        })
+    }
+}
+
+/// Reads bands: `10..50`, without 50, or numbers with commas between them, `3,7,12`.
+///
+/// ```
+/// use shardpack_loader::{Bands, parse_bands};
+/// assert_eq!(parse_bands("10..50")?, Bands::Range(10..50));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if it is neither, or the range is empty.
+pub fn parse_bands(text: &str) -> Result<Bands> {
+    let fail = || {
+        let expected = "START..END, such as 10..50, or bands with commas between them";
+        Error::usage("bands", expected, format!("`{text}`"))
+    };
+    match text.split_once("..") {
+        Some((start, end)) => {
+            let range = number(start).zip(number(end)).map(|(start, end)| u64::from(start)..u64::from(end));
+            Ok(Bands::Range(range.filter(|range| !range.is_empty()).ok_or_else(fail)?))
+        }
+        None => {
+            let list: Option<Vec<u64>> = text.split(',').map(|band| number(band).map(u64::from)).collect();
+            Ok(Bands::List(list.ok_or_else(fail)?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::Dtype;
+
+    #[test]
+    fn arrays_come_whole_in_part_or_as_stored() {
+        let mode = |text: &str| text.parse::<CubeMode>().unwrap();
+        assert_eq!(mode("whole"), CubeMode::Whole);
+        assert_eq!(mode("raw"), CubeMode::Raw);
+        for (name, place) in [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)] {
+            let volume = CubeMode::Volume { size: [2, 64, 7], place };
+            assert_eq!(format!("{name}2x64x7").parse::<CubeMode>().ok(), (place != Place::Grid).then_some(volume));
+            assert_eq!(mode(&format!("{name}64x7")), CubeMode::Patch { height: 64, width: 7, place });
+        }
+        for bad in [
+            "half",
+            "",
+            "patch",
+            "patch64",
+            "patch64x",
+            "patchx64",
+            "patch0x4",
+            "grid4x0",
+            "patch+4x4",
+            "grid4x4x4",
+            "Patch4x4",
+        ] {
+            let error = bad.parse::<CubeMode>().unwrap_err().to_string();
+            assert!(error.contains("such as patch64x64") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn bands_are_a_range_or_a_list() {
+        let bands = |text| parse_bands(text).unwrap();
+        assert_eq!(bands("10..50"), Bands::Range(10..50));
+        assert_eq!(bands("3,7,3"), Bands::List(vec![3, 7, 3]));
+        assert_eq!(bands("12"), Bands::List(vec![12]));
+        for bad in ["", "..", "5..", "..5", "5..5", "7..5", "1..=4", "1,", "1, 2", "-1", "a", "1...4"] {
+            let error = parse_bands(bad).unwrap_err().to_string();
+            assert!(error.contains("10..50") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn augmentation_is_a_list_of_words() {
+        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+        assert_eq!("vflip,hflip,rot90".parse::<Augment>().unwrap(), all);
+        assert_eq!("hflip".parse::<Augment>().unwrap(), Augment { flip_columns: true, ..Augment::default() });
+        for bad in ["", "flip", "hflip,", "hflip,hflip", "rot90, vflip", "Rot90"] {
+            let error = bad.parse::<Augment>().unwrap_err().to_string();
+            assert!(error.contains("hflip, vflip and rot90") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn element_types_are_of_all_cubes_or_of_fields() {
+        let dtype = |text: &str| text.parse::<ArrayDtype>().unwrap();
+        assert_eq!(dtype("float16"), ArrayDtype::Cubes(Dtype::F16.into()));
+        assert_eq!(dtype("bfloat16"), ArrayDtype::Cubes(ElementType::Bf16));
+        let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)].map(|(name, dtype)| (name.to_owned(), dtype.into()));
+        assert_eq!(dtype("cube=float16,mask=int64"), ArrayDtype::Fields(fields.to_vec()));
+        for bad in ["", "half", "cube=", "cube=half", "float16,float32", "cube=float16,", "Float16"] {
+            let error = bad.parse::<ArrayDtype>().unwrap_err().to_string();
+            assert!(error.contains("float16, float32") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Views of pictures by their names: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`.
+//! The command and the Python package read the same ones.
+
+use super::ImageMode;
+use super::parse::number;
+use shardpack_jpeg::{Framing, View};
+use shardpack_reader::{Error, Result};
+use std::str::FromStr;
+
+/// Largest side of a view: that of a JPEG.
+const SIDE_MAX: u32 = 65_535;
+/// Evaluation resizes to 8/7 of what it crops: 256 for 224.
+const CENTER: (u32, u32) = (8, 7);
+/// Half of the random crops are reflected, as in training.
+const FLIP: f64 = 0.5;
+
+/// A name, with a size where the view has one, N × N or H rows and W columns, and then what differs
+/// from the defaults, with commas between:
+///
+/// - `full`: the whole picture at its own size
+/// - `raw`: the encoded bytes
+/// - `rrcN`, `rrcHxW`: a random part, resized. `scale=LOW..HIGH`, the share of the picture's area, by
+///   default 0.08..1; `ratio=LOW..HIGH`, width over height, by default 3/4 to 4/3
+/// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to
+///   `short=S`, by default 8/7 of the larger side of the crop
+/// - `resizeN`, `resizeHxW`: the whole picture, whatever its proportions
+///
+/// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0.
+///
+/// ```
+/// use shardpack_loader::{ImageMode, View};
+/// let mode: ImageMode = "center224".parse()?;
+/// assert_eq!(mode, ImageMode::View(View::center_crop(256, 224, 224)));
+/// let mode: ImageMode = "rrc96x128,flip=0".parse()?;
+/// assert_eq!(mode, ImageMode::View(View::random_resized_crop(96, 128)));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for ImageMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or_default();
+        let mut options: Vec<&str> = parts.collect();
+        let fail = |expected: &str| Error::usage("view of pictures", expected, format!("`{text}`"));
+        if name == "raw" && options.is_empty() {
+            return Ok(Self::Raw);
+        }
+        let named = |prefix: &str| name.strip_prefix(prefix).map(|size| size_of(size).ok_or_else(|| fail(NAMES)));
+        let mut flip = 0.0;
+        let framing = if name == "full" {
+            Framing::Whole
+        } else if let Some(size) = named("rrc") {
+            let (height, width) = size?;
+            flip = FLIP;
+            let Framing::RandomResizedCrop { mut scale, mut ratio, .. } = View::random_resized_crop(1, 1).framing
+            else {
+                return Err(Error::internal("view of pictures", "a random crop", "another one"));
+            };
+            if let Some(given) = take(&mut options, "scale") {
+                scale = range(given).ok_or_else(|| fail("scale=LOW..HIGH, such as scale=0.25..1"))?;
+            }
+            if let Some(given) = take(&mut options, "ratio") {
+                ratio = range(given).ok_or_else(|| fail("ratio=LOW..HIGH, such as ratio=0.75..1.3333"))?;
+            }
+            Framing::RandomResizedCrop { height, width, scale, ratio }
+        } else if let Some(size) = named("center") {
+            let (height, width) = size?;
+            let short_side = match take(&mut options, "short") {
+                Some(given) => side(given).ok_or_else(|| fail("short=S with S pixels, such as short=256"))?,
+                None => (height.max(width) * CENTER.0).div_ceil(CENTER.1),
+            };
+            Framing::CenterCrop { short_side, height, width }
+        } else if let Some(size) = named("resize") {
+            let (height, width) = size?;
+            Framing::Resize { height, width }
+        } else {
+            return Err(fail(NAMES));
+        };
+        if let Some(given) = take(&mut options, "flip") {
+            flip = given.parse().map_err(|_| fail("flip=P with a probability P, such as flip=0.5"))?;
+        }
+        if !options.is_empty() {
+            return Err(fail(
+                "flip=P, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, for center also short=S, each once",
+            ));
+        }
+        let view = View { framing, flip };
+        view.check()?;
+        Ok(Self::View(view))
+    }
+}
+
+/// What there is.
+const NAMES: &str =
+    "full, raw, rrcN, centerN or resizeN with N or HxW, each from 1 to 65535, such as rrc224 or center224x160";
+
+/// The value of an option, which is taken out of the list.
+fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
+    let value = |option: &&'a str| option.strip_prefix(name)?.strip_prefix('=');
+    let at = options.iter().position(|option| value(option).is_some())?;
+    value(&options.remove(at))
+}
+
+/// `N` or `HxW`.
+fn size_of(text: &str) -> Option<(u32, u32)> {
+    match text.split_once('x') {
+        Some((height, width)) => side(height).zip(side(width)),
+        None => side(text).map(|side| (side, side)),
+    }
+}
+
+fn side(digits: &str) -> Option<u32> {
+    number(digits).filter(|side| (1..=SIDE_MAX).contains(side))
+}
+
+/// `LOW..HIGH`.
+fn range(text: &str) -> Option<(f64, f64)> {
+    let (low, high) = text.split_once("..")?;
+    Some((low.parse().ok()?, high.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(text: &str) -> View {
+        match text.parse::<ImageMode>() {
+            Ok(ImageMode::View(view)) => view,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn views_are_called_by_their_names() {
+        assert_eq!(view("full"), View::whole());
+        assert_eq!("raw".parse::<ImageMode>().unwrap(), ImageMode::Raw);
+        assert_eq!(view("rrc176"), View::random_resized_crop(176, 176).with_flip(0.5));
+        assert_eq!(view("center224"), View::center_crop(256, 224, 224));
+        assert_eq!(view("center1"), View::center_crop(2, 1, 1));
+        assert!(view("center65535").check().is_ok());
+        assert_eq!(view("resize32x64"), View::resize(32, 64));
+    }
+
+    #[test]
+    fn what_differs_from_the_defaults_follows() {
+        let given = view("rrc224x160,ratio=1..1,scale=0.25..0.5,flip=0.1");
+        let framing = Framing::RandomResizedCrop { height: 224, width: 160, scale: (0.25, 0.5), ratio: (1.0, 1.0) };
+        assert_eq!(given, View { framing, flip: 0.1 });
+        assert_eq!(view("center224x160"), View::center_crop(256, 224, 160));
+        assert_eq!(view("center224,short=224,flip=1"), View::center_crop(224, 224, 224).with_flip(1.0));
+        assert_eq!(view("full,flip=0.5"), View::whole().with_flip(0.5));
+        assert_eq!(view("resize8,flip=1e-3"), View::resize(8, 8).with_flip(0.001));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_in_words() {
+        for (bad, said) in [
+            ("", "such as rrc224"),
+            ("rrc", "such as rrc224"),
+            ("rrc0", "such as rrc224"),
+            ("rrc-224", "such as rrc224"),
+            ("rrc+224", "such as rrc224"),
+            ("rrc65536", "such as rrc224"),
+            ("rrc8x", "such as rrc224"),
+            ("rrc8x8x8", "such as rrc224"),
+            ("center", "such as rrc224"),
+            ("center2.5", "such as rrc224"),
+            ("Full", "such as rrc224"),
+            ("crop224", "such as rrc224"),
+            ("raw,flip=1", "such as rrc224"),
+            ("rrc8,", "each once"),
+            ("rrc8,flip=0,flip=1", "each once"),
+            ("rrc8, flip=0", "each once"),
+            ("center8,scale=0.1..1", "each once"),
+            ("rrc8,short=9", "each once"),
+            ("rrc8,scale=0.5", "scale=LOW..HIGH"),
+            ("rrc8,ratio=a..b", "ratio=LOW..HIGH"),
+            ("center8,short=x", "short=S"),
+            ("rrc8,flip=half", "flip=P"),
+        ] {
+            let error = bad.parse::<ImageMode>().unwrap_err().to_string();
+            assert!(error.contains(said) && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+        for (bad, said) in [
+            ("rrc8,flip=1.5", "probability of a flip"),
+            ("rrc8,scale=0.5..0.2", "scale of a random crop"),
+            ("rrc8,scale=0.5..NaN", "scale of a random crop"),
+            ("rrc8,ratio=0..1", "ratio of a random crop"),
+            ("center8,short=4", "centre crop"),
+        ] {
+            let error = bad.parse::<ImageMode>().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Which samples of the dataset the sampling speaks of: of all, or of one of the datasets that it
+//! was made of.
+
+use super::Sampling;
+use shardpack_reader::Dataset;
+use shardpack_reader::{Error, Result};
+use std::ops::Range;
+
+/// For each source of a sampling its samples in the dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sources(Vec<Range<u64>>);
+
+impl Sources {
+    /// Where the samples of `sampling` are in `dataset`.
+    ///
+    /// # Errors
+    /// `Usage` if it speaks of samples, or of datasets, that are not there: no batch could be
+    /// whole.
+    pub(crate) fn fit(dataset: &Dataset, sampling: &dyn Sampling) -> Result<Self> {
+        let wanted = sampling.sources();
+        let parts = match wanted.len() {
+            1 => std::iter::once(0..dataset.len()).collect(),
+            _ => dataset.parts().to_vec(),
+        };
+        if parts.len() != wanted.len() {
+            let expected = format!("a mixture of {}, as the dataset is", parts.len());
+            return Err(Error::usage("sampling", expected, format!("one of {}", wanted.len()))
+                .with_hint("load `concat` of the datasets that it mixes, in its order"));
+        }
+        for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
+            let len = part.end - part.start;
+            if wanted > len {
+                let what = match parts.len() {
+                    1 => "samples that the sampling draws from".to_owned(),
+                    _ => format!("samples that the sampling draws from in dataset {number}"),
+                };
+                return Err(Error::usage(what, format!("at most {len}, those of the dataset"), wanted));
+            }
+        }
+        Ok(Self(parts))
+    }
+
+    /// The samples of a source.
+    pub(crate) fn samples(&self, source: u32) -> Option<Range<u64>> {
+        self.0.get(usize::try_from(source).ok()?).cloned()
+    }
+}

@@ -1,0 +1,207 @@
+//! Patches where a class of the mask is: for classes that a random place would hardly ever show.
+
+use shardpack_array::{Array, ArrayDecoder};
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits};
+use shardpack_jpeg::DrawKey;
+use shardpack_reader::Result;
+use std::collections::BTreeMap;
+
+/// Numbers of the pairs of draws: the class and which of its pixels; where in the patch that is.
+const CLASS: u32 = (1 << 31) + 6;
+const SPOT: u32 = (1 << 31) + 7;
+
+/// Which classes of the mask several patches of a sample show.
+///
+/// For each patch a class is drawn out of those that the mask of its scene has, then a pixel of that
+/// class, all equally likely, and then the place of the patch among those that show the pixel. All is
+/// drawn by seed, epoch, sample and number of the patch. A scene that has none of the classes gives
+/// patches at random places.
+///
+/// ```
+/// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, Place};
+/// let train = LoaderOptions {
+///     cube: CubeMode::Patch { height: 64, width: 64, place: Place::Random },
+///     patches: Patches::PerSample(16),
+///     patch_classes: PatchClasses::Weighted(vec![(0, 1.0), (3, 4.0)]),
+///     ..Default::default()
+/// };
+/// assert_ne!(train.patch_classes, PatchClasses::default());
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub enum PatchClasses {
+    /// Whatever is at a random place.
+    #[default]
+    Any,
+    /// All classes of a scene equally often.
+    Balanced,
+    /// Classes by weights, which are not below 0; others never.
+    Weighted(Vec<(i64, f64)>),
+}
+
+/// How patches follow a mask.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ClassPlan {
+    /// Of the mask, among the stored fields.
+    pub(crate) position: usize,
+    pub(crate) field: String,
+    pub(crate) patch: [u64; 2],
+    /// Of all classes 1 if none are given.
+    pub(crate) weights: Option<BTreeMap<i64, f64>>,
+}
+
+impl ClassPlan {
+    /// First row and column of the patch of each key; `None` where any place will do.
+    ///
+    /// # Errors
+    /// As decoding the mask; `Usage` if it is none of integers.
+    pub(crate) fn origins(
+        &self,
+        value: &FieldValue<'_>,
+        (decoder, limits): (&mut ArrayDecoder, &Limits),
+        keys: &[DrawKey],
+    ) -> Result<Vec<Option<[u64; 2]>>, FormatError> {
+        let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
+        let mask = decoder.decode(value.codec, &descriptor, value.bytes, limits)?;
+        let &[height, width] = mask.shape() else {
+            return Err(FormatError::usage("mask", "two axes", format!("{:?}", mask.shape())));
+        };
+        let runs = runs_of(&mask)?;
+        let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+        for run in &runs {
+            *counts.entry(run.class).or_default() += run.length;
+        }
+        let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
+        let present: Vec<(i64, f64, u64)> =
+            counts.iter().map(|(&class, &count)| (class, weight(&class), count)).filter(|(_, w, _)| *w > 0.0).collect();
+        let total: f64 = present.iter().map(|(_, weight, _)| weight).sum();
+        let [rows, columns] = [height.checked_sub(self.patch[0]), width.checked_sub(self.patch[1])];
+        let (Some(rows), Some(columns), true) = (rows, columns, total > 0.0) else { return Ok(vec![None; keys.len()]) };
+        let origin = |key: &DrawKey| {
+            let draws = key.draws();
+            let [which, pixel] = draws.pair(CLASS);
+            let mut left = which * total;
+            let chosen = present.iter().find(|(_, weight, _)| {
+                left -= weight;
+                left < 0.0
+            });
+            let &(class, _, count) = chosen.or(present.last())?;
+            let at = pixel_of(&runs, class, below(pixel, count))?;
+            let [down, right] = draws.pair(SPOT);
+            let place = |at: u64, side: u64, room: u64, draw: f64| {
+                let (first, last) = (at.saturating_sub(side - 1), at.min(room));
+                first.min(last) + below(draw, last.saturating_sub(first) + 1)
+            };
+            let [patch_height, patch_width] = self.patch;
+            Some([place(at / width, patch_height, rows, down), place(at % width, patch_width, columns, right)])
+        };
+        Ok(keys.iter().map(origin).collect())
+    }
+}
+
+/// Pixels of one class, one after the other.
+struct Run {
+    class: i64,
+    first: u64,
+    length: u64,
+}
+
+/// The pixel of a class with this number among all of the class.
+fn pixel_of(runs: &[Run], class: i64, mut number: u64) -> Option<u64> {
+    for run in runs.iter().filter(|run| run.class == class) {
+        if number < run.length {
+            return Some(run.first + number);
+        }
+        number -= run.length;
+    }
+    None
+}
+
+/// A whole number below `count`, which is at least 1.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below `count`")]
+fn below(draw: f64, count: u64) -> u64 {
+    ((draw * count as f64) as u64).min(count.saturating_sub(1))
+}
+
+fn runs_of(mask: &Array) -> Result<Vec<Run>, FormatError> {
+    fn collect<const N: usize>(bytes: &[u8], class: impl Fn([u8; N]) -> i64) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (pixel, value) in (0..).zip(bytes.as_chunks::<N>().0) {
+            let class = class(*value);
+            match runs.last_mut() {
+                Some(run) if run.class == class => run.length += 1,
+                _ => runs.push(Run { class, first: pixel, length: 1 }),
+            }
+        }
+        runs
+    }
+    let bytes = mask.bytes();
+    Ok(match mask.dtype() {
+        Dtype::Bool | Dtype::U8 => collect(bytes, |[value]| value.into()),
+        Dtype::I8 => collect(bytes, |value| i8::from_le_bytes(value).into()),
+        Dtype::U16 => collect(bytes, |value| u16::from_le_bytes(value).into()),
+        Dtype::I16 => collect(bytes, |value| i16::from_le_bytes(value).into()),
+        Dtype::U32 => collect(bytes, |value| u32::from_le_bytes(value).into()),
+        Dtype::I32 => collect(bytes, |value| i32::from_le_bytes(value).into()),
+        Dtype::U64 => collect(bytes, |value| u64::from_le_bytes(value).cast_signed()),
+        Dtype::I64 => collect(bytes, i64::from_le_bytes),
+        other => return Err(FormatError::usage("mask whose classes are drawn", "integers", other)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::Codec;
+
+    /// A mask of 20 × 30 pixels of class 0 with three pixels of class 7, at (2, 3), (2, 4) and (19, 29).
+    fn mask() -> Vec<u8> {
+        let mut mask = vec![0; 600];
+        for pixel in [63, 64, 599] {
+            mask[pixel] = 7;
+        }
+        mask
+    }
+
+    fn origins(weights: Option<&[(i64, f64)]>, mask: &[u8], patch: [u64; 2]) -> Vec<Option<[u64; 2]>> {
+        let weights = weights.map(|weights| weights.iter().copied().collect());
+        let plan = ClassPlan { position: 0, field: "mask".into(), patch, weights };
+        let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![20, 30]).encode().unwrap();
+        let decoded_bytes = mask.len() as u64;
+        let value = FieldValue { codec: Codec::Raw, descriptor: &descriptor, bytes: mask, decoded_bytes };
+        let keys: Vec<DrawKey> = (0..2_000).map(|epoch| DrawKey { seed: 4, epoch, sample: 1 }).collect();
+        plan.origins(&value, (&mut ArrayDecoder::new(), &Limits::default()), &keys).unwrap()
+    }
+
+    fn shows([y, x]: [u64; 2], [height, width]: [u64; 2], [row, column]: [u64; 2]) -> bool {
+        (y..y + height).contains(&row) && (x..x + width).contains(&column)
+    }
+
+    #[test]
+    fn a_rare_class_is_shown_as_often_as_asked() {
+        let patch = [4, 5];
+        let rare = |origin: &Option<[u64; 2]>| {
+            [[2, 3], [2, 4], [19, 29]].iter().any(|&pixel| shows(origin.unwrap(), patch, pixel))
+        };
+        let balanced = origins(None, &mask(), patch);
+        let shown = balanced.iter().filter(|origin| rare(origin)).count();
+        // Half of the patches, and what random places show besides: 5 standard deviations.
+        assert!((990..1_200).contains(&shown), "{shown}");
+        assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
+        let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
+        assert!(only.iter().all(rare));
+        // Its three pixels are equally likely, and so are the places that show one.
+        let last = only.iter().flatten().filter(|&&origin| shows(origin, patch, [19, 29])).count();
+        assert!((560..775).contains(&last), "{last}");
+        let distinct: std::collections::BTreeSet<_> = only.iter().flatten().collect();
+        assert_eq!(distinct.len(), 3 * 5 + 1, "rows 0 to 2 and columns 0 to 4; and the corner");
+        assert_eq!(only, origins(Some(&[(7, 1.0)]), &mask(), patch), "what the scene lacks is never drawn");
+    }
+
+    #[test]
+    fn without_its_classes_a_scene_has_patches_anywhere() {
+        assert!(origins(Some(&[(3, 1.0)]), &mask(), [4, 5]).iter().all(Option::is_none));
+        assert!(origins(None, &mask(), [21, 5]).iter().all(Option::is_none), "larger than the mask");
+        assert!(origins(None, &mask(), [20, 30]).iter().all(|origin| *origin == Some([0, 0])));
+    }
+}

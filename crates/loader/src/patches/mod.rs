@@ -1,0 +1,133 @@
+//! Several patches of each sample: what is asked for, how many each sample has, and where the fields
+//! of a patch are in the memory that it waits in.
+
+mod classes;
+mod grid;
+mod place;
+
+pub(crate) use classes::ClassPlan;
+pub use classes::PatchClasses;
+pub use grid::Grid;
+pub use place::{PatchAt, Place};
+
+use crate::order::{Patched, Sampling, Sources, Unit};
+use shardpack_format::Error as FormatError;
+use shardpack_reader::Result;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many patches of each sample an epoch has.
+///
+/// ```
+/// use shardpack_loader::{CubeMode, LoaderOptions, Patches, Place};
+/// let train = LoaderOptions {
+///     cube: CubeMode::Patch { height: 64, width: 64, place: Place::Random },
+///     patches: Patches::PerSample(16),
+///     ..Default::default()
+/// };
+/// assert_ne!(train.patches, Patches::default());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Patches {
+    /// One of each sample, which [`CubeMode::Patch`](crate::CubeMode::Patch) places.
+    #[default]
+    One,
+    /// So many of each sample, at least 1, each drawn anew.
+    PerSample(u32),
+    /// All that lie in a [`Grid`].
+    Grid {
+        /// Pixels that neighbours share: of planes, which is 0 but for volumes, rows and columns.
+        overlap: [u32; 3],
+    },
+}
+
+/// Several patches of each sample, of a loader.
+#[derive(Debug)]
+pub(crate) struct PatchPlan {
+    /// Where patches lie, if they are all of a grid.
+    pub(crate) grid: Option<Grid>,
+    pub(crate) unit: Unit,
+    /// Patches of a sample, or of the one that has most.
+    pub(crate) most: u64,
+    /// Those of each sample of the dataset, where they differ.
+    pub(crate) counts: Option<Vec<u32>>,
+    /// Field by field its bytes of a patch; nothing of those that are no patches.
+    pub(crate) parts: Vec<Range<usize>>,
+    pub(crate) row_bytes: usize,
+    /// Bytes of the fields that all patches of a scene share.
+    pub(crate) shared_bytes: usize,
+    /// Which classes of a mask they show.
+    pub(crate) classes: Option<ClassPlan>,
+    /// Memory of patches that were handed on.
+    pub(crate) free: Mutex<Vec<Vec<u8>>>,
+}
+
+impl PartialEq for PatchPlan {
+    fn eq(&self, other: &Self) -> bool {
+        (self.unit, self.most, &self.counts, &self.parts, &self.classes)
+            == (other.unit, other.most, &other.counts, &other.parts, &other.classes)
+    }
+}
+
+impl PatchPlan {
+    /// The order of patches, of the samples in the order of `samples`.
+    pub(crate) fn order(
+        &self,
+        samples: Arc<dyn Sampling>,
+        sources: &Sources,
+        open_scenes: u32,
+    ) -> Result<Arc<dyn Sampling>> {
+        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
+        let patched = match (&self.counts, self.unit) {
+            (Some(counts), unit) => {
+                let of = |source: Range<u64>| {
+                    let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
+                    counts.get(size(source.start)..size(source.end)).unwrap_or_default().to_vec()
+                };
+                let counts = (0..).map_while(|source| sources.samples(source)).map(of).collect();
+                Patched::grid_of_sizes(samples, unit, counts)?
+            }
+            (None, Unit::Grid { .. }) => Patched::grid(samples, self.unit, most)?,
+            (None, _) => Patched::each(samples, most)?,
+        };
+        Ok(Arc::new(if open_scenes == 0 { patched } else { patched.open_scenes(open_scenes.into()) }))
+    }
+
+    /// Where a patch of a grid lies in its scene; `None` if that is smaller than a patch.
+    ///
+    /// # Errors
+    /// `Usage` if the scene has another number of patches than it was to have: some of its pixels
+    /// would come twice, or never.
+    pub(crate) fn in_grid(
+        &self,
+        (sample, patch): (u64, u32),
+        scene: [u64; 3],
+    ) -> Result<Option<[u64; 3]>, FormatError> {
+        let Some(found) = self.grid.and_then(|grid| grid.count(scene)) else { return Ok(None) };
+        let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
+        let expected = own().map_or(self.most, u64::from);
+        if found != expected {
+            let expected = format!("one of {expected} patches, by the index or the samples that were looked at");
+            return Err(FormatError::usage("size of a scene", expected, format!("{found} patches, {scene:?}")));
+        }
+        Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
+    }
+
+    /// Which draw of its sample a patch is. Patch 0 of a sample draws what its only patch would.
+    pub(crate) fn repetition(&self, repetition: u32, patch: u32) -> u32 {
+        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
+        repetition.wrapping_mul(most).wrapping_add(patch)
+    }
+
+    /// Memory for a patch.
+    pub(crate) fn room(&self) -> Vec<u8> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| vec![0; self.row_bytes])
+    }
+
+    /// Takes memory back.
+    pub(crate) fn give_back(&self, room: Vec<u8>) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+    }
+}

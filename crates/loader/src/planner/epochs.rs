@@ -1,0 +1,58 @@
+//! How an epoch of a loader begins: its order, this rank's share of it, and where its window is.
+
+use super::held::Held;
+use super::predict::Predicted;
+use crate::fields::Fields;
+use crate::options::Window;
+use crate::order::{End, Sampling, Share, State as Progress, Steps, World};
+use shardpack_reader::{Dataset, Result};
+use std::sync::Arc;
+
+/// What all epochs of a loader have in common.
+#[derive(Debug)]
+pub(crate) struct Epochs {
+    pub(crate) sampling: Arc<dyn Sampling>,
+    pub(crate) world: World,
+    pub(crate) end: End,
+    pub(crate) dataset: Dataset,
+    pub(crate) fields: Arc<Fields>,
+    pub(crate) window: Window,
+    pub(crate) predicted: Predicted,
+    /// Whether values stay on a device: nothing is held in memory.
+    pub(crate) is_resident: bool,
+}
+
+/// An epoch, or the rest of it, before its first batch.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    pub(crate) start: Progress,
+    pub(crate) steps: Steps,
+    /// The same steps, for scenes that are decoded ahead of the batches.
+    pub(crate) ahead: Option<Steps>,
+    pub(crate) held: Held,
+}
+
+impl Epochs {
+    /// What `start` leaves of its epoch, after one whose window was in `before`: the last epoch may
+    /// have brought it into the page cache, or another program out of it.
+    ///
+    /// # Errors
+    /// As [`Sampling::epoch_of`].
+    pub(crate) fn begin(&self, start: &Progress, before: Option<Held>) -> Result<Epoch> {
+        let steps = self.steps(start)?;
+        let ahead = self.fields.patches.is_some().then(|| self.steps(start)).transpose()?;
+        let decide = || Held::of(self.window, &self.dataset, (&self.fields, &self.predicted));
+        let held = if self.is_resident { Held::ALONE } else { decide() };
+        Ok(Epoch { start: *start, steps, ahead, held: before.map_or(held, |before| before.then(held)) })
+    }
+
+    /// The steps of this rank alone.
+    ///
+    /// # Errors
+    /// As [`Sampling::epoch_of`].
+    pub(crate) fn steps(&self, start: &Progress) -> Result<Steps> {
+        let epoch = self.sampling.epoch_of(start)?;
+        let share = Share::new(self.world, self.end, &*epoch, start);
+        Ok(Steps::new(epoch, share))
+    }
+}

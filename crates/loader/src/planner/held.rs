@@ -1,0 +1,198 @@
+//! Where the window of the order is held: in runs in memory, or in the page cache, where records are
+//! read one by one, by the thread that decodes them.
+//!
+//! A window of many runs is as large as hundreds of megabytes. What is read from a file goes
+//! through the system's cache anyway: a copy in the process takes that memory a second time, and
+//! costs a pass. A record that is read just before it is decoded, into memory that its core has in
+//! its cache, is read half as fast again.
+
+use super::predict::Predicted;
+use crate::fields::Fields;
+use crate::options::Window;
+use shardpack_reader::Dataset;
+use std::path::Path;
+
+/// A record of up to so many bytes fits the second-level cache of one core beside its picture.
+const LARGEST_BYTES: u64 = 1 << 20;
+/// Below, a call of the system for each record costs more than copying them run by run: both took
+/// as long at some 10 KiB.
+const MEAN_BYTES: u64 = 16 << 10;
+/// Places of the dataset that are asked for: a dataset of which a tenth is not cached is found out
+/// all but once in a thousand times.
+const PLACES: u64 = 64;
+/// How many windows the page cache must have room for, before one is left to it: other programs use
+/// it, too, and it drops what was read first.
+const WINDOWS: u64 = 4;
+
+/// Where the window of an epoch is: what became of [`Window`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Held {
+    /// In buffers of the loader, run by run.
+    #[default]
+    Memory,
+    /// In the page cache. With `announce`, the system is told which runs to fetch.
+    PageCache { announce: bool },
+}
+
+impl Held {
+    /// Records are read one by one, if they are read at all, and nobody is told before.
+    pub(crate) const ALONE: Self = Self::PageCache { announce: false };
+
+    /// Where the window is in the epoch after this one, of which `decided` was decided. Never back
+    /// in memory: it would be taken when it is scarce, by a loader that has said that it needs
+    /// none.
+    pub(crate) fn then(self, decided: Self) -> Self {
+        match (self, decided) {
+            (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
+            _ => decided,
+        }
+    }
+
+    /// Where the window of an epoch shall be: that of scenes is decoded patches.
+    pub(crate) fn of(window: Window, dataset: &Dataset, (fields, predicted): (&Fields, &Predicted)) -> Self {
+        if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
+    }
+
+    /// The same, of records.
+    pub(crate) fn decide(window: Window, dataset: &Dataset, predicted: &Predicted) -> Self {
+        match window {
+            Window::PageCache => Self::PageCache { announce: true },
+            Window::Auto if fits(dataset, predicted.record_bytes) => match is_cached(dataset) {
+                Some(true) => Self::PageCache { announce: false },
+                Some(false) if has_room(predicted.run_bytes, room_bytes()) => Self::PageCache { announce: true },
+                Some(false) | None => Self::Memory,
+            },
+            Window::Auto | Window::Memory => Self::Memory,
+        }
+    }
+}
+
+fn fits(dataset: &Dataset, largest: u64) -> bool {
+    let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
+    largest <= LARGEST_BYTES && bytes / dataset.len().max(1) >= MEAN_BYTES
+}
+
+fn has_room(window: u64, room: Option<u64>) -> bool {
+    room.is_some_and(|room| room / WINDOWS >= window)
+}
+
+/// Whether all of some places, evenly spread over the dataset, are in the page cache; `None` if it
+/// cannot be known of one of them.
+fn is_cached(dataset: &Dataset) -> Option<bool> {
+    let places = PLACES.min(dataset.len());
+    let mut all = true;
+    for place in 0..places {
+        let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
+        // What cannot be opened is said when its batch comes.
+        let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
+        let shard = dataset.shard(number).ok()?;
+        let row = shard.row(record).ok()?;
+        all &= shard.file().handle().ok()?.is_cached(row.offset.saturating_add(row.length / 2))?;
+    }
+    (places > 0).then_some(all)
+}
+
+/// Bytes that the page cache may come to hold: what the machine can spare and what the control
+/// groups of this process allow, whichever is less. `None` where the system does not say.
+fn room_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
+}
+
+/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: what is
+/// neither limit nor memory of processes can be dropped. `None` if a limit is not to be seen.
+fn group_room(groups: &str, root: &Path) -> Option<u64> {
+    let sum =
+        |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
+    // Version 1: `4:memory:/path`. In a container the path may be that of the host.
+    let memory = groups.lines().find_map(|line| {
+        let (names, path) = line.split_once(':')?.1.split_once(':')?;
+        names.split(',').any(|name| name == "memory").then_some(path)
+    });
+    if let Some(path) = memory {
+        let stats = [root.join("memory").join(path.trim_start_matches('/')), root.join("memory")];
+        let stat = stats.iter().find_map(|group| std::fs::read_to_string(group.join("memory.stat")).ok())?;
+        let held = sum(&stat, ["total_rss", "total_shmem", "total_unevictable"]);
+        return Some(field(&stat, "hierarchical_memory_limit")?.saturating_sub(held));
+    }
+    // Version 2: `0::/path`; every group on the way up may have a limit.
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let mut room = u64::MAX;
+    for group in root.join(own).ancestors().take_while(|group| group.starts_with(root)) {
+        let limit = std::fs::read_to_string(group.join("memory.max")).unwrap_or_default();
+        if let Ok(limit) = limit.trim().parse::<u64>() {
+            let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+            room = room.min(limit.saturating_sub(sum(&stat, ["anon", "shmem", "unevictable"])));
+        }
+    }
+    Some(room)
+}
+
+/// The number behind a name at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
+    lines.next()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_left_to_the_page_cache_where_it_fits_four_times() {
+        assert!(has_room(1 << 30, Some(4 << 30)));
+        assert!(!has_room(1 << 30, Some((4 << 30) - 1)));
+        assert!(!has_room(1, None));
+    }
+
+    #[test]
+    fn a_window_never_comes_back_into_memory() {
+        let (fetched, there) = (Held::PageCache { announce: true }, Held::PageCache { announce: false });
+        for (before, decided, expected) in [
+            (Held::Memory, Held::Memory, Held::Memory),
+            (Held::Memory, there, there),
+            (fetched, there, there),
+            (there, fetched, fetched),
+            (there, Held::Memory, fetched),
+            (fetched, Held::Memory, fetched),
+        ] {
+            assert_eq!(before.then(decided), expected, "{before:?}, then {decided:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_by_their_names() {
+        let text = "anon_thp 5\nanon 4096\nfile 8192\n";
+        assert_eq!((field(text, "anon"), field(text, "file"), field(text, "kernel")), (Some(4096), Some(8192), None));
+        assert_eq!(field("MemAvailable:   23 kB\n", "MemAvailable:"), Some(23));
+    }
+
+    #[test]
+    fn control_groups_limit_the_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let room = |groups: &str| group_room(groups, dir.path());
+        assert_eq!(room(""), Some(u64::MAX));
+        assert_eq!(room("4:cpu,memory:/a\n0::/\n"), None, "a limit that is not to be seen");
+        put("job/memory.max", "1000\n");
+        put("job/memory.stat", "anon 300\nfile 500\nshmem 40\n");
+        put("job/step/memory.max", "max\n");
+        assert_eq!(room("0::/job/step\n"), Some(660));
+        assert_eq!(room("0::/\n"), Some(u64::MAX));
+        put("memory/memory.stat", "cache 7\nhierarchical_memory_limit 900\ntotal_rss 100\ntotal_unevictable 1\n");
+        assert_eq!(room("4:cpu,memory:/of/the/host\n"), Some(799));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_system_says_what_room_there_is() {
+        assert!(room_bytes() > Some(1 << 20), "{:?}", room_bytes());
+    }
+}

@@ -1,0 +1,363 @@
+//! Plans batches, one after the other: what of the dataset each brings, and where it goes.
+
+mod epochs;
+mod held;
+mod pieces;
+mod predict;
+mod scenes;
+mod scout;
+
+pub(crate) use epochs::Epochs;
+pub(crate) use held::Held;
+pub(crate) use predict::{Predicted, predict};
+pub(crate) use scout::Scout;
+
+use crate::fields::{FieldPlan, Fields, Size};
+use crate::order::{Share, Sources, State as Progress, Step, Steps};
+use crate::plan::{NONE, PADDING, Plan, PlannedRead, Row, alignment};
+use crate::read::Loaded;
+use crate::sample::Key;
+use crate::stage::Stage;
+use epochs::Epoch;
+use scenes::{Scenes, draw_of};
+use shardpack_format::Error as FormatError;
+use shardpack_reader::Dataset;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Plans the batches of an epoch, one after the other, and then those of the next.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    epochs: Arc<Epochs>,
+    dataset: Dataset,
+    sources: Sources,
+    fields: Arc<Fields>,
+    max_batch_bytes: u64,
+    stage: Option<Arc<dyn Stage>>,
+    pub(crate) generation: u64,
+    /// Where the epoch begins that is planned.
+    pub(crate) start: Progress,
+    /// Where its window is.
+    pub(crate) held: Held,
+    /// Whether rows of large records are made in parts. Not where their values stay on the device.
+    pub(crate) in_parts: bool,
+    /// Shard by shard, what stands for its runs in the page cache.
+    cached: Vec<Option<Arc<Loaded>>>,
+    /// The same for its large records.
+    large: Vec<Option<Arc<Loaded>>>,
+    steps: Steps,
+    next: u64,
+    /// Number of the first batch of the epoch.
+    first: u64,
+    /// How many reads have begun, over the ends of epochs.
+    pub(crate) begun: u64,
+    /// Reads that have begun, of which more samples will come.
+    open: HashMap<Key, Range<u64>>,
+    /// What comes, of scenes.
+    scenes: Option<Scenes>,
+    /// Of the batch that is being planned.
+    reads: HashMap<Key, u32>,
+    sizes: Vec<usize>,
+}
+
+impl Planner {
+    pub(crate) fn new(
+        epochs: Arc<Epochs>,
+        sources: Sources,
+        (max_batch_bytes, stage): (u64, Option<Arc<dyn Stage>>),
+        epoch: Epoch,
+    ) -> Self {
+        let Epoch { start, steps, ahead, held } = epoch;
+        Self {
+            dataset: epochs.dataset.clone(),
+            sources,
+            fields: Arc::clone(&epochs.fields),
+            max_batch_bytes,
+            stage,
+            generation: 0,
+            start,
+            held,
+            in_parts: true,
+            cached: Vec::new(),
+            large: Vec::new(),
+            steps,
+            next: 0,
+            first: 0,
+            begun: 0,
+            open: HashMap::new(),
+            scenes: ahead.map(|ahead| Scenes::new(start.epoch, epochs.predicted.scenes_ahead, ahead)),
+            reads: HashMap::new(),
+            sizes: Vec::new(),
+            epochs,
+        }
+    }
+
+    /// Begins another epoch, or the same one elsewhere.
+    pub(crate) fn restart(&mut self, epoch: Epoch) {
+        self.generation += 1;
+        (self.next, self.begun) = (0, 0);
+        self.enter(epoch);
+    }
+
+    fn enter(&mut self, epoch: Epoch) {
+        let Epoch { start, steps, ahead, held } = epoch;
+        let most = self.epochs.predicted.scenes_ahead;
+        self.scenes = ahead.map(|ahead| Scenes::new(start.epoch, most, ahead).after(self.next, self.begun));
+        (self.start, self.steps, self.held, self.first) = (start, steps, held, self.next);
+        self.open.clear();
+    }
+
+    /// Goes on to the epoch after this one, unless its window is elsewhere: memory is taken for one
+    /// of both.
+    fn go_on(&mut self) -> bool {
+        // What is wrong with it is said when the caller begins it.
+        let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
+        let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
+        if stays {
+            self.enter(next);
+        }
+        stays
+    }
+
+    pub(crate) const fn share(&self) -> &Share {
+        self.steps.share()
+    }
+
+    /// Plans the next batch of `plan.epoch`, which is the one at hand or the one after it, into
+    /// `plan`, whose memory is used again; false at the end of that epoch.
+    pub(crate) fn fill(&mut self, plan: &mut Plan) -> bool {
+        plan.clear(self.generation, self.next);
+        if plan.epoch != self.start.epoch && !self.go_on() {
+            return false;
+        }
+        let in_epoch = self.next - self.first;
+        let rows = self.share().rows(in_epoch);
+        if in_epoch >= self.share().batches() || rows == 0 {
+            self.close(&mut plan.closed);
+            return false;
+        }
+        let filled = self.share().filled(in_epoch);
+        self.next += 1;
+        plan.in_epoch = in_epoch;
+        self.reads.clear();
+        self.sizes.clear();
+        for row in 0..rows {
+            let step = if row < filled { self.steps.next() } else { None };
+            match step {
+                Some(step) => self.put(plan, &step),
+                None => self.put_nothing(plan, PADDING, None),
+            }
+        }
+        self.lay_out(plan);
+        if let Some(scenes) = &mut self.scenes {
+            let place = (&self.dataset, &self.sources, &*self.fields);
+            scenes.advance(place, self.begun, &mut plan.coming);
+        }
+        true
+    }
+
+    /// Closes the reads that are open at the end of an epoch.
+    fn close(&mut self, closed: &mut Vec<Key>) {
+        if let Some(scenes) = &mut self.scenes {
+            scenes.forget_all(closed);
+        }
+        for (key, span) in std::mem::take(&mut self.open) {
+            self.close_read(key, span, closed);
+        }
+    }
+
+    fn close_read(&self, (epoch, _, pass): Key, span: Range<u64>, closed: &mut Vec<Key>) {
+        if span.end - span.start > 1 && self.held == Held::Memory {
+            // A shard that cannot be opened brings nothing that could be let go of.
+            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
+                closed.push((epoch, first, pass))
+            });
+        }
+    }
+
+    fn put(&mut self, plan: &mut Plan, step: &Step) {
+        let Some(source) = self.sources.samples(step.at.source) else {
+            let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
+            return self.put_nothing(plan, step.at.sample, Some(error));
+        };
+        self.begun += u64::from(step.read.is_some());
+        // From here on, samples are counted in the dataset that is loaded.
+        let all = |sample: u64| source.start.saturating_add(sample);
+        let sample = all(step.at.sample);
+        let key = (plan.epoch, all(step.read_start), step.pass);
+        let known = match &step.read {
+            Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
+            None => self.open.get(&key).cloned(),
+        };
+        // An order that names a read which it never opened reads the sample alone.
+        let span = known.unwrap_or(sample..sample.saturating_add(1));
+        match (step.done, &step.read) {
+            (true, _) => drop(self.open.remove(&key)),
+            (false, Some(_)) => drop(self.open.insert(key, span.clone())),
+            (false, None) => {}
+        }
+        let patch = u32::try_from(step.patch).unwrap_or(u32::MAX);
+        if let Some(patches) = &self.fields.patches
+            && let Some(scenes) = &mut self.scenes
+        {
+            scenes.know(key, sample, step, patches);
+        }
+        if let Err(error) = self.put_sample(plan, sample, (step, patch), &span) {
+            self.put_nothing(plan, sample, Some(error));
+        }
+        if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
+            for (number, records) in self.dataset.records_of(span.clone()) {
+                // A shard that cannot be opened is said when its batch comes.
+                let Ok(shard) = self.dataset.shard(number) else { continue };
+                let Ok(bytes) = shard.span(&records) else { continue };
+                plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
+            }
+        }
+        if let Some(scenes) = self.scenes.as_mut().filter(|_| step.done) {
+            scenes.forget(key);
+            plan.closed.push(key);
+        }
+        if step.done {
+            self.close_read(key, span, &mut plan.closed);
+        }
+    }
+
+    fn put_sample(
+        &mut self,
+        plan: &mut Plan,
+        sample: u64,
+        (step, patch): (&Step, u32),
+        span: &Range<u64>,
+    ) -> Result<()> {
+        let (number, record) = self.dataset.locate(sample)?;
+        let shard = self.dataset.shard(number)?;
+        // The part of the span that lies in this shard, because runs may cross from one shard into
+        // the next; and of that, one read.
+        let first = sample - record;
+        let records = span.start.saturating_sub(first).min(record)
+            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
+        let in_memory = self.held == Held::Memory;
+        let large = self.fields.large_bytes;
+        let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
+        let row = shard.row(record)?;
+        let named = (plan.epoch, sample, step.pass);
+        let scene = self.scenes.as_ref().and_then(|scenes| scenes.of(named));
+        let is_large = self.in_parts && large.is_some_and(|bytes| row.length >= bytes);
+        let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
+        if is_large && in_memory {
+            plan.announced.push((Arc::clone(&shard), row.offset, row.length));
+        }
+        let before = (self.sizes.len(), plan.dims.len());
+        plan.dims.resize(before.1 + self.fields.dims, 0);
+        for field in &self.fields.plans {
+            let start = before.1 + field.dims_at;
+            let axes = if field.is_ragged() { field.shape.len() } else { 0 };
+            let dims = plan.dims.get_mut(start..start + axes).unwrap_or_default();
+            match field.row(&shard, record, dims) {
+                Ok(bytes) => self.sizes.push(bytes),
+                Err(error) => {
+                    self.sizes.truncate(before.0);
+                    plan.dims.truncate(before.1);
+                    return Err(shard.in_record(record, error).into());
+                }
+            }
+        }
+        if let Some(stage) = &self.stage {
+            let stored = shard.index().row(record).map_or(0, |row| row.length);
+            let sizes = self.sizes.get(before.0..).unwrap_or_default();
+            for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
+                let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
+                let more = |sum: usize, bytes: u64| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, stored, bytes as u64));
+                plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, 1, bytes as u64));
+            }
+        }
+        // All of a shard that is read when it is decoded is as one read; large records are another.
+        let key = match &cached {
+            Some(cached) => (plan.epoch, first, u64::MAX - u64::from(cached.is_large)),
+            None if scene.is_some() => named,
+            None => (plan.epoch, first + records.start, step.pass),
+        };
+        let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
+        let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
+        let read = *self.reads.entry(key).or_insert(count);
+        let place = usize::try_from(read).unwrap_or(usize::MAX);
+        if read == count {
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached, scene });
+        }
+        let mut next = NONE;
+        if let Some(planned) = plan.reads.get_mut(place) {
+            next = std::mem::replace(&mut planned.first_row, row);
+            planned.rows += 1;
+        }
+        let repetition = draw_of(step);
+        let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
+        plan.rows.push(Row { record, repetition, patch, read, next });
+        plan.indices.push(sample);
+        plan.mask.push(true);
+        Ok(())
+    }
+
+    fn cached(&mut self, (number, is_large): (usize, bool), shard: &Arc<Shard>) -> Arc<Loaded> {
+        let made = if is_large { &mut self.large } else { &mut self.cached };
+        if made.len() <= number {
+            made.resize(number + 1, None);
+        }
+        let new =
+            || Arc::new(if is_large { Loaded::large(Arc::clone(shard)) } else { Loaded::cached(Arc::clone(shard)) });
+        match made.get_mut(number) {
+            Some(place) => Arc::clone(place.get_or_insert_with(new)),
+            None => new(),
+        }
+    }
+
+    /// Padding, or a row that has failed.
+    fn put_nothing(&mut self, plan: &mut Plan, sample: u64, fault: Option<Error>) {
+        if let Some(error) = fault {
+            plan.faults.push((u32::try_from(plan.rows.len()).unwrap_or(NONE), error));
+        }
+        let dense = |field: &FieldPlan| match field.size {
+            Size::Dense { bytes } => bytes,
+            _ => 0,
+        };
+        self.sizes.extend(self.fields.plans.iter().map(dense));
+        plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
+        plan.rows.push(Row { record: 0, repetition: 0, patch: 0, read: NONE, next: NONE });
+        plan.indices.push(sample);
+        plan.mask.push(false);
+    }
+
+    /// Field after field, row after row; first the fields that the host decodes.
+    fn lay_out(&self, plan: &mut Plan) {
+        let count = self.fields.plans.len();
+        let rows = plan.rows.len();
+        let alignment = alignment(self.stage.is_some());
+        plan.parts.resize(count * rows, 0..0);
+        let mut end = 0_usize;
+        for staged in [false, true] {
+            let fields = self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged == staged);
+            for (number, _) in fields {
+                end = end.checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
+                let parts = plan.parts.get_mut(number * rows..(number + 1) * rows).unwrap_or_default();
+                for (sizes, part) in self.sizes.chunks(count).zip(parts) {
+                    let start = end;
+                    end = start.saturating_add(sizes.get(number).copied().unwrap_or(0));
+                    *part = start..end;
+                }
+            }
+            if !staged {
+                plan.host_bytes = end;
+            }
+        }
+        plan.bytes = end;
+        if end as u64 > self.max_batch_bytes {
+            let found = end as u64;
+            let what = format!("batch {}", plan.in_epoch);
+            let error = FormatError::limit(what, "max_batch_bytes", self.max_batch_bytes, found);
+            plan.spoil(error.into());
+        }
+    }
+}

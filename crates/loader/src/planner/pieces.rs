@@ -1,0 +1,96 @@
+//! How a run is cut into reads: the order counts samples, memory and disks count bytes.
+//!
+//! A run of the order is a fixed *number* of samples, 4 MiB on average. Where sizes differ, one run
+//! may hold ten times that. It is cut at places that follow from the run and the index alone, so
+//! that every sample of it finds its read without a table.
+
+use crate::order::Runs;
+use shardpack_reader::Dataset;
+use shardpack_reader::Result;
+use shardpack_reader::Shard;
+use std::ops::Range;
+
+/// A run of up to so many bytes is one read: cutting what is a little over 4 MiB would make two of
+/// it for nothing.
+const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
+
+/// Most bytes of a read of more than one record: a piece of 4 MiB, whose last record may begin at
+/// its very end.
+pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
+
+/// The records of `records`, all of one shard, that are read together with `record`, one of them:
+/// at most [`MOST_BYTES`], or the record alone. One of `large` bytes or more is alone: several
+/// threads read it in parts.
+///
+/// # Errors
+/// `Usage` if the shard has no such records.
+pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
+    let records = &between_large(shard, records, record, large);
+    let span = shard.span(records)?;
+    let bytes = span.end - span.start;
+    if bytes <= WHOLE_BYTES || records.end - records.start == 1 {
+        return Ok(records.clone());
+    }
+    // Parts of equal width; a record belongs to the one in which it begins.
+    let width = bytes.div_ceil(bytes.div_ceil(Runs::BYTES)).max(1);
+    let part_of =
+        |record: u64| shard.index().row(record).map_or(0, |row| row.offset.saturating_sub(span.start) / width);
+    let part = part_of(record);
+    let first = partition(records, |r| part_of(r) < part);
+    let mut end = partition(records, |r| part_of(r) <= part);
+    // A record as wide as a part is the last one that begins in it; it is read alone.
+    let last = end.saturating_sub(1);
+    if shard.row(last)?.length >= width && last > first {
+        if record == last {
+            return Ok(last..end);
+        }
+        end = last;
+    }
+    Ok(first..end)
+}
+
+/// The records around `record` up to the next large ones; a large one alone.
+fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
+    let Some(large) = large else { return records.clone() };
+    let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
+    if is_large(&record) {
+        return record..record + 1;
+    }
+    let start = (records.start..record).rev().find(is_large).map_or(records.start, |before| before + 1);
+    start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
+}
+
+/// The first of `records` that is not `before`, of those that are sorted by it.
+fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
+    let Range { mut start, mut end } = records.clone();
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if before(middle) { start = middle + 1 } else { end = middle }
+    }
+    start
+}
+
+/// The first samples of all reads that bring `samples`.
+///
+/// # Errors
+/// As [`Dataset::shard`].
+pub(crate) fn reads_of(
+    dataset: &Dataset,
+    samples: Range<u64>,
+    large: Option<u64>,
+    mut each: impl FnMut(u64),
+) -> Result<()> {
+    let mut at = samples.start;
+    for (number, records) in dataset.records_of(samples) {
+        let first = at - records.start;
+        at = first + records.end;
+        // A damaged shard brings nothing.
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        let mut record = records.start;
+        while record < records.end {
+            each(first + record);
+            record = piece(&shard, &records, record, large)?.end.max(record + 1);
+        }
+    }
+    Ok(())
+}

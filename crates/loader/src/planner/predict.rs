@@ -1,0 +1,326 @@
+//! How much memory a loader will take, before it takes any.
+
+use super::pieces;
+use crate::decode::{
+    Becomes, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
+};
+use crate::fields::{Fields, From, Size};
+use crate::options::LoaderOptions;
+use crate::order::{Dealing, End, OpenReads, Positions, Sources};
+use crate::plan::alignment;
+use crate::read::size_class;
+use crate::stage::Room;
+use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting};
+use shardpack_reader::Dataset;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+use std::collections::VecDeque;
+
+/// What the prediction is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Predicted {
+    /// One slot.
+    pub(crate) room: Room,
+    /// Most that runs may take: the window of the order, and what may be read ahead.
+    pub(crate) run_bytes: u64,
+    /// The largest record.
+    pub(crate) record_bytes: u64,
+    /// The largest one that a thread reads alone.
+    alone_bytes: u64,
+    /// Slots, and scratch of the threads.
+    fixed: u64,
+    /// What runs take in fact, of a small dataset.
+    pub(crate) held: u64,
+    threads: u64,
+    /// What the host keeps of values that stay on a device.
+    pub(crate) kept_bytes: u64,
+    /// How many scenes are known ahead of the batches.
+    pub(crate) scenes_ahead: u64,
+}
+
+impl Predicted {
+    /// All that the loader takes in an epoch whose window is in memory, or else in the page cache.
+    pub(crate) fn total(&self, in_memory: bool) -> u64 {
+        // Each thread reads to where it decodes out of.
+        let alone = self.alone_bytes.saturating_mul(self.threads);
+        let reads = if in_memory { self.held } else { alone };
+        self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
+    }
+}
+
+/// Rows of one field: mean, largest, and standard deviation.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread {
+    count: f64,
+    mean: f64,
+    squares: f64,
+    largest: f64,
+}
+
+impl Spread {
+    /// Welford's recurrence: one pass, and no cancellation.
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let delta = value - self.mean;
+        self.mean += delta / self.count;
+        self.squares += delta * (value - self.mean);
+        self.largest = self.largest.max(value);
+    }
+
+    /// What a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and
+    /// never more than its rows at their largest.
+    fn batch(&self, rows: f64) -> f64 {
+        let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
+        (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
+    }
+}
+
+/// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of
+/// its rows stand in their indexes; touches no record.
+pub(crate) fn predict(
+    dataset: &Dataset,
+    options: &LoaderOptions,
+    fields: &Fields,
+    (epoch, sources): (&dyn Positions, &Sources),
+    threads: usize,
+) -> Result<Predicted> {
+    // Of a small dataset, a batch is never full, but for padding.
+    let rows = match options.end {
+        End::Pad => u64::from(options.batch_size),
+        _ => u64::from(options.batch_size).min(epoch.len().div_ceil(u64::from(options.world_size.max(1)))),
+    };
+    let dense = fields.plans.iter().map(|field| match field.size {
+        Size::Dense { bytes } => (bytes as u64).saturating_mul(rows),
+        _ => 0,
+    });
+    let dense = dense.fold(0, u64::saturating_add);
+    if dense > options.max_batch_bytes {
+        let expected = format!("at most {}", options.max_batch_bytes);
+        let hint = Hint::new("choose a smaller `batch_size`, or views, patches or bands that take less, or raise ")
+            .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
+        let found = format!("{dense}, for {rows} rows");
+        return Err(Error::usage("bytes of a batch", expected, found).with_hint(hint));
+    }
+    let alignment = alignment(options.stage.is_some()) as u64;
+    // Of the fields that the host decodes, and of those that a stage takes.
+    let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut scratch = 0_u64;
+    let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
+    let records = options.stage.as_ref().map(|_| spread(dataset, rows, length)).transpose()?;
+    let open = epoch.open_reads_max(options.world_size.into());
+    let reads = reads(dataset, &open, sources, fields.large_bytes)?;
+    let mut parts = 0_u64;
+    for field in &fields.plans {
+        let (largest_row, batch) = match field.size {
+            Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
+            _ => {
+                let mut dims = vec![0; field.shape.len()];
+                // What is wrong with a row is said when its batch comes.
+                let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
+                let (spread, neighbours) = spread(dataset, rows, row)?;
+                let batch = match epoch.dealing() {
+                    // Neighbours in one batch may all be large.
+                    Dealing::Sliced => neighbours.largest,
+                    Dealing::Interleaved => spread.batch(rows as f64),
+                };
+                (whole(spread.largest), whole(batch))
+            }
+        };
+        let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
+        *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
+        if let (true, Some(stage), Some((records, _))) = (field.staged, &options.stage, &records) {
+            let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
+            // For a batch as if it were one row, and what rows take however small they are.
+            let each = stage.staged_bytes(&spec, 0, 0).saturating_mul(rows);
+            let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
+            staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
+            between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
+        }
+        // A copy of the row, and what the transform makes of it.
+        scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
+        scratch = scratch.saturating_add(match &field.from {
+            From::Array { channels_first, cut, finish, stored, .. } => {
+                let how = (*channels_first, cut.as_ref());
+                // What is wrong with the part that is asked for is said when its batch comes.
+                let part = |stored| part_bytes(stored, how, finish.is_some(), reads.record);
+                // What is read into staging memory takes no other.
+                if fields.large_bytes.is_some_and(|large| reads.record >= large) && !field.is_shared() {
+                    parts = stored.iter().filter_map(part).fold(parts, u64::max);
+                }
+                let elements = largest_row / field.dtype.bytes();
+                let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.augment.rotate };
+                let row = (largest_row, field.dtype.bytes());
+                // Where all records are large, nothing is decoded as a whole.
+                let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.from);
+                let bytes = |stored| match in_parts {
+                    true => scratch_bytes_in_parts(stored, row, becomes).ok(),
+                    false => scratch_bytes(stored, cut.as_ref(), row, becomes).ok(),
+                };
+                let scratch = stored.iter().filter_map(bytes);
+                let several = |stored: &(Codec, ArrayDescriptor)| {
+                    let finished = if finish.is_some() { elements.saturating_mul(stored.1.decoded.bytes()) } else { 0 };
+                    patches_bytes(stored, cut.as_ref()?, (fields.patches.as_deref()?.most, finished))
+                };
+                scratch.chain(stored.iter().filter_map(several)).max().unwrap_or(0)
+            }
+            From::Volume(volume) => volume.scratch_bytes(),
+            From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
+            // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
+            From::Picture { .. } if !options.augment_pictures.is_empty() => {
+                (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)
+            }
+            // Pixels of the picture before it is resized are not known from here: one megapixel.
+            From::Picture { .. } if !field.is_ragged() => 3 << 20,
+            _ => 0,
+        });
+    }
+    let output_bytes = host_bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(device_bytes);
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let room = Room {
+        rows: bytes(rows),
+        output_bytes: bytes(output_bytes.min(options.max_batch_bytes)),
+        host_bytes: bytes(host_bytes.min(options.max_batch_bytes)),
+        staged_bytes: bytes(staged_bytes),
+        between_bytes: bytes(between_bytes),
+    };
+    let staging = options.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
+    let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
+    let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
+    // What a thread reads parts of large records to.
+    scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
+    let twice = reads.largest.saturating_mul(2 * threads as u64);
+    let run_bytes = if open.iter().all(|open| open.samples <= 1) {
+        // Samples that are read alone: a thread decodes what it has read, so each holds one, if
+        // there are slots for as many rows. Read-ahead is for buffers that fit no other sample.
+        let rows = rows.saturating_mul(options.slots as u64).max(1);
+        let busy = reads.largest.saturating_mul(rows.min(threads as u64));
+        busy.max(options.read_ahead_bytes.min(reads.window.saturating_add(twice)))
+    } else {
+        // What will be held besides the window: for each thread a run that it reads and one that it
+        // decodes out of.
+        let ahead = twice.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
+        reads.window.saturating_add(ahead)
+    };
+    // A small set is never held twice: at most, a part of it is read again while a thread decodes
+    // out of what was dropped.
+    let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
+    let threads = threads as u64;
+    let mut scenes_ahead = 0;
+    let (run_bytes, held) = match &fields.patches {
+        None => (run_bytes, held),
+        Some(patches) => {
+            // A round of scenes, and those that threads decode while it is handed out.
+            let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
+            scenes_ahead = window.saturating_add(threads);
+            let scene = patches.most.saturating_mul(patches.row_bytes as u64);
+            let all = epoch.len().div_ceil(patches.most.max(1)).max(1);
+            let bytes = scene.saturating_mul(scenes_ahead.min(all));
+            // What is shared by all patches of a scene, and the record that a thread reads.
+            let shared = (patches.shared_bytes as u64).saturating_mul(scenes_ahead);
+            let records = size_class(reads.record).saturating_mul(threads);
+            (bytes, bytes.saturating_add(shared).saturating_add(records))
+        }
+    };
+    let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
+    let fixed = fixed.saturating_add(dataset.read_ahead_bytes());
+    let (record_bytes, alone_bytes) = (reads.record, reads.alone);
+    Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
+}
+
+/// What reads take.
+struct Reads {
+    /// What is open at a time, for the sake of the order.
+    window: u64,
+    /// The largest of them.
+    largest: u64,
+    /// The largest record.
+    record: u64,
+    /// The largest one that is not made in parts.
+    alone: u64,
+}
+
+/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours
+/// are summed up, because those of a run may all be large. Records of `large` bytes and more are
+/// read in parts, and wait nowhere.
+fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
+    /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a
+    /// second.
+    const SHARDS: usize = 256;
+    /// Shards that a storage hears of before they are opened.
+    const SHARDS_AHEAD: usize = 64;
+    let step = dataset.shards().len().div_ceil(SHARDS).max(1);
+    let mut spreads = vec![Spread::default(); open.len()];
+    let (mut record, mut alone) = (0, 0);
+    let is_large = |bytes: u64| large.is_some_and(|large| bytes >= large);
+    let advise = |number: usize| dataset.advise_shards(number..number.saturating_add(1));
+    (0..SHARDS_AHEAD).for_each(|place| advise(place.saturating_mul(step)));
+    for number in (0..dataset.shards().len()).step_by(step) {
+        let samples = dataset.samples_in(number);
+        if samples.is_empty() {
+            continue;
+        }
+        advise(number.saturating_add(SHARDS_AHEAD.saturating_mul(step)));
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        for (open, spread) in open.iter().zip(&mut spreads) {
+            if !sources.samples(open.source).is_some_and(|all| all.contains(&samples.start)) {
+                continue;
+            }
+            let mut start = 0;
+            while start < shard.len() {
+                let records = start..start.saturating_add(open.samples.max(1)).min(shard.len());
+                let span = shard.span(&records)?;
+                let lengths = records.clone().filter_map(|record| Some(shard.index().row(record)?.length));
+                let parts = lengths.filter(|&length| is_large(length)).fold(0, u64::saturating_add);
+                let bytes = (span.end - span.start).saturating_sub(parts);
+                spread.add(if parts > 0 && records.end - records.start == 1 { 0.0 } else { size_class(bytes) as f64 });
+                start = records.end;
+            }
+            let lengths = (0..shard.len()).filter_map(|record| Some(shard.index().row(record)?.length));
+            for length in lengths {
+                record = record.max(length);
+                alone = alone.max(if is_large(length) { 0 } else { length });
+            }
+        }
+    }
+    let window = open.iter().zip(&spreads).map(|(open, spread)| whole(spread.batch(open.reads as f64)));
+    let window = window.fold(0, u64::saturating_add);
+    let run = spreads.iter().map(|spread| whole(spread.largest)).max().unwrap_or(0);
+    let largest = if alone > 0 { size_class(alone) } else { 0 };
+    Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)), record, alone })
+}
+
+/// Sizes of single records, or of what `size` says of them, and of any `rows` that are stored one
+/// after the other.
+fn spread(dataset: &Dataset, rows: u64, mut size: impl FnMut(&Shard, u64) -> Option<u64>) -> Result<(Spread, Spread)> {
+    /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸
+    /// samples.
+    const ROWS: u64 = 1 << 20;
+    let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
+    let step = usize::try_from(dataset.len().div_ceil(ROWS)).unwrap_or(usize::MAX).max(1);
+    // One of `step` rows stands for all of them.
+    let together = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(step);
+    let (mut last, mut sum) = (VecDeque::new(), 0.0);
+    for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
+        if info.samples == 0 {
+            continue;
+        }
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        for record in (0..shard.len()).step_by(step) {
+            let Some(bytes) = size(&shard, record) else { continue };
+            let bytes = bytes as f64;
+            spread.add(bytes);
+            last.push_back(bytes);
+            sum += bytes;
+            if last.len() > together {
+                sum -= last.pop_front().unwrap_or_default();
+            }
+            neighbours.add(sum * step as f64);
+        }
+    }
+    Ok((spread, neighbours))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is never negative")]
+fn whole(value: f64) -> u64 {
+    value.ceil() as u64
+}

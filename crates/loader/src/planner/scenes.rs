@@ -1,0 +1,100 @@
+//! Which scenes come, and what is wanted of each: ahead of the batches, so that threads decode one
+//! while others wait for their turn.
+
+use crate::fields::Fields;
+use crate::order::{Sources, Step, Steps};
+use crate::patches::PatchPlan;
+use crate::plan::{NONE, PlannedRead};
+use crate::read::SceneRead;
+use crate::sample::Key;
+use shardpack_reader::Dataset;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The scenes of an epoch, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Scenes {
+    epoch: u32,
+    /// How many scenes the steps may be ahead of the batches.
+    most: u64,
+    ahead: Steps,
+    /// Batches before the epoch.
+    first: u64,
+    /// How many the steps have come to, with those before the epoch.
+    met: u64,
+    /// Those of which batches will have patches.
+    open: HashMap<Key, Arc<SceneRead>>,
+}
+
+/// Which draw of its sample a step is. Draws of one sample are far fewer than 2³²: that those so far
+/// apart look alike, nobody sees.
+pub(crate) fn draw_of(step: &Step) -> u32 {
+    u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+impl Scenes {
+    pub(crate) fn new(epoch: u32, most: u64, ahead: Steps) -> Self {
+        Self { epoch, most, ahead, first: 0, met: 0, open: HashMap::new() }
+    }
+
+    /// The same after `batches` and `scenes` of other epochs.
+    pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
+        Self { first: batches, met: scenes, ..self }
+    }
+
+    /// The scene of a read.
+    pub(crate) fn of(&self, key: Key) -> Option<Arc<SceneRead>> {
+        self.open.get(&key).cloned()
+    }
+
+    /// Nothing more will come of it.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.open.remove(&key);
+    }
+
+    /// Nothing more will come of any.
+    pub(crate) fn forget_all(&mut self, closed: &mut Vec<Key>) {
+        closed.extend(self.open.drain().map(|(key, _)| key));
+    }
+
+    /// Notes the scene that a step begins.
+    pub(crate) fn know(&mut self, key: Key, sample: u64, step: &Step, plan: &PatchPlan) {
+        let Some(patches) = step.read.as_ref().and_then(|read| read.patches.as_ref()) else { return };
+        self.open.entry(key).or_insert_with(|| {
+            let (repetition, row_bytes) = (draw_of(step), plan.row_bytes as u64);
+            Arc::new(SceneRead { sample, epoch: self.epoch, repetition, patches: patches.clone(), row_bytes })
+        });
+    }
+
+    /// Goes on to the scenes after the `begun` that batches have come to, and names them in `coming`.
+    pub(crate) fn advance(
+        &mut self,
+        (dataset, sources, fields): (&Dataset, &Sources, &Fields),
+        begun: u64,
+        coming: &mut Vec<(u64, PlannedRead)>,
+    ) {
+        let Some(plan) = &fields.patches else { return };
+        while self.met < begun.saturating_add(self.most) {
+            let Some(step) = self.ahead.next() else { return };
+            if step.read.is_none() {
+                continue;
+            }
+            self.met += 1;
+            // What batches have come to is known, and perhaps done.
+            if self.met <= begun {
+                continue;
+            }
+            let Some(source) = sources.samples(step.at.source) else { continue };
+            let sample = source.start.saturating_add(step.at.sample);
+            // What cannot be opened is said when its batch comes.
+            let Ok((number, record)) = dataset.locate(sample) else { continue };
+            let Ok(shard) = dataset.shard(number) else { continue };
+            let key = (self.epoch, sample, step.pass);
+            self.know(key, sample, &step, plan);
+            let records = record..record + 1;
+            let scene = self.of(key);
+            let read = PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached: None, scene };
+            coming.push((self.first + step.batch, read));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Runs ahead of the planner, for storages behind a network: a plan of a few batches names too few
+//! reads to keep many requests on their way. It goes on into the next epoch, so that its first
+//! batches wait for nothing.
+
+use super::epochs::Epochs;
+use super::pieces;
+use crate::order::{Sources, State as Progress, Steps};
+use shardpack_reader::Dataset;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Reads that are announced and not planned, at most: small ones would fill the storage's queue,
+/// which forgets what is too much.
+const MOST_READS: usize = 1 << 13;
+/// Reads whose shards are announced before the reads themselves: opening a shard takes a wait of
+/// its own.
+const SHARDS_AHEAD: usize = 64;
+
+/// Goes through the same steps as the planner, and announces what they will read.
+#[derive(Debug)]
+pub(crate) struct Scout {
+    dataset: Dataset,
+    sources: Sources,
+    /// From how many bytes on a record is read alone, in parts.
+    large: Option<u64>,
+    window: u64,
+    epochs: Arc<Epochs>,
+    pub(crate) generation: u64,
+    /// Where the epoch at hand begins; `None` where nobody needs to be told.
+    epoch: Option<Progress>,
+    /// Whether the next one will be asked for, too.
+    goes_on: bool,
+    /// Where the epoch of `steps` begins.
+    at: Option<Progress>,
+    steps: Option<Steps>,
+    /// Samples of reads whose shards were announced, and their epoch.
+    coming: VecDeque<(Range<u64>, u32)>,
+    /// The same of each announced read that the planner has not come to, with its bytes.
+    ahead: VecDeque<(u64, u32)>,
+    ahead_bytes: u64,
+    /// Reads that the planner has come to, and was told of.
+    planned: u64,
+}
+
+impl Scout {
+    pub(crate) fn new(epochs: Arc<Epochs>, sources: Sources) -> Self {
+        let dataset = epochs.dataset.clone();
+        Self {
+            sources,
+            large: epochs.fields.large_bytes,
+            window: dataset.read_ahead_bytes(),
+            dataset,
+            epochs,
+            generation: 0,
+            epoch: None,
+            goes_on: false,
+            at: None,
+            steps: None,
+            coming: VecDeque::new(),
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            planned: 0,
+        }
+    }
+
+    /// Whether the storage wants to hear of reads at all.
+    pub(crate) const fn is_wanted(&self) -> bool {
+        self.window > 0
+    }
+
+    /// The caller begins an epoch at `start`. If the planner was there before, the generation is the
+    /// same, and the reads go on as they are.
+    pub(crate) fn restart(&mut self, generation: u64, start: Progress, goes_on: bool) {
+        let before = self.epoch.replace(start);
+        self.goes_on = goes_on;
+        if generation == self.generation && before.is_some() {
+            return;
+        }
+        (self.generation, self.planned) = (generation, 0);
+        if self.at == Some(start) && before != Some(start) {
+            // What is left of the epoch before, nobody will read.
+            self.coming.retain(|(_, epoch)| *epoch == start.epoch);
+            self.ahead.retain(|(_, epoch)| *epoch == start.epoch);
+            self.ahead_bytes = self.ahead.iter().map(|(bytes, _)| bytes).sum();
+        } else {
+            self.coming.clear();
+            self.ahead.clear();
+            self.ahead_bytes = 0;
+            self.go_to(start);
+        }
+    }
+
+    fn go_to(&mut self, start: Progress) {
+        // What is wrong with it, the planner says.
+        self.steps = self.epochs.steps(&start).ok();
+        self.at = Some(start);
+    }
+
+    /// Where the epoch begins that comes after the steps, if anybody will ask for it.
+    fn next(&self) -> Option<Progress> {
+        let (at, epoch) = (self.at?, self.epoch?);
+        let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
+        (u64::from(at.epoch) < last).then(|| at.next_epoch())
+    }
+
+    /// The planner has come to `planned` reads, whose shards are open: announces those that are not
+    /// yet.
+    pub(crate) fn reach(&mut self, planned: u64) {
+        while self.planned < planned {
+            self.planned += 1;
+            match self.ahead.pop_front() {
+                Some((bytes, _)) => self.ahead_bytes -= bytes,
+                None => drop(self.announce_next()),
+            }
+        }
+    }
+
+    /// Announces the next read; false if that is far enough for now. May wait for its shard to open.
+    pub(crate) fn advance(&mut self) -> bool {
+        if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
+            return false;
+        }
+        let Some((bytes, epoch)) = self.announce_next() else { return false };
+        self.ahead.push_back((bytes, epoch));
+        self.ahead_bytes += bytes;
+        true
+    }
+
+    fn announce_next(&mut self) -> Option<(u64, u32)> {
+        self.come();
+        let (samples, epoch) = self.coming.pop_front()?;
+        Some((self.announce(samples), epoch))
+    }
+
+    /// Takes up the next reads, and announces their shards.
+    fn come(&mut self) {
+        while self.coming.len() < SHARDS_AHEAD {
+            let Some(step) = self.steps.as_mut().and_then(Iterator::next) else {
+                let Some(next) = self.next() else { return };
+                self.go_to(next);
+                continue;
+            };
+            let (Some(read), Some(source)) = (step.read, self.sources.samples(step.at.source)) else { continue };
+            let all = |sample: u64| source.start.saturating_add(sample);
+            let samples = all(read.samples.start)..all(read.samples.end);
+            for (number, _) in self.dataset.records_of(samples.clone()) {
+                self.dataset.advise_shards(number..number.saturating_add(1));
+            }
+            self.coming.push_back((samples, self.at.map_or(0, |at| at.epoch)));
+        }
+    }
+
+    /// Announces the reads that bring `samples`, as the planner cuts them: their bytes.
+    fn announce(&self, samples: Range<u64>) -> u64 {
+        let mut sum = 0_u64;
+        for (number, records) in self.dataset.records_of(samples) {
+            // What cannot be opened is said when its batch comes.
+            let Ok(shard) = self.dataset.shard(number) else { continue };
+            let Ok(handle) = shard.file().handle() else { continue };
+            let mut record = records.start;
+            while record < records.end {
+                let Ok(piece) = pieces::piece(&shard, &records, record, self.large) else { break };
+                record = piece.end.max(record + 1);
+                let Ok(span) = shard.span(&piece) else { continue };
+                handle.advise_soon(span.start, span.end - span.start);
+                sum = sum.saturating_add(span.end - span.start);
+            }
+        }
+        sum
+    }
+}

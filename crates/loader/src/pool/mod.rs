@@ -1,0 +1,153 @@
+//! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
+//! can be decoded, else the next run, else it sleeps.
+
+mod desk;
+mod shared;
+
+pub(crate) use shared::Shared;
+
+use crate::job::{Job, Want};
+use crate::stats::add_since;
+use desk::Desk;
+use shardpack_reader::Error;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a loader that is dropped waits for its threads: longer than decoding a row takes,
+/// shorter than a disk that hangs.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+/// The threads of one loader.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Shared {
+    fn run(self: &Arc<Self>) {
+        let _leaving = Leaving(self);
+        let mut desk = Desk::new(self);
+        loop {
+            match self.next(&mut desk) {
+                Job::Decode => desk.decode(self),
+                Job::Parts(large) => desk.parts(self, &large),
+                Job::Read(mut job) => {
+                    let result = if job.scene.is_some() { desk.scene(self, &mut job) } else { self.read(&mut job) };
+                    self.state().read(job, result);
+                    self.work.notify_all();
+                }
+                Job::Plan(plan) => self.plan(plan),
+                Job::Allocate(room, replaced) => self.allocate(&room, replaced),
+                Job::Free(slots) => drop(slots),
+                Job::Submit(generation, batch, slot) => self.submit(generation, batch, slot),
+                Job::Mend(mend) => desk.mend(self, mend),
+                Job::Wait(_) => {}
+                Job::Exit => return,
+            }
+        }
+    }
+
+    /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until
+    /// there is one.
+    fn next(&self, desk: &mut Desk) -> Job {
+        let mut state = self.state();
+        // What was let go of may be what others wait for.
+        let wake = !desk.outcomes.is_empty() && state.asleep > 0;
+        if state.post(&mut desk.outcomes, &desk.dims) {
+            self.done.notify_all();
+        }
+        desk.dims.clear();
+        loop {
+            match state.next(&mut desk.claims, &mut desk.promised) {
+                Job::Wait(want) => {
+                    let start = Instant::now();
+                    state.asleep += 1;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.asleep -= 1;
+                    match want {
+                        Want::Data => add_since(&self.counters.idle_for_data, start),
+                        Want::Slot => add_since(&self.counters.idle_for_consumer, start),
+                        Want::Nothing => {}
+                    }
+                }
+                job => {
+                    drop(state);
+                    if wake {
+                        self.work.notify_one();
+                    }
+                    return job;
+                }
+            }
+        }
+    }
+}
+
+/// Says that a thread has ended, and whether by a panic.
+struct Leaving<'s>(&'s Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.alive = state.alive.saturating_sub(1);
+        if std::thread::panicking() {
+            let ended = || Error::internal("thread of the loader", "an end without a panic", "a panic");
+            state.broken.get_or_insert_with(ended);
+        }
+        drop(state);
+        self.0.done.notify_all();
+        self.0.work.notify_all();
+    }
+}
+
+impl Pool {
+    /// Starts `threads` threads.
+    pub(crate) fn start(shared: Arc<Shared>, threads: usize) -> std::io::Result<Self> {
+        shared.pid.get_or_init(std::process::id);
+        let mut pool = Self { shared, threads: Vec::new() };
+        for _ in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            pool.shared.state().alive += 1;
+            let thread = std::thread::Builder::new().name("shardpack-load".into()).spawn(move || shared.run());
+            match thread {
+                Ok(thread) => pool.threads.push(thread),
+                Err(error) => {
+                    pool.shared.state().alive -= 1;
+                    // Fewer threads are slower; none is an error.
+                    if pool.threads.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.shared.is_forked() {
+            // The threads are in the other process.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.shared.state();
+        state.closed = true;
+        self.shared.work.notify_all();
+        while state.alive > 0 {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
+            state = self.shared.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let all = state.alive == 0;
+        drop(state);
+        // A read that hangs must not hang the caller: its thread ends when it comes back.
+        if all {
+            for thread in self.threads.drain(..) {
+                let _ = thread.join();
+            }
+        }
+    }
+}

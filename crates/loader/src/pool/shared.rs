@@ -1,0 +1,278 @@
+//! What the threads of a loader and its caller share, and the jobs that need nothing else.
+
+use crate::batch::Home;
+use crate::decode::{Common, Recipe};
+use crate::large::Large;
+use crate::memory::Allocate;
+use crate::order::State as Progress;
+use crate::plan::Plan;
+use crate::planner::{Planner, Scout};
+use crate::read::ReadJob;
+use crate::rows::{RowMut, Rows};
+use crate::stage::{Completed, Ending, Refusals, Room, Stage, Ticket, fewer_slots};
+use crate::state::State;
+use crate::stats::{Counters, add, add_since};
+use shardpack_format::Hinted;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// What the threads and the caller share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// There may be something to do.
+    pub(crate) work: Condvar,
+    /// A batch is done, or a thread has ended.
+    pub(crate) done: Condvar,
+    pub(crate) planner: Mutex<Planner>,
+    scout: Mutex<Scout>,
+    /// Threads that have something to tell it.
+    scout_wanted: AtomicU32,
+    /// Another epoch for the scout, which has not taken it up.
+    orders: Mutex<Option<(u64, Progress, bool)>>,
+    /// Whether reads are announced: by the scout alone, each once.
+    is_far: bool,
+    pub(crate) counters: Counters,
+    pub(crate) recipe: Recipe,
+    memory: Arc<dyn Allocate>,
+    pub(crate) stage: Option<Arc<dyn Stage>>,
+    pub(crate) refusals: Refusals,
+    /// The process that started the threads, once it has: a fork of it has none.
+    pub(crate) pid: OnceLock<u32>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("pid", &self.pid.get()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        state: State,
+        (planner, scout): (Planner, Scout),
+        recipe: Recipe,
+        (memory, stage): (Arc<dyn Allocate>, Option<Arc<dyn Stage>>),
+    ) -> Self {
+        Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            planner: Mutex::new(planner),
+            is_far: scout.is_wanted(),
+            scout: Mutex::new(scout),
+            scout_wanted: AtomicU32::new(0),
+            orders: Mutex::new(None),
+            counters: Counters::default(),
+            recipe,
+            memory,
+            stage,
+            refusals: Refusals::default(),
+            pid: OnceLock::new(),
+        }
+    }
+
+    /// A thread that panicked has said so in `broken`; the state itself is whole.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn planner(&self) -> MutexGuard<'_, Planner> {
+        self.planner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the scout another epoch, and whether it may go on to the next. Nobody waits here: the
+    /// scout may be waiting for a shard.
+    pub(crate) fn send_scout(&self, generation: u64, start: Progress, goes_on: bool) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
+    }
+
+    /// Tells the scout how many reads are planned: it announces those that it has not, before anybody
+    /// reads them.
+    fn tell_scout(&self, generation: u64, begun: u64) {
+        if !self.is_far {
+            return;
+        }
+        self.scout_wanted.fetch_add(1, Ordering::Relaxed);
+        let mut scout = self.scout.lock().unwrap_or_else(PoisonError::into_inner);
+        self.scout_wanted.fetch_sub(1, Ordering::Relaxed);
+        self.take_orders(&mut scout);
+        if scout.generation == generation {
+            scout.reach(begun);
+        }
+    }
+
+    /// Announces what comes after the plan, until another thread has something to tell. One thread
+    /// at a time, because it may wait for shards to open: the others have better to do.
+    fn scout(&self, generation: u64) {
+        let Some(mut scout) = self.is_far.then(|| self.scout.try_lock().ok()).flatten() else { return };
+        self.take_orders(&mut scout);
+        while scout.generation == generation && self.scout_wanted.load(Ordering::Relaxed) == 0 && scout.advance() {}
+    }
+
+    fn take_orders(&self, scout: &mut Scout) {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((generation, start, goes_on)) = orders {
+            scout.restart(generation, start, goes_on);
+        }
+    }
+
+    pub(crate) fn wait_done<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+        self.done.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub(crate) fn wake_threads(&self) {
+        self.work.notify_all();
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.pid.get().is_some_and(|&pid| pid != std::process::id())
+    }
+
+    pub(crate) fn read(&self, job: &mut ReadJob) -> Result<()> {
+        let start = Instant::now();
+        let result = job.read();
+        add_since(&self.counters.read, start);
+        result.map(|bytes| add(&self.counters.read_bytes, bytes))
+    }
+
+    /// A slot; an error of the inner kind if there is no memory for it.
+    fn slot(&self, room: &Room) -> Result<io::Result<Rows>> {
+        let bytes = room.host_bytes;
+        let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
+            Some(stage) => Ok(rows.beside(stage.slot(room)?)),
+            None => Ok(rows),
+        });
+        match made {
+            // It would be asked for again and again.
+            Ok(slot) if !slot.holds(room) => {
+                let found = format!("{} bytes", slot.len());
+                Err(Error::usage("memory for a batch", format!("{bytes} bytes"), found))
+            }
+            made => Ok(made),
+        }
+    }
+
+    /// A large record was opened: its parts are for all threads.
+    pub(crate) fn share(&self, large: Large) {
+        add(&self.counters.read_bytes, large.kept_bytes());
+        self.state().share(large);
+        self.work.notify_all();
+    }
+
+    pub(crate) fn clear(&self, row: &mut RowMut) {
+        (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
+    }
+
+    /// Makes all slots on a device: what does not fit is known before the first batch.
+    ///
+    /// # Errors
+    /// `Io` with the stage's figures if there is no memory for them.
+    pub(crate) fn fill_ring(&self, slots: usize, room: &Room) -> Result<()> {
+        for number in 1..=slots {
+            let made = self.slot(room)?.map_err(|error| {
+                let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
+                let text = Hinted::new(error.to_string(), fewer_slots());
+                Error::io(path, "allocate it", io::Error::new(error.kind(), text))
+            })?;
+            self.state().new_slot(made);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn allocate(&self, room: &Room, replaced: Option<Arc<Rows>>) {
+        // It goes first: there may not be room for both.
+        let before = replaced.map(|slot| slot.room());
+        let made = self.slot(room);
+        // The ring keeps as many slots as it had.
+        let again = match (&made, before) {
+            (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
+            _ => None,
+        };
+        let mut state = self.state();
+        if before.is_some() {
+            state.grown();
+        }
+        match made {
+            Ok(Ok(slot)) => state.add_slot(slot),
+            Ok(Err(error)) => state.no_memory(room.output_bytes, error),
+            Err(error) => state.broken = Some(error),
+        }
+        again.into_iter().for_each(|slot| state.new_slot(slot));
+        drop(state);
+        self.work.notify_all();
+        self.done.notify_all();
+    }
+
+    pub(crate) fn submit(self: &Arc<Self>, generation: u64, batch: u64, slot: Arc<Rows>) {
+        let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
+        let kept = Arc::clone(&slot) as Arc<_>;
+        let ticket = Ticket { home, generation, batch, slot: Some(kept) };
+        // Without a part on the device, or with a row that is still written, the ticket says that
+        // it was dropped.
+        let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
+        let host = host.get(..slot.host()).unwrap_or_default();
+        Arc::clone(stage).submit(host, ticket);
+    }
+
+    /// What is the same for all rows.
+    pub(crate) const fn work(&self) -> Common<'_> {
+        Common { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
+    }
+
+    pub(crate) fn plan(&self, mut plan: Plan) {
+        let (generation, more, begun) = {
+            let mut planner = self.planner();
+            // The loader went on to another epoch before this thread came to plan: batches of that
+            // one are planned by others, in their order.
+            if planner.generation != plan.generation {
+                return;
+            }
+            let more = planner.fill(&mut plan);
+            (planner.generation, more, planner.begun)
+        };
+        plan.generation = generation;
+        // Before anybody can read them: what is announced is asked for side by side.
+        self.tell_scout(generation, begun);
+        let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
+        let mut state = self.state();
+        if generation == state.generation {
+            state.planned(plan, more, &mut fresh);
+        }
+        drop(state);
+        // The system fetches them while threads decode what is there.
+        for (shard, offset, bytes) in fresh.into_iter().filter(|_| !self.is_far) {
+            if let Ok(handle) = shard.file().handle() {
+                handle.advise_soon(offset, bytes);
+            }
+        }
+        self.work.notify_all();
+        // The caller waits for a batch, for a slot of it, or for the end.
+        self.done.notify_all();
+        self.scout(generation);
+    }
+}
+
+impl Home for Shared {
+    /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not
+    /// there: nobody waits for the slot either.
+    fn give_back(&self, slot: Arc<Rows>, plan: Plan) {
+        if self.is_forked() {
+            return;
+        }
+        self.state().give_back(slot, plan);
+        self.work.notify_all();
+    }
+}
+
+impl Completed for Shared {
+    /// A batch is done on the device, or the device has failed.
+    fn completed(&self, generation: u64, batch: u64, ending: Ending) {
+        self.state().completed(generation, batch, ending);
+        self.work.notify_all();
+        self.done.notify_all();
+    }
+}

@@ -1,0 +1,78 @@
+//! A scene: the patches of one sample, decoded together out of a record that is read once. They wait
+//! here until their batches come; each is then copied to its row, and its memory goes to the next
+//! scene.
+
+use crate::fields::Object;
+use crate::patches::{PatchAt, PatchPlan};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which patches of a sample are wanted.
+#[derive(Debug)]
+pub(crate) struct SceneRead {
+    pub(crate) sample: u64,
+    pub(crate) epoch: u32,
+    /// Which draw of the sample it is, of several in an epoch.
+    pub(crate) repetition: u32,
+    /// Numbers of the patches that this rank takes.
+    pub(crate) patches: Vec<u32>,
+    /// Memory of each of them.
+    pub(crate) row_bytes: u64,
+}
+
+impl SceneRead {
+    /// Memory that its patches take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.row_bytes.saturating_mul(self.patches.len() as u64)
+    }
+}
+
+/// The patches of a sample.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    /// By number.
+    pub(crate) patches: Vec<Patch>,
+    /// Of fields that are no patches, field by field: all patches share them.
+    pub(crate) shared: Vec<Vec<u8>>,
+    /// Fields that the sample has no value for.
+    pub(crate) missing: Vec<u32>,
+    pub(crate) objects: Vec<Option<Object>>,
+    pub(crate) plan: Arc<PatchPlan>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Patch {
+    pub(crate) number: u32,
+    pub(crate) at: Option<PatchAt>,
+    /// Until it is handed on.
+    pub(crate) bytes: Mutex<Option<Vec<u8>>>,
+}
+
+impl Scene {
+    /// Memory for a field of each patch.
+    pub(crate) fn outs(&mut self, number: usize) -> Vec<&mut [u8]> {
+        let range = self.plan.parts.get(number).cloned().unwrap_or_default();
+        let mut outs: Vec<&mut [u8]> = Vec::with_capacity(self.patches.len());
+        for patch in &mut self.patches {
+            let bytes = patch.bytes.get_mut().unwrap_or_else(PoisonError::into_inner);
+            outs.extend(bytes.as_mut().and_then(|bytes| bytes.get_mut(range.clone())));
+        }
+        outs
+    }
+
+    /// Notes where patches lie.
+    pub(crate) fn place(&mut self, places: Vec<PatchAt>) {
+        for (patch, at) in self.patches.iter_mut().zip(places) {
+            patch.at = Some(at);
+        }
+    }
+}
+
+impl Drop for Scene {
+    /// Of an epoch that was broken off.
+    fn drop(&mut self) {
+        for patch in &mut self.patches {
+            let bytes = patch.bytes.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            bytes.into_iter().for_each(|bytes| self.plan.give_back(bytes));
+        }
+    }
+}

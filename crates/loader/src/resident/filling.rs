@@ -1,0 +1,356 @@
+//! Reads a dataset once, checks it and has its values kept on a device: by all threads, before the
+//! first batch.
+
+use super::{Form, Known, Resident};
+use crate::fields::{Fields, From, JPEG, limits_of_a_part, orientation_of};
+use crate::options::LoaderOptions;
+use crate::read::{self, Loaded, ReadJob, check};
+use crate::stage::{Keeper, Value, slots};
+use shardpack_array::Finish;
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Record, Setting};
+use shardpack_jpeg::Rendering;
+use shardpack_reader::{Dataset, Error, Result, Shard};
+use std::any::Any;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Records are read together up to so many bytes.
+const PIECE_BYTES: u64 = 8 << 20;
+
+/// Who waits for a dataset to be read: may stop it, and hears how far it is.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Raised by whoever does not want to wait any longer.
+    pub cancel: &'a AtomicBool,
+    /// Is told, by any thread, how many bytes were read, of how many.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+/// Consecutive records of a shard, of which the first is this sample of the dataset.
+#[derive(Debug)]
+struct Piece {
+    shard: Arc<Shard>,
+    records: Range<u64>,
+    sample: u64,
+    bytes: u64,
+}
+
+/// Reads for all threads.
+struct Filling<'a> {
+    fields: &'a Fields,
+    options: &'a LoaderOptions,
+    keeper: &'a dyn Keeper,
+    watch: Watch<'a>,
+    pieces: Vec<Piece>,
+    all_bytes: u64,
+    done_bytes: AtomicU64,
+    resident: Mutex<Resident>,
+    /// The first thing that could not be read, and what ended it all.
+    first: Mutex<Option<Error>>,
+    failed: Mutex<Option<Error>>,
+}
+
+/// A value of a record that was checked.
+struct Found<'a> {
+    sample: u64,
+    field: usize,
+    value: FieldValue<'a>,
+    /// Of an array.
+    descriptor: Option<ArrayDescriptor>,
+    /// Of a picture.
+    orientation: u8,
+}
+
+/// Reads all of `dataset`, and has `keeper` keep the values of the fields that its stage takes.
+/// Slots will take `slot_bytes` of the device.
+///
+/// # Errors
+/// `Usage` if there is nothing to keep, or it was cancelled; `Io` with figures if the device has no
+/// memory for it, or fails. A record that is damaged or cannot be read is an error of its row; only
+/// if no value can be kept, the first of them is one here.
+pub(crate) fn fill(
+    dataset: &Dataset,
+    (fields, options): (&Fields, &LoaderOptions),
+    keeper: &Arc<dyn Keeper>,
+    (threads, slot_bytes): (usize, u64),
+    watch: Watch<'_>,
+) -> Result<Resident> {
+    if !fields.plans.iter().any(|field| field.staged) {
+        let hint = Hint::new("name a field of pictures or cubes in ").and([Setting::named("fields")]);
+        let error =
+            Error::usage("values that stay on the device", "a field that the device decodes", "none in the batch");
+        return Err(error.with_hint(hint));
+    }
+    let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
+    let resident = resident.ok_or_else(|| {
+        let error = io::Error::from(io::ErrorKind::OutOfMemory);
+        Error::io(dataset.path(), "make a table of its samples", error)
+    })?;
+    let (first, pieces) = pieces(dataset);
+    let all_bytes = pieces.iter().map(|piece| piece.bytes).sum();
+    let filling = Filling {
+        fields,
+        options,
+        keeper: &**keeper,
+        watch,
+        pieces,
+        all_bytes,
+        done_bytes: AtomicU64::new(0),
+        resident: Mutex::new(resident),
+        first: Mutex::new(first),
+        failed: Mutex::default(),
+    };
+    let needed = filling.needed(threads)?;
+    filling.reserve(dataset, needed, slot_bytes)?;
+    filling.on_threads(threads, |read, number| filling.piece(read, number))?;
+    let Filling { resident, first, done_bytes, .. } = filling;
+    let mut resident = resident.into_inner().unwrap_or_else(PoisonError::into_inner);
+    resident.read_bytes = done_bytes.into_inner();
+    resident.seal();
+    match first.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        _ if resident.values > 0 || dataset.is_empty() => Ok(resident),
+        Some(error) => Err(error),
+        None => {
+            let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
+            let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
+            let expected = "some that the device decodes";
+            Err(Error::usage("values that stay on the device", expected, "none of the dataset").with_hint(hint))
+        }
+    }
+}
+
+/// All records, and why some cannot be had.
+fn pieces(dataset: &Dataset) -> (Option<Error>, Vec<Piece>) {
+    let (mut pieces, mut first) = (Vec::new(), None);
+    for number in dataset.shard_numbers() {
+        let sample = dataset.samples_in(number).start;
+        let shard = match dataset.shard(number) {
+            Ok(shard) => shard,
+            Err(error) => {
+                first.get_or_insert(error);
+                continue;
+            }
+        };
+        let (mut start, mut bytes) = (0, 0);
+        for record in 0..shard.len() {
+            bytes = shard.index().row(record).map_or(0, |row| row.length).saturating_add(bytes);
+            if bytes >= PIECE_BYTES || record + 1 == shard.len() {
+                let records = start..record + 1;
+                pieces.push(Piece { shard: Arc::clone(&shard), records, sample: sample + start, bytes });
+                (start, bytes) = (record + 1, 0);
+            }
+        }
+    }
+    (first, pieces)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Filling<'_> {
+    /// Has threads do `work` for every piece.
+    fn on_threads(&self, threads: usize, work: impl Fn(&mut ReadJob, &Piece) -> Result<()> + Sync) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let run = || {
+            let mut read: Option<ReadJob> = None;
+            while let Some(piece) = self.pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.watch.cancel.load(Ordering::Relaxed) || locked(&self.failed).is_some() {
+                    break;
+                }
+                let read = read.get_or_insert_with(|| job(piece));
+                let done = catch_unwind(AssertUnwindSafe(|| work(read, piece)));
+                let panicked = |panic: Box<dyn Any + Send>| {
+                    let what = format!("reading of the samples from {} on", piece.sample);
+                    Err(Error::Internal(FormatError::panicked(what, &*panic)))
+                };
+                if let Err(error) = done.unwrap_or_else(panicked) {
+                    locked(&self.failed).get_or_insert(error);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(self.pieces.len()) {
+                let named = std::thread::Builder::new().name("shardpack-keep".into());
+                // Fewer threads are slower.
+                if named.spawn_scoped(scope, run).is_err() {
+                    break;
+                }
+            }
+            run();
+        });
+        if self.watch.cancel.load(Ordering::Relaxed) {
+            return Err(Error::usage("reading of the values", "its end", "that it was cancelled"));
+        }
+        locked(&self.failed).take().map_or(Ok(()), Err)
+    }
+
+    /// Bytes of the device that all values take, at most.
+    fn needed(&self, threads: usize) -> Result<u64> {
+        let staged: Vec<usize> =
+            self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.from.position()).collect();
+        let sum = AtomicU64::new(0);
+        self.on_threads(threads, |_, piece| {
+            let staged: Vec<usize> = staged.iter().filter_map(|&position| piece.shard.stored_at(position)).collect();
+            let schema = &piece.shard.index().metadata().schema;
+            let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
+            for record in piece.records.clone() {
+                let length = piece.shard.index().row(record).map_or(0, |row| row.length);
+                // Of records with other values the head says how long each is. One whose head cannot
+                // be read is not kept later either.
+                let bytes = match only_these {
+                    true => length,
+                    false => value_bytes(&piece.shard, record, &staged).unwrap_or(0),
+                };
+                let each = self.keeper.value_bytes(0).saturating_mul(staged.len() as u64);
+                sum.fetch_add(bytes.saturating_add(each), Ordering::Relaxed);
+            }
+            Ok(())
+        })?;
+        Ok(sum.into_inner())
+    }
+
+    /// Takes the memory, or says how much is missing.
+    fn reserve(&self, dataset: &Dataset, needed: u64, slot_bytes: u64) -> Result<()> {
+        let failed = |error| Error::io(dataset.path(), "keep its values on the device", error);
+        let (free, total) = self.keeper.free_bytes().map_err(failed)?;
+        let all = needed.saturating_add(slot_bytes);
+        if all > free {
+            let text = format!(
+                "{all} bytes needed, {needed} for values and {slot_bytes} for slots; {free} of {total} free on the device"
+            );
+            let hint = Hint::new("pack pictures smaller (")
+                .and([Setting::named("short_side"), Setting::named("quality")])
+                .then("), cubes as float16, take fewer slots (")
+                .and([slots()])
+                .then("), or leave ")
+                .and([Setting::named("resident")])
+                .then(" out. A rank cannot keep its share alone: it is dealt other samples in each epoch");
+            return Err(failed(io::Error::new(io::ErrorKind::OutOfMemory, Hinted::new(text, hint))));
+        }
+        self.keeper.reserve(needed).map_err(failed)
+    }
+
+    /// Reads a piece, checks its records and has their values kept.
+    fn piece(&self, read: &mut ReadJob, piece: &Piece) -> Result<()> {
+        let Piece { shard, records, sample, bytes } = piece;
+        (read.shard, read.records) = (Arc::clone(shard), records.clone());
+        if let Err(error) = read.read() {
+            locked(&self.first).get_or_insert(error);
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        for record in records.clone() {
+            let sample = sample + (record - records.start);
+            if let Err(error) = self.look(&read.into, (shard, record, sample), &mut found) {
+                locked(&self.first).get_or_insert(error);
+            }
+        }
+        let how = Rendering::default();
+        let values: Vec<Value<'_>> = found.iter().map(|found| self.value(shard, found, &how)).collect();
+        let kept = self.keeper.keep(&values);
+        let kept = kept.map_err(|error| Error::io(shard.path(), "keep its values on the device", error))?;
+        let mut resident = locked(&self.resident);
+        for (found, number) in found.iter().zip(kept) {
+            let more = match found.descriptor {
+                Some(_) => {
+                    let FieldValue { codec, decoded_bytes, descriptor, .. } = found.value;
+                    resident.name(&Form { codec, decoded_bytes, descriptor: descriptor.to_vec() })
+                }
+                None => Some(found.orientation.into()),
+            };
+            let known = number.zip(more).map_or(Known::Nothing, |(number, more)| Known::There { number, more });
+            resident.note(found.sample, found.field, known);
+        }
+        drop(resident);
+        let done = self.done_bytes.fetch_add(*bytes, Ordering::Relaxed) + bytes;
+        (self.watch.progress)(done, self.all_bytes);
+        Ok(())
+    }
+
+    /// Appends the values of a record to `found`.
+    fn look<'r>(
+        &self,
+        loaded: &'r Loaded,
+        (shard, record, sample): (&'r Shard, u64, u64),
+        found: &mut Vec<Found<'r>>,
+    ) -> Result<()> {
+        let bytes = loaded.record(shard, record)?;
+        let place = |error| Error::from(shard.in_record(record, error));
+        let frame = check(shard, record, bytes).map_err(place)?;
+        for (number, field) in self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged) {
+            let limits = &shard.options().limits;
+            let limits = match &field.from {
+                From::Array { cut: Some(_), .. } => limits_of_a_part(limits),
+                _ => limits.clone(),
+            };
+            let Some(position) = field.from.position() else { continue };
+            let value = match shard.stored_at(position) {
+                Some(position) => Record::field_at(&frame, bytes, position, &limits).map_err(place)?,
+                None => None,
+            };
+            let Some(value) = value else {
+                locked(&self.resident).note(sample, number, Known::Missing);
+                continue;
+            };
+            let (descriptor, orientation) = match &field.from {
+                From::Array { .. } => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
+                From::Picture { orientation, .. } => (None, orientation_of(*orientation, shard, record, &value)),
+                From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
+                    continue;
+                }
+            };
+            found.push(Found { sample, field: number, value, descriptor, orientation });
+        }
+        Ok(())
+    }
+
+    fn value<'v>(&'v self, shard: &'v Shard, found: &'v Found<'v>, how: &'v Rendering) -> Value<'v> {
+        let FieldValue { codec, bytes, .. } = found.value;
+        match &found.descriptor {
+            Some(descriptor) => Value::Array {
+                codec,
+                descriptor,
+                bytes,
+                region: None,
+                finish: &Finish::NOTHING,
+                limits: &shard.options().limits,
+            },
+            None => Value::Picture {
+                media_type: JPEG,
+                bytes,
+                how,
+                changes: &[],
+                dtype: Dtype::U8.into(),
+                scaling: &self.fields.scaling,
+                limits: &self.options.decode.limits,
+            },
+        }
+    }
+}
+
+/// A read of a piece, whose buffer is used for others too.
+fn job(piece: &Piece) -> ReadJob {
+    let Piece { shard, records, .. } = piece;
+    let into = Arc::new(Loaded::default());
+    ReadJob {
+        generation: 0,
+        key: (0, 0, 0),
+        shard: Arc::clone(shard),
+        records: records.clone(),
+        into,
+        bytes: 0,
+        scene: None,
+    }
+}
+
+/// Stored bytes of the fields at `positions`.
+fn value_bytes(shard: &Shard, record: u64, positions: &[usize]) -> Result<u64> {
+    let (frame, head) = read::head(shard, record)?;
+    let places = Record::places(&frame, &head).map_err(|error| shard.in_record(record, error))?;
+    let places = positions.iter().filter_map(|&position| places.get(position)?.as_ref());
+    Ok(places.fold(0, |sum, place| sum.saturating_add(place.bytes.end - place.bytes.start)))
+}

@@ -1,0 +1,149 @@
+//! Values that stay on the device of a stage: which of a dataset are there, and what else of them a
+//! row needs. Where all values of a sample are there, its record is not read.
+//!
+//! What is not there, for whatever reason, is read and decoded as ever, and so is what the device
+//! refuses or finds odd: the record says what is wrong with it, at its row.
+
+mod filling;
+
+pub use filling::Watch;
+pub(crate) use filling::fill;
+
+use crate::fields::Fields;
+use crate::stage::Keeper;
+use shardpack_format::{Codec, FieldValue};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What is known of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Known {
+    /// It is not on the device.
+    #[default]
+    Nothing,
+    /// The sample has none.
+    Missing,
+    /// It is on the device by this number. Of a picture the orientation, of an array the number of
+    /// its [`Form`].
+    There { number: u64, more: u32 },
+}
+
+/// How arrays are stored, without their payload: in most datasets all alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Form {
+    pub(crate) codec: Codec,
+    pub(crate) decoded_bytes: u64,
+    pub(crate) descriptor: Vec<u8>,
+}
+
+impl Form {
+    /// A value of this form, as long as nobody looks at its bytes.
+    pub(crate) fn value(&self) -> FieldValue<'_> {
+        let Self { codec, decoded_bytes, descriptor } = self;
+        FieldValue { codec: *codec, decoded_bytes: *decoded_bytes, descriptor, bytes: &[] }
+    }
+}
+
+/// The values of a dataset that are on a device.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    keeper: Arc<dyn Keeper>,
+    /// For each field of a batch, its place among those of the stage.
+    places: Vec<Option<usize>>,
+    /// How many these are.
+    width: usize,
+    /// Sample by sample, for each of these.
+    known: Vec<Known>,
+    forms: Forms,
+    /// Whether a batch needs no other bytes of a record.
+    is_enough: bool,
+    /// Values that are on the device, and bytes that were read for it.
+    pub(crate) values: u64,
+    pub(crate) read_bytes: u64,
+}
+
+/// Forms, each once.
+#[derive(Debug, Default)]
+struct Forms {
+    all: Vec<Form>,
+    numbers: HashMap<Form, u32>,
+}
+
+impl Resident {
+    /// Nothing yet, of so many samples. `None` if there is no memory for the table.
+    pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
+        let mut width = 0;
+        let mut place = |staged: bool| {
+            let place = staged.then_some(width);
+            width += usize::from(staged);
+            place
+        };
+        let places = fields.plans.iter().map(|field| place(field.staged)).collect();
+        let needed = usize::try_from(samples).ok()?.checked_mul(width)?;
+        let mut known = Vec::new();
+        known.try_reserve_exact(needed).ok()?;
+        known.resize(needed, Known::Nothing);
+        let is_enough = fields.objects.is_empty()
+            && fields.plans.iter().all(|field| field.staged || field.from.position().is_none());
+        Some(Self { keeper, places, width, known, forms: Forms::default(), is_enough, values: 0, read_bytes: 0 })
+    }
+
+    /// Whether rows of which all is known need no record.
+    pub(crate) const fn is_enough(&self) -> bool {
+        self.is_enough
+    }
+
+    fn index(&self, sample: u64, field: usize) -> Option<usize> {
+        let place = self.places.get(field).copied().flatten()?;
+        usize::try_from(sample).ok()?.checked_mul(self.width)?.checked_add(place)
+    }
+
+    /// What is known of a field of a sample, both by their numbers.
+    pub(crate) fn known(&self, sample: u64, field: usize) -> Known {
+        self.index(sample, field).and_then(|index| self.known.get(index)).copied().unwrap_or_default()
+    }
+
+    /// Notes it.
+    pub(crate) fn note(&mut self, sample: u64, field: usize, known: Known) {
+        let index = self.index(sample, field);
+        if let Some(to) = index.and_then(|index| self.known.get_mut(index)) {
+            self.values += u64::from(matches!(known, Known::There { .. }));
+            *to = known;
+        }
+    }
+
+    /// The number of a form.
+    pub(crate) fn name(&mut self, form: &Form) -> Option<u32> {
+        let Forms { all, numbers } = &mut self.forms;
+        if let Some(number) = numbers.get(form) {
+            return Some(*number);
+        }
+        let number = u32::try_from(all.len()).ok()?;
+        numbers.insert(form.clone(), number);
+        all.push(form.clone());
+        Some(number)
+    }
+
+    /// The form of this number.
+    pub(crate) fn form(&self, number: u32) -> Option<&Form> {
+        self.forms.all.get(usize::try_from(number).ok()?)
+    }
+
+    /// All is noted.
+    pub(crate) fn seal(&mut self) {
+        self.keeper.seal();
+        self.forms.numbers = HashMap::new();
+    }
+
+    /// Bytes on the device.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        self.keeper.device_bytes()
+    }
+
+    /// Bytes on the host.
+    pub(crate) fn host_bytes(&self) -> u64 {
+        let forms = self.forms.all.iter().map(|form| size_of::<Form>() + form.descriptor.len()).sum::<usize>();
+        let table = self.known.len().saturating_mul(size_of::<Known>());
+        self.keeper.host_bytes().saturating_add(table as u64).saturating_add(forms as u64)
+    }
+}

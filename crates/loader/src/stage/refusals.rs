@@ -1,0 +1,36 @@
+//! Rows that the host decoded though a stage was asked to.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Rows that a stage refused, or found odd, for one reason; the host decoded them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, as the stage says it.
+    pub reason: String,
+    /// How many.
+    pub rows: u64,
+    /// Keys of the first three samples.
+    pub first: Vec<String>,
+}
+
+/// All refusals of a loader.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Mutex<BTreeMap<Cow<'static, str>, Refusal>>);
+
+impl Refusals {
+    pub(crate) fn add(&self, reason: Cow<'static, str>, key: impl FnOnce() -> String) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusal = all.entry(reason).or_default();
+        refusal.rows += 1;
+        if refusal.first.len() < 3 {
+            refusal.first.push(key());
+        }
+    }
+
+    pub(crate) fn list(&self) -> Vec<Refusal> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(reason, refusal)| Refusal { reason: reason.to_string(), ..refusal.clone() }).collect()
+    }
+}

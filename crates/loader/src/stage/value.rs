@@ -1,0 +1,84 @@
+//! What a stage is told of fields and of their values.
+
+use shardpack_array::{Finish, Region};
+use shardpack_augment::Augmentation;
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
+use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
+
+/// What a field of a batch is made of, as far as a stage has to know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FieldSpec<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Type of the elements of a row.
+    pub dtype: ElementType,
+    /// What its values are.
+    pub source: FieldSource<'a>,
+}
+
+/// What the values of a field are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum FieldSource<'a> {
+    /// Pictures.
+    Picture {
+        /// How they are shown.
+        view: View,
+        /// Order of the axes.
+        layout: PixelLayout,
+        /// How floats are made of levels, if [`FieldSpec::dtype`] is one.
+        scaling: Scaling,
+        /// How their levels are changed.
+        changes: &'a [Augmentation],
+    },
+    /// Arrays.
+    Array {
+        /// Examples of how they are stored, before they are finished.
+        stored: &'a [(Codec, ArrayDescriptor)],
+        /// Whether a row is only a part of an array: a patch, or bands.
+        is_cut: bool,
+    },
+    /// Columns of the index, and stored bytes.
+    Other,
+}
+
+/// A value of a record that was checked.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// A picture.
+    Picture {
+        /// By which its encoding is known.
+        media_type: &'a str,
+        /// As stored.
+        bytes: &'a [u8],
+        /// Which part of it is shown, and how.
+        how: &'a Rendering,
+        /// How its levels are changed before anything else is made of them, by the draws of
+        /// [`Rendering::key`].
+        changes: &'a [Augmentation],
+        /// Type of the elements to make.
+        dtype: ElementType,
+        /// How floats are made of levels.
+        scaling: &'a Scaling,
+        /// What decoding may take.
+        limits: &'a Limits,
+    },
+    /// An array.
+    Array {
+        /// How the payload is encoded.
+        codec: Codec,
+        /// What it decodes to; `decoded` is the type that is asked for, or that of which `finish` makes
+        /// it.
+        descriptor: &'a ArrayDescriptor,
+        /// The payload.
+        bytes: &'a [u8],
+        /// The part that is asked for, in the order that is asked for; all, as the descriptor has
+        /// it, if there is none.
+        region: Option<&'a Region>,
+        /// What becomes of the decoded elements.
+        finish: &'a Finish,
+        /// What decoding may take.
+        limits: &'a Limits,
+    },
+}
