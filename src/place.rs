@@ -133,14 +133,23 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     text.map(Some).ok_or_else(|| Error::usage("URL", "UTF-8", "other bytes"))
 }
 
-/// Refuses a URL where only a folder will do. `what` is the command.
+/// What to do about a URL that is only read.
+pub(crate) const COPY: &str = "copy it here first, or mount the store";
+/// What to do about the URL of a dataset that gets other samples.
+pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and send what is new back, \
+     `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
+/// What to do about the URL of a dataset of which older generations go.
+pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete in the store what it has \
+     no longer, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
+
+/// Refuses a URL where only a folder will do. `what` is the command, `hint` what to do instead.
 ///
 /// # Errors
 /// If it is one.
-pub(crate) fn refuse_url(path: &Path, what: &str) -> anyhow::Result<()> {
+pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` works on folders of this machine, not on URLs");
-        anyhow::bail!(Hinted::new(text, "copy the dataset here first, or mount the store"));
+        let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", path.display());
+        anyhow::bail!(Hinted::new(text, hint));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ from shardpack import _shardpack, _warn
 from shardpack._keywords import keywords
 from shardpack._pack import Progress, StrPath
 from shardpack._size import Size, size
-from shardpack._url import refuse
+from shardpack._url import COPY_AND_DELETE, COPY_AND_SEND, refuse
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,7 +77,8 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     >>> sp.add("train", "week-2", on_known_key="skip")["samples"]   # doctest: +SKIP
     120
     """
-    refuse("add", dataset=dataset, src=src)
+    refuse("add", hint=COPY_AND_SEND, dataset=dataset)
+    refuse("add", src=src)
     given = keywords("add", options, AddOptions)
     report, notes = _shardpack.add(os.fspath(dataset), os.fspath(src), given, progress)
     for note in notes:
@@ -130,7 +131,7 @@ def remove(
     """
     if isinstance(keys, str):
         raise TypeError(f"keys: expected several keys, found a str {keys!r}\nhint: a list of one: [{keys!r}]")
-    refuse("remove", dataset=dataset)
+    refuse("remove", hint=COPY_AND_SEND, dataset=dataset)
     found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress)
     for note in notes:
         _warn.warn(note)
@@ -156,6 +157,6 @@ def compact(dataset: StrPath) -> dict[str, Any]:
     FormatError, OSError
         The newest generation is not whole; a file cannot be removed.
     """
-    refuse("compact", dataset=dataset)
+    refuse("compact", hint=COPY_AND_DELETE, dataset=dataset)
     generations, shards, count = _shardpack.compact(os.fspath(dataset))
     return {"generations": generations, "shards": shards, "bytes": count}

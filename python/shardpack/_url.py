@@ -17,13 +17,20 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-def refuse(function: str, **paths: object) -> None:
-    """Refuses URLs where folders of this machine are expected."""
+_MANUAL = "(docs/stores.md, \"Changing a dataset in a store\")"
+COPY_AND_SEND = f"copy the dataset here, change the copy, and send what is new back, `manifest.json` last {_MANUAL}"
+"""What to do about the URL of a dataset that gets other samples."""
+COPY_AND_DELETE = f"copy the dataset here, compact the copy, and delete in the store what it has no longer, manifests first {_MANUAL}"
+"""What to do about the URL of a dataset of which older generations go."""
+
+
+def refuse(function: str, *, hint: str = "copy it here first, or mount the store", **paths: object) -> None:
+    """Refuses URLs where folders of this machine are expected. ``hint`` says what to do instead."""
     for name, path in paths.items():
         if is_url(path):
             raise _shardpack.UsageError(
                 f"{name}: expected a folder of this machine, with which {function} works, found the URL {path}\n"
-                "hint: copy it here first, or mount the store"
+                f"hint: {hint}"
             )
 
 

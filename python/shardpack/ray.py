@@ -29,6 +29,8 @@ __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
 """The last part to end holds up the rest: at a quarter of a slot's work it costs little."""
+_PATIENCE = 30.0
+"""Seconds to wait for the board: if its machine is gone, Ray takes a while to begin it elsewhere."""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
@@ -51,6 +53,28 @@ class _Board:
         return {name: sum(part[name] for part in self.figures.values()) for name in _SUMS}, self.nodes
 
 
+class _Figures:
+    """What the board last said. Nobody waits for it without end: packing does not depend on it."""
+
+    def __init__(self, board: Any) -> None:
+        self.board, self.patience = board, _PATIENCE
+        self.asked: Any = None
+        self.last: tuple[dict[str, int], dict[int, list[str]]] = (dict.fromkeys(_SUMS, 0), {})
+
+    def read(self) -> tuple[dict[str, int], dict[int, list[str]]]:
+        self.asked = self.asked or self.board.read.remote()
+        try:
+            self.last = ray.get(self.asked, timeout=self.patience)
+        except ray.exceptions.GetTimeoutError:
+            # The same question stays: the answer may come, but nobody is held up again.
+            self.patience = 0.0
+            return self.last
+        except ray.exceptions.RayActorError:
+            pass
+        self.asked, self.patience = None, _PATIENCE
+        return self.last
+
+
 def _part(
     src: str, out: str, part: tuple[int, int], options: dict[str, Any], store: _Settings, listing: bytes | None, board: Any
 ) -> tuple[list[str], list[dict[str, str]]]:
@@ -60,7 +84,7 @@ def _part(
             file.write(listing)
             file.flush()
             return _part(src, out, part, {**options, "listing": file.name}, store, None, board)
-    ray.get(board.begin.remote(part[0], ray.get_runtime_context().get_node_id()))
+    board.begin.remote(part[0], ray.get_runtime_context().get_node_id())
     told = 0.0
 
     def tell(figures: dict[str, int]) -> None:
@@ -178,10 +202,11 @@ def pack(
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
+    told_by_parts = _Figures(board)
     try:
         while parts_of:
             done, _ = ray.wait(list(parts_of), num_returns=len(parts_of), timeout=0.5)
-            figures, nodes = ray.get(board.read.remote())
+            figures, nodes = told_by_parts.read()
             for ref in done:
                 part = parts_of.pop(ref)
                 try:

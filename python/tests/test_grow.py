@@ -174,12 +174,12 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 
 
 def test_urls_are_refused_in_words(tmp_path: Path) -> None:
-    for call in (
-        lambda: sp.add("s3://bucket/train", tmp_path),
-        lambda: sp.add(tmp_path, "s3://bucket/week"),
-        lambda: sp.remove("s3://bucket/train", ["a"]),
-        lambda: sp.compact("s3://bucket/train"),
-        lambda: sp.report("s3://bucket/train"),
+    for call, hint in (
+        (lambda: sp.add("s3://bucket/train", tmp_path), "send what is new back, `manifest.json` last"),
+        (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy it here first"),
+        (lambda: sp.remove("s3://bucket/train", ["a"]), "send what is new back, `manifest.json` last"),
+        (lambda: sp.compact("s3://bucket/train"), "delete in the store what it has no longer, manifests first"),
+        (lambda: sp.report("s3://bucket/train"), "copy it here first"),
     ):
-        with pytest.raises(sp.UsageError, match=r"expected a folder of this machine.*found the URL s3://"):
+        with pytest.raises(sp.UsageError, match=rf"expected a folder of this machine.*found the URL s3://.*\nhint: .*{hint}"):
             call()

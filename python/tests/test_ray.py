@@ -181,3 +181,22 @@ def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, wor
     # No claim of the worker that is gone is left, and nothing of it in the spool.
     assert objects(client) == files(tmp_path / "whole")
     assert list(spool.iterdir()) == []
+
+
+@pytest.mark.parametrize("fate", ["silent", "dead"])
+def test_figures_that_never_come_hold_up_nothing(
+    fate: str, tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Board(shardpack.ray._Board):
+        def read(self) -> tuple[dict[str, int], dict[int, list[str]]]:
+            if self.nodes and fate == "silent":
+                time.sleep(3600)
+            if self.nodes:
+                os._exit(1)
+            return super().read()
+
+    monkeypatch.setattr(shardpack.ray, "_Board", Board)
+    monkeypatch.setattr(shardpack.ray, "_PATIENCE", 5.0)
+    seen: list[dict[str, int]] = []
+    packed = shardpack.ray.pack(photos(tmp_path / "photos"), tmp_path / "out", parts=2, progress=seen.append)
+    assert packed["samples"] == 12 and seen[-1]["parts"] == 2

@@ -2,7 +2,7 @@
 
 use super::args::SalvageArgs;
 use super::{Outcome, interrupt, open, show, sniff, units};
-use crate::place::refuse_url;
+use crate::place::{COPY, refuse_url};
 use serde_json::json;
 use shardpack_pack::salvage::{Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
@@ -11,8 +11,8 @@ use shardpack_writer::WriteOptions;
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.dataset, "salvage")?;
-    refuse_url(&args.out, "salvage")?;
+    refuse_url(&args.dataset, "salvage", COPY)?;
+    refuse_url(&args.out, "salvage", "name a folder of this machine")?;
     sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
     if same_folder(args) {

@@ -99,12 +99,17 @@ class Stores(CommandTest):
             self.assertEqual(here["problems"], there["problems"])
 
     def test_what_cannot_be_is_said(self):
-        for args in (
-            ("salvage", "s3://bucket/train", self.tmp / "out"),
-            ("salvage", self.dataset, "s3://bucket/out"),
-            ("add", "s3://bucket/train", self.tmp),
+        for args, hint in (
+            (("salvage", "s3://bucket/train", self.tmp / "out"), "copy it here first"),
+            (("salvage", self.dataset, "s3://bucket/train"), "name a folder of this machine"),
+            (("add", "s3://bucket/train", self.tmp), "send what is new back, `manifest.json` last"),
+            (("add", self.dataset, "s3://bucket/train"), "copy it here first"),
+            (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "send what is new back, `manifest.json` last"),
+            (("compact", "s3://bucket/train"), "delete in the store what it has no longer, manifests first"),
         ):
-            self.assertIn("works on folders of this machine, not on URLs", self.expect(2, *args).err)
+            refused = self.expect(2, *args).err
+            self.assertIn("works on folders of this machine, not on URLs: `s3://bucket/train`", refused)
+            self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
             self.assertIn("expected s3://, gs:// or az:// to write to, found http", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):

@@ -1,7 +1,7 @@
 //! Why a request failed, in words of our own: those of the crates below may hold the URL with its
 //! signature.
 
-use crate::watch::Refused;
+use crate::watch::{Refused, Unanswered};
 use object_store::client::{HttpError, HttpErrorKind};
 use shardpack_format::{Hint, Hinted};
 use std::error::Error as StdError;
@@ -82,12 +82,17 @@ impl Failure {
         let Some(http) = find::<HttpError>(error) else {
             return Self::again(ErrorKind::Other, words);
         };
+        let to = find::<Unanswered>(error).map_or_else(String::new, |request| format!(" to `{}`", request.host));
         match http.kind() {
             // Another attempt meets the same certificate.
-            _ if words.contains("certificate") => Self::last(ErrorKind::Other, format!("no safe connection: {words}")),
-            HttpErrorKind::Connect => Self::again(ErrorKind::NotConnected, format!("cannot connect: {words}")),
-            HttpErrorKind::Timeout => Self::again(ErrorKind::TimedOut, format!("too slow: {words}")),
-            _ => Self::again(ErrorKind::ConnectionReset, format!("the connection broke: {words}")),
+            _ if words.contains("certificate") => {
+                Self::last(ErrorKind::Other, format!("no safe connection{to}: {words}"))
+            }
+            HttpErrorKind::Connect => Self::again(ErrorKind::NotConnected, format!("cannot connect{to}: {words}")),
+            HttpErrorKind::Timeout => {
+                Self::again(ErrorKind::TimedOut, format!("the connection{to} is too slow: {words}"))
+            }
+            _ => Self::again(ErrorKind::ConnectionReset, format!("the connection{to} broke: {words}")),
         }
     }
 }

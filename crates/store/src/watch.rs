@@ -27,7 +27,9 @@ struct Watch(HttpClient);
 impl HttpService for Watch {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let ranged = request.headers().contains_key("range");
-        let response = self.0.execute(request).await?;
+        let host = host(&request);
+        let unanswered = |error: HttpError| HttpError::new(error.kind(), Unanswered { host, error });
+        let response = self.0.execute(request).await.map_err(unanswered)?;
         let status = response.status().as_u16();
         let refused = match status {
             // What `object_store` has an error of its own for, or what is right.
@@ -37,6 +39,31 @@ impl HttpService for Watch {
             status => Refused::Status(status),
         };
         Err(HttpError::new(HttpErrorKind::Unknown, refused))
+    }
+}
+
+/// Host and port of a request, without the user that an endpoint may name.
+fn host(request: &HttpRequest) -> String {
+    let authority = request.uri().authority().map_or("", |authority| authority.as_str());
+    authority.rsplit('@').next().unwrap_or_default().to_owned()
+}
+
+/// A request that nobody answered: an endpoint of its own is not in the URL of the dataset.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    pub(crate) host: String,
+    error: HttpError,
+}
+
+impl std::error::Error for Unanswered {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no answer from `{}`", self.host)
     }
 }
 

@@ -209,7 +209,16 @@ fn what_changes_is_never_mixed() {
 fn a_server_that_is_not_there_is_said_soon() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = open(&format!("http://{closed}/data"), &DatasetOptions::new(), &options()).unwrap_err().to_string();
-    assert!(error.contains("cannot connect") && error.contains("attempt 3"), "{error}");
+    assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
+    // Of a store with an endpoint of its own, the URL does not say where that is.
+    let mut elsewhere = options();
+    for (key, value) in [("aws_endpoint", &*format!("http://user:hunter2@{closed}")), ("aws_skip_signature", "true")] {
+        elsewhere.set(key, value).unwrap();
+    }
+    elsewhere.set("aws_allow_http", "true").unwrap();
+    let error = open("s3://bucket/train", &DatasetOptions::new(), &elsewhere).unwrap_err().to_string();
+    assert!(error.contains("`s3://bucket/train/manifest.json`") && !error.contains("hunter2"), "{error}");
+    assert!(error.contains(&format!("cannot connect to `{closed}`: ")), "{error}");
     let disk = Disk::alike(&[3]);
     let server = Server::start(disk.path(), |_| Answer::Right);
     let error = open(&format!("{}/nothing", server.url()), &DatasetOptions::new(), &options()).unwrap_err().to_string();
@@ -388,6 +397,23 @@ fn azure_which_knows_no_last_bytes_is_read() {
     }
     let remote = open("az://data", &DatasetOptions::new(), &options).unwrap();
     assert_same(&disk.open(), &remote);
+}
+
+/// As the XML interface of Google Cloud Storage answers: no emulator of it is at hand.
+#[test]
+fn google_is_listed_and_read() {
+    let disk = Disk::varied(&[40, 50]);
+    let server = Server::start(disk.path(), |_| Answer::Right);
+    let (endpoint, mut options) = (server.endpoint(), options());
+    for (key, value) in
+        [("google_base_url", &*endpoint), ("google_skip_signature", "true"), ("google_allow_http", "true")]
+    {
+        options.set(key, value).unwrap();
+    }
+    let remote = open("gs://data", &DatasetOptions::new(), &options).unwrap();
+    assert_same(&disk.open(), &remote);
+    let report = shardpack_store::verify("gs://data", &VerifyOptions::default(), &options).unwrap();
+    assert_eq!((report.is_whole(), report.samples), (true, 90));
 }
 
 #[test]

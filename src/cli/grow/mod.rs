@@ -4,7 +4,7 @@ pub(super) mod args;
 
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, pack, show, units};
-use crate::place::refuse_url;
+use crate::place::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
 use anyhow::Context;
 use args::{AddArgs, CompactArgs, RemoveArgs};
 use serde_json::json;
@@ -37,8 +37,8 @@ fn options(args: &AddArgs) -> AddOptions {
 }
 
 pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.dataset, "add")?;
-    refuse_url(&args.src, "add")?;
+    refuse_url(&args.dataset, "add", COPY_AND_SEND)?;
+    refuse_url(&args.src, "add", COPY)?;
     let interrupt = interrupt::install(false)?;
     let options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..options(args) };
     let bar = OnceCell::new();
@@ -107,7 +107,7 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
 }
 
 pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.dataset, "remove")?;
+    refuse_url(&args.dataset, "remove", COPY_AND_SEND)?;
     let keys = read_keys(&args.keys)?;
     let interrupt = interrupt::install(true)?;
     let options = RemoveOptions {
@@ -169,7 +169,7 @@ fn read_keys(file: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
-    refuse_url(&args.dataset, "compact")?;
+    refuse_url(&args.dataset, "compact", COPY_AND_DELETE)?;
     let gone = compact(&args.dataset)?;
     if args.json {
         show::json(&json!({ "generations": gone.generations, "shards": gone.shards, "bytes": gone.bytes }))?;

@@ -190,8 +190,8 @@ impl Shared {
         if request.path.contains("list-type=2") {
             return self.list(stream);
         }
-        let path = request.path.split('?').next().unwrap_or_default();
-        let Some(file) = self.files.get(path) else { return status(stream, 404) };
+        let path = decoded(request.path.split('?').next().unwrap_or_default());
+        let Some(file) = self.files.get(&path) else { return status(stream, 404) };
         let tag = match answer {
             Answer::OtherTag => "\"other\"".to_owned(),
             _ => format!("\"{:08x}\"", crc32fast::hash(file)),
@@ -255,4 +255,14 @@ impl Shared {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// A path without `%2E` and the like, as which Google's client sends what is neither letter nor digit.
+fn decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |path, part| {
+        let (hex, rest) = part.split_at(2);
+        format!("{path}{}{rest}", char::from(u8::from_str_radix(hex, 16).unwrap()))
+    })
 }
