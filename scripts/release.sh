@@ -40,6 +40,7 @@ done
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 grep -q "^## $version" CHANGELOG.md || fail "CHANGELOG.md: expected a heading of version $version, found none"
 dist=$PWD/target/release-$version
+[[ $build == no ]] || python3 scripts/licences.py --check
 # The oldest C library that Rust still supports: what runs there runs on every Linux that has one.
 glibc=2.17 manylinux=manylinux2014
 

@@ -76,3 +76,9 @@ impl Allocate for Heap {
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }
 }
+
+/// Whether a buffer of `length` is right for `bytes`: large enough, and not so large that much of it
+/// would be held for nothing.
+pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
+    length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
+}

@@ -7,14 +7,17 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use loader_support::{Seen, base, epoch, record, said, write};
+use loader_support::{RowOf, Seen, base, epoch, record, said, write};
 use proptest::prelude::*;
 use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, Place};
+use shardpack_loader::{
+    ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, Patches, Place,
+};
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
+use std::collections::BTreeMap;
 
 const BANDS: u64 = 5;
 const SEED: u64 = 9;
@@ -221,6 +224,53 @@ proptest! {
         prop_assert_eq!(loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype(), element);
         loader.set_epoch(number).unwrap();
         check(&cubes, &options, number, &epoch(&mut loader));
+    }
+}
+
+/// The rows of all ranks by sample and patch.
+fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap<(u64, u32), Vec<Vec<u8>>> {
+    let mut rows = BTreeMap::new();
+    for rank in 0..world_size {
+        let mut loader = cubes.loader(LoaderOptions { rank, world_size, ..options.clone() });
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
+                let fields = batch.fields().map(|field| field.row_of(row)).collect();
+                rows.insert((batch.indices()[row], at.unwrap().number), fields);
+            }
+        }
+    }
+    rows
+}
+
+/// One rank has 48 patches of each scene, which then waits as a whole; 48 ranks have one each.
+#[test]
+fn patches_are_finished_alike_however_scenes_wait() {
+    let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);
+    let factors = Factors::new(&[-7.5, 1.0, 2.0, 3.0, 4.0], &[0.875, 1.0, 2.0, 0.5, 3.0]).unwrap();
+    let (last, first) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
+    for (element, bands, layout, augment, changes) in [
+        (ElementType::Dtype(Dtype::F32), Bands::All, last, Augment::default(), &CHANGES[0]),
+        (ElementType::Dtype(Dtype::F16), Bands::All, first, ALL, &CHANGES[0]),
+        (ElementType::Bf16, Bands::List(vec![4, 0, 4]), last, ALL, &CHANGES[1]),
+        (ElementType::Dtype(Dtype::F32), Bands::Range(1..4), first, ALL, &CHANGES[1]),
+    ] {
+        let options = LoaderOptions {
+            cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
+            patches: Patches::PerSample(48),
+            open_scenes: 1,
+            augment,
+            dtype: ArrayDtype::Cubes(element),
+            normalise: vec![("cube".to_owned(), factors.clone())],
+            augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
+            fields: only(&["cube", "mask"]),
+            bands,
+            layout,
+            ..options()
+        };
+        let (whole, apart) = (by_patch(&cubes, &options, 1), by_patch(&cubes, &options, 48));
+        assert_eq!(whole.len(), 3 * 48);
+        assert!(whole == apart, "{options:?}");
     }
 }
 

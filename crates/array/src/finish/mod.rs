@@ -17,7 +17,9 @@ pub(crate) use taker::{Scratch, Taker};
 pub(crate) use target::Target;
 
 use crate::turn::Turn;
+use shardpack_base::parts::part;
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result};
+use std::ops::Range;
 
 /// In which type values come out.
 ///
@@ -146,17 +148,76 @@ impl Finish {
         out: &mut [u8],
     ) -> Result<()> {
         let target = Target::new(self, decoded, (shape, layout, layout))?;
-        for (what, expected, found) in [
-            ("decoded elements", decoded.array_bytes(&shape)?, elements.len()),
-            ("output buffer", target.element().array_bytes(&shape)?, out.len()),
-        ] {
-            if found as u64 != expected {
-                return Err(Error::usage(what, format!("{expected} bytes"), found));
-            }
-        }
+        check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&shape)?, out)?;
         let (mut scratch, mut out) = (Scratch::default(), out);
         let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
         taker.take(elements)?;
         taker.finish()
     }
+
+    /// Makes the elements of a window, some rows and some columns, of an array. `elements` are all
+    /// of the array, decoded, of so many rows, columns and bands in this order. The output has the
+    /// order of the layout.
+    ///
+    /// ```
+    /// use shardpack_array::{As, Finish};
+    /// use shardpack_format::{Dtype, Layout};
+    /// // Two rows of three pixels of one band: the last two pixels of the second row.
+    /// let mut out = vec![0; 8];
+    /// let array = ([2, 3, 1], Layout::AsShape);
+    /// Finish::from(As::F32).apply_to_window(Dtype::U8, array, [1..2, 1..3], &[0, 1, 2, 3, 4, 5], &mut out)?;
+    /// assert_eq!(out, [4.0_f32, 5.0].map(f32::to_le_bytes).concat());
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out`
+    /// have another length.
+    pub fn apply_to_window(
+        &self,
+        decoded: Dtype,
+        (shape, layout): ([u64; 3], Layout),
+        window: [Range<u64>; 2],
+        elements: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let [rows, columns, bands] = shape;
+        let [y, x] = &window;
+        if y.start > y.end || y.end > rows || x.start > x.end || x.end > columns {
+            return Err(Error::usage("window", format!("one in {rows} × {columns}"), format!("{window:?}")));
+        }
+        let size = [y.end - y.start, x.end - x.start, bands];
+        let turned = self.turn.transpose;
+        let target = match turned {
+            // Rows become columns: with all of them at hand, places lie beside each other.
+            true => Target::new(self, decoded, (size, Layout::AsShape, layout))?,
+            false => Target::of_window(self, decoded, (shape, Layout::AsShape, layout), window.clone())?,
+        };
+        check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&size)?, out)?;
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let pixel = number(bands) * decoded.size();
+        let run = number(size[1]) * pixel;
+        let (mut scratch, mut out) = (Scratch::default(), out);
+        let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
+        taker.expect(number(size[0]) * number(size[1]));
+        for row in y.clone() {
+            let first = number(row * columns + x.start);
+            if !turned {
+                taker.skip_to(first)?;
+            }
+            taker.take(part(elements, first * pixel..first * pixel + run, "row of a window")?)?;
+        }
+        taker.finish()
+    }
+}
+
+/// Fails unless decoded elements and an output take so many bytes.
+fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result<()> {
+    for (what, expected, found) in [("decoded elements", decoded, elements.len()), ("output buffer", output, out.len())]
+    {
+        if found as u64 != expected {
+            return Err(Error::usage(what, format!("{expected} bytes"), found));
+        }
+    }
+    Ok(())
 }

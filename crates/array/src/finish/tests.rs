@@ -97,6 +97,46 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn a_window_is_what_is_cut_out_and_finished(
+        decoded in prop::sample::select(Dtype::ALL),
+        to in prop::sample::select(&[As::Decoded, As::F16, As::Bf16, As::F32][..]),
+        (rows, columns, bands) in (0..14_usize, 0..14_usize, prop_oneof![1..5_usize, 100..140_usize]),
+        (top, left, mut high, wide) in (0.0..1.0, 0.0..1.0, 0..14_usize, 0..14_usize),
+        (flip_rows, flip_columns, transpose) in any::<(bool, bool, bool)>(),
+        normalises: bool,
+        by_band: bool,
+        noise in prop::collection::vec(any::<u8>(), 64..400),
+    ) {
+        let wide = if transpose { wide.min(columns).min(rows) } else { wide.min(columns) };
+        high = if transpose { wide } else { high.min(rows) };
+        let start = |draw: f64, room: usize| (draw * (room as f64 + 1.0)) as usize;
+        let (y, x) = (start(top, rows - high), start(left, columns - wide));
+        let to = if decoded == Dtype::Bool { As::Decoded } else { to };
+        let is_float = As::float(to.of(decoded).unwrap()).is_some();
+        let means: Vec<f64> = (0..bands).map(|band| band as f64 * -7.7).collect();
+        let factors = (normalises && is_float).then(|| Factors::new(&means, &vec![1.7; bands]).unwrap());
+        let finish = Finish { to, factors, turn: Turn { flip_rows, flip_columns, transpose } };
+        let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
+        let width = decoded.size();
+        let elements: Vec<u8> = noise.into_iter().cycle().take(rows * columns * bands * width).collect();
+        let pixels = (0..high).flat_map(|row| (0..wide).map(move |column| (y + row) * columns + x + column));
+        let places: Vec<usize> = match layout {
+            Layout::AsShape => pixels.flat_map(|pixel| (0..bands).map(move |band| pixel * bands + band)).collect(),
+            Layout::BandMajor => (0..bands).flat_map(|band| pixels.clone().map(move |p| p * bands + band)).collect(),
+        };
+        let cut: Vec<u8> = places.iter().flat_map(|&at| elements[at * width..(at + 1) * width].to_vec()).collect();
+        let mut expected = vec![0xAA; places.len() * finish.to.of(decoded).unwrap().size()];
+        let axes = |axes: [usize; 3]| axes.map(|axis| axis as u64);
+        finish.apply(decoded, (axes([high, wide, bands]), layout), &cut, &mut expected).unwrap();
+        let mut out = vec![0x55; expected.len()];
+        let window = [y as u64..(y + high) as u64, x as u64..(x + wide) as u64];
+        finish.apply_to_window(decoded, (axes([rows, columns, bands]), layout), window, &elements, &mut out).unwrap();
+        prop_assert!(out == expected, "{finish:?} {decoded} {rows} × {columns} × {bands} {layout:?}, {y} {x} {high} {wide}");
+    }
+}
+
 #[test]
 fn every_float16_and_odd_floats() {
     let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
@@ -145,4 +185,12 @@ fn what_cannot_be_done_is_refused() {
     }
     let short = Finish::from(As::F16).apply(Dtype::F32, ([1, 2, 1], Layout::AsShape), &[0; 8], &mut [0; 2]);
     assert!(short.unwrap_err().to_string().contains("output buffer: expected 4 bytes"));
+    let window = |window| {
+        let mut out = [0; 2];
+        let array = ([2, 3, 1], Layout::AsShape);
+        Finish::NOTHING.apply_to_window(Dtype::U8, array, window, &[0; 6], &mut out).unwrap_err().to_string()
+    };
+    assert!(window([1..3, 0..1]).contains("window: expected one in 2 × 3"));
+    assert!(window([0..1, 2..4]).contains("window: expected one in 2 × 3"));
+    assert!(window([0..1, 0..3]).contains("output buffer: expected 3 bytes"));
 }

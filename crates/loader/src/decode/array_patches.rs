@@ -7,10 +7,44 @@ use super::volumes::copy_box;
 use crate::fields::Cut;
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
-use shardpack_array::{ArrayDecoder, Bands, Region};
-use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Layout, Limits, Result, Transform};
+use shardpack_array::{Bands, Finish, Region};
+use shardpack_format::{ArrayDescriptor, Error, FieldValue, Layout, Limits, Result, Transform};
+
+/// What is asked of an array for several patches.
+pub(crate) struct Asked {
+    pub(crate) descriptor: ArrayDescriptor,
+    /// Patch by patch, in the order of the draws.
+    pub(crate) regions: Vec<Region>,
+    pub(crate) finishes: Vec<Finish>,
+    pub(crate) places: Vec<PatchAt>,
+}
 
 impl ArrayRows {
+    /// What is asked of an array for the patches `draws`: at least one.
+    pub(crate) fn ask_all(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, cut): (bool, &Cut),
+        draws: &[SampleAt],
+    ) -> Result<Asked> {
+        let (mut regions, mut finishes, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for &at in draws {
+            let of = FieldOf { at, ..*of };
+            let how = (channels_first, Some(cut));
+            let known = known(&mut self.fields, &of)?;
+            let (_, region, finish) = known.ask(recipe, &of, value, how, &of.field.shape, &mut self.cut)?;
+            let region = region.ok_or_else(|| Error::internal("patch of a scene", "a region", "none"))?;
+            regions.push(region.clone());
+            finishes.push(finish.clone());
+            places.extend(self.cut.map(|cut| cut.at(at.patch)));
+        }
+        let descriptor = known(&mut self.fields, of)?.descriptor.as_ref().map(|(_, descriptor)| descriptor.clone());
+        let descriptor = descriptor.ok_or_else(|| Error::internal("descriptor", "one", "none"))?;
+        Ok(Asked { descriptor, regions, finishes, places })
+    }
+
     /// Decodes the patches `draws` of an array, each into its own part of `outs`. Of chunks that
     /// several patches need, each is decoded once.
     pub(crate) fn decode_patches(
@@ -23,23 +57,10 @@ impl ArrayRows {
         outs: &mut [&mut [u8]],
     ) -> Result<Vec<PatchAt>> {
         let limits = &of.shard.options().limits;
-        let (mut regions, mut finishes, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        let mut dtype = None;
-        for &at in draws {
-            let of = FieldOf { at, ..*of };
-            let how = (channels_first, Some(cut));
-            let known = known(&mut self.fields, &of)?;
-            let (descriptor, region, finish) = known.ask(recipe, &of, value, how, &of.field.shape, &mut self.cut)?;
-            let region = region.ok_or_else(|| Error::internal("patch of a scene", "a region", "none"))?;
-            regions.push(region.clone());
-            finishes.push(finish.clone());
-            dtype = Some(descriptor.decoded);
-            places.extend(self.cut.map(|cut| cut.at(at.patch)));
-        }
-        let Some(dtype) = dtype else { return Ok(places) };
-        let Self { decoder, fields, volume, decoded, .. } = self;
-        let known = known(fields, of)?;
-        let Some((_, descriptor)) = &known.descriptor else { return Err(Error::internal("descriptor", "one", "none")) };
+        let asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
+        let Asked { descriptor, regions, finishes, places } = asked;
+        let (descriptor, dtype) = (&descriptor, descriptor.decoded);
+        let Self { decoder, volume, decoded, .. } = self;
         let mut decode = |outs: &mut [&mut [u8]]| match whole_bytes(descriptor, &regions, limits) {
             Some(bytes) => {
                 if volume.len() < bytes {
@@ -88,7 +109,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
 }
 
 /// Whether pixels of an array are not stored as they come.
-fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
+pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }
 
@@ -102,18 +123,4 @@ fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs:
         copy_box(whole, how, ([0, region.y, region.x], [1, region.height, region.width]), out)?;
     }
     Ok(())
-}
-
-/// What decoding so many patches of an array takes besides their rows; `None` if it is not cut.
-/// `finished` are the bytes of one that something becomes of.
-pub(crate) fn patches_bytes(
-    (codec, descriptor): &(Codec, ArrayDescriptor),
-    cut: &Cut,
-    (count, finished): (u64, u64),
-) -> Option<u64> {
-    cut.place?;
-    let bytes = ArrayDecoder::regions_scratch_bytes(*codec, descriptor, &cut.region, count).ok()?;
-    // The whole array, if there are patches enough.
-    let whole = if is_made_of_others(descriptor) { descriptor.decoded_bytes().ok()? } else { 0 };
-    Some(bytes.saturating_add(finished.saturating_mul(count)).saturating_add(whole))
 }

@@ -3,6 +3,7 @@
 mod array_patches;
 mod array_row;
 mod bench;
+mod held;
 mod mask;
 mod mend;
 mod noise;
@@ -19,8 +20,7 @@ mod scratch;
 mod transform;
 mod volumes;
 
-pub(crate) use array_patches::patches_bytes;
 pub(crate) use bench::Bench;
 pub(crate) use mask::mask_scratch_bytes;
 pub(crate) use recipe::{Common, Recipe};
-pub(crate) use scratch::{Becomes, is_in_parts, part_bytes, scratch_bytes, scratch_bytes_in_parts};
+pub(crate) use scratch::{Becomes, is_in_parts, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts};

@@ -2,7 +2,7 @@
 
 use super::bench::Bench;
 use super::objects;
-use super::recipe::Common;
+use super::recipe::{Common, Recipe};
 use super::record::{FieldOf, RecordOf, Source, Viewed};
 use crate::fields::{Cut, From};
 use crate::job::Made;
@@ -73,21 +73,33 @@ impl Bench {
         let source = Source::Whole { frame: &frame, bytes };
         let draw = |&patch: &u32| SampleAt { repetition: plan.repetition(repetition, patch), patch, ..at };
         let mut draws: Vec<SampleAt> = read.patches.iter().map(draw).collect();
+        draws.sort_unstable_by_key(|draw| draw.patch);
         self.place_by_class(common, (shard, source), plan, &mut draws).map_err(place)?;
+        self.arrays.begin();
+        // What is wrong with it is said below.
+        let whole = self.whole_bytes(recipe, (shard, source), &draws).ok().flatten();
+        let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let mut patches: Vec<Patch> = Vec::with_capacity(draws.len());
-        let patch = |&number: &u32| Patch { number, at: None, bytes: Mutex::new(Some(plan.room())) };
-        patches.extend(read.patches.iter().map(patch));
-        let mut scene =
-            Scene { patches, shared: Vec::new(), missing: Vec::new(), objects: Vec::new(), plan: Arc::clone(plan) };
+        let room = || Mutex::new((!is_whole).then(|| plan.room()));
+        patches.extend(draws.iter().map(|draw| Patch { number: draw.patch, at: None, bytes: room() }));
+        let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
+        let mut scene = Scene { patches, held, shared, missing, objects, plan: Arc::clone(plan) };
         self.arrays.begin();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let of = FieldOf { shard, source, at, field, number };
             let named = |error| place(name_field(&field.name, error));
-            let mut shared = Vec::new();
+            let (mut shared, mut held) = (Vec::new(), None);
             let there = match &field.from {
                 From::Array { position, channels_first, cut: Some(cut @ Cut { place: Some(_), .. }), .. } => {
                     match of.array(*position, Some(cut)).map_err(named)? {
                         None => false,
+                        Some(value) if is_whole => {
+                            let how = (*channels_first, cut);
+                            let whole = self.arrays.hold(recipe, &of, &value, how, (&draws, plan)).map_err(named)?;
+                            held = Some(whole.0);
+                            scene.place(whole.1);
+                            true
+                        }
                         Some(value) => {
                             let mut outs = scene.outs(number);
                             let how = (*channels_first, cut);
@@ -117,8 +129,10 @@ impl Bench {
                 scene.missing.extend(u32::try_from(number));
             }
             scene.shared.push(shared);
+            if is_whole {
+                scene.held.push(held);
+            }
         }
-        scene.patches.sort_unstable_by_key(|patch| patch.number);
         if !recipe.fields.objects.is_empty() {
             let record = RecordOf { shard, source, at };
             let mut record = Viewed { record, recipe, pictures: &mut self.pictures };
@@ -127,6 +141,32 @@ impl Bench {
         }
         add_since(&counters.decode, start);
         Ok(scene)
+    }
+
+    /// Memory that the arrays of a sample take which are cut, with all their pixels; `None` if they
+    /// cannot wait as a whole.
+    fn whole_bytes(
+        &mut self,
+        recipe: &Recipe,
+        (shard, source): (&Shard, Source<'_>),
+        draws: &[SampleAt],
+    ) -> Result<Option<u64>, FormatError> {
+        let mut all = 0_u64;
+        let Some(&at) = draws.first() else { return Ok(None) };
+        for (number, field) in recipe.fields.plans.iter().enumerate() {
+            let of = FieldOf { shard, source, at, field, number };
+            match &field.from {
+                From::Volume(_) => return Ok(None),
+                From::Array { position, channels_first, cut: Some(cut @ Cut { place: Some(_), .. }), .. } => {
+                    let Some(value) = of.array(*position, Some(cut))? else { continue };
+                    let bytes = self.arrays.held_bytes(recipe, &of, &value, (*channels_first, cut))?;
+                    let Some(bytes) = bytes else { return Ok(None) };
+                    all = all.saturating_add(bytes);
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(all))
     }
 
     /// Puts patches where their mask has a class, if that is asked for. A sample without a mask has
@@ -159,10 +199,10 @@ impl Bench {
         let Common { recipe, counters, .. } = common;
         let start = Instant::now();
         self.made = Made::default();
-        let place = scene.patches.binary_search_by_key(&at.patch, |patch| patch.number).ok();
-        let patch = place.and_then(|place| scene.patches.get(place));
-        let taken = patch.and_then(|patch| patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let (Some(patch), Some(bytes)) = (patch, taken) else {
+        let place = scene.patches.binary_search_by_key(&at.patch, |patch| patch.number).unwrap_or(usize::MAX);
+        let patch = scene.patches.get(place);
+        let bytes = patch.and_then(|patch| patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let Some(patch) = patch.filter(|_| bytes.is_some() || !scene.held.is_empty()) else {
             return Err(Error::internal("patch of a scene", "one that was not handed on", at.patch));
         };
         let mut copy = || {
@@ -171,12 +211,16 @@ impl Bench {
                     row.clear(number);
                     continue;
                 }
+                let out = row.part(number);
+                if let Some(Some(held)) = scene.held.get(number) {
+                    held.cut(place, out)?;
+                    continue;
+                }
                 let range = scene.plan.parts.get(number).cloned().unwrap_or_default();
                 let from = match scene.shared.get(number) {
                     Some(shared) if !shared.is_empty() => shared,
-                    _ => bytes.get(range).unwrap_or_default(),
+                    _ => bytes.as_ref().and_then(|bytes| bytes.get(range)).unwrap_or_default(),
                 };
-                let out = row.part(number);
                 match &field.from {
                     From::Array { .. } | From::Volume(_) if from.len() == out.len() => out.copy_from_slice(from),
                     From::Array { .. } | From::Volume(_) => {
@@ -192,7 +236,7 @@ impl Bench {
             Ok(())
         };
         let copied = copy().map_err(|error| name(shard, at, error));
-        scene.plan.give_back(bytes);
+        bytes.into_iter().for_each(|bytes| scene.plan.give_back(bytes));
         copied?;
         self.made.missing.clone_from(&scene.missing);
         self.made.objects.clone_from(&scene.objects);

@@ -1,6 +1,8 @@
 //! What decoding an array takes besides its row, before anything is decoded.
 
+use super::array_patches::is_made_of_others;
 use super::array_row::layout;
+use super::held::held_scratch_bytes;
 use crate::fields::{Cut, From};
 use shardpack_array::{ArrayDecoder, ArraySplit, UNIT_BYTES, Wanted};
 use shardpack_format::{ArrayDescriptor, Codec, Layout, Result};
@@ -47,6 +49,21 @@ pub(crate) fn scratch_bytes_in_parts(
     let unit = (UNIT_BYTES as u64 / descriptor.stored.bytes()).saturating_mul(element_bytes);
     let held = if becomes.rows_are_columns { unit.min(row_bytes) } else { 0 };
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
+}
+
+/// What decoding so many patches of an array takes besides their rows; `None` if it is not cut.
+/// `finished` are the bytes of one that something becomes of.
+pub(crate) fn patches_bytes(
+    (codec, descriptor): &(Codec, ArrayDescriptor),
+    cut: &Cut,
+    (count, finished): (u64, u64),
+) -> Option<u64> {
+    cut.place?;
+    let bytes = ArrayDecoder::regions_scratch_bytes(*codec, descriptor, &cut.region, count).ok()?;
+    // The whole array, if there are patches enough.
+    let whole = if is_made_of_others(descriptor) { descriptor.decoded_bytes().ok()? } else { 0 };
+    let apart = bytes.saturating_add(finished.saturating_mul(count)).saturating_add(whole);
+    Some(apart.max(held_scratch_bytes(*codec, descriptor, &cut.region, count).unwrap_or(0)))
 }
 
 /// What becomes of decoded elements, as far as memory goes.

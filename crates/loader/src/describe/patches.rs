@@ -71,8 +71,8 @@ impl PatchPlan {
             row_bytes = start.saturating_add(bytes);
             parts.push(start..row_bytes);
         }
-        let (most, counts, free) = (1, None, Mutex::new(Vec::new()));
-        let plan = Self { grid, unit, most, counts, parts, row_bytes, shared_bytes, classes, free };
+        let (most, counts, free, free_scenes) = (1, None, Mutex::default(), Mutex::default());
+        let plan = Self { grid, unit, most, counts, parts, row_bytes, shared_bytes, classes, free, free_scenes };
         plan.counted(dataset, plans, options).map(Some)
     }
 

@@ -10,6 +10,7 @@ pub use classes::PatchClasses;
 pub use grid::Grid;
 pub use place::{PatchAt, Place};
 
+use crate::memory::suits;
 use crate::order::{Patched, Sampling, Sources, Unit};
 use shardpack_format::Error as FormatError;
 use shardpack_reader::Result;
@@ -61,6 +62,8 @@ pub(crate) struct PatchPlan {
     pub(crate) classes: Option<ClassPlan>,
     /// Memory of patches that were handed on.
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
+    /// Memory of scenes of which all patches were.
+    pub(crate) free_scenes: Mutex<Vec<Vec<u8>>>,
 }
 
 impl PartialEq for PatchPlan {
@@ -129,5 +132,23 @@ impl PatchPlan {
     /// Takes memory back.
     pub(crate) fn give_back(&self, room: Vec<u8>) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+    }
+
+    /// Memory for a scene of so many bytes, or a little more.
+    pub(crate) fn scene_room(&self, bytes: u64) -> Vec<u8> {
+        let mut free = self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = free.iter().rposition(|room| suits(room.len() as u64, bytes)) {
+            return free.swap_remove(place);
+        }
+        // One of another size goes for it.
+        let other = free.pop();
+        drop(free);
+        drop(other);
+        vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)]
+    }
+
+    /// Takes memory of a scene back.
+    pub(crate) fn give_back_scene(&self, room: Vec<u8>) {
+        self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }
 }

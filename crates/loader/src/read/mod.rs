@@ -1,8 +1,10 @@
 //! Reading a run into a buffer, as a whole, or, where that fails, record by record; reading a record
 //! alone; and what a record is checked for before it is decoded.
 
+mod held;
 mod scene;
 
+pub(crate) use held::Held;
 pub(crate) use scene::{Patch, Scene, SceneRead};
 
 use crate::fault;

@@ -1,7 +1,8 @@
 //! A scene: the patches of one sample, decoded together out of a record that is read once. They wait
 //! here until their batches come; each is then copied to its row, and its memory goes to the next
-//! scene.
+//! scene. Where patches would take at least as much memory as the scene, it waits as a whole.
 
+use super::held::Held;
 use crate::fields::Object;
 use crate::patches::{PatchAt, PatchPlan};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,9 @@ impl SceneRead {
 pub(crate) struct Scene {
     /// By number.
     pub(crate) patches: Vec<Patch>,
+    /// Of fields that are cut the whole arrays, field by field; empty if patches have memory of their
+    /// own.
+    pub(crate) held: Vec<Option<Held>>,
     /// Of fields that are no patches, field by field: all patches share them.
     pub(crate) shared: Vec<Vec<u8>>,
     /// Fields that the sample has no value for.
@@ -43,7 +47,7 @@ pub(crate) struct Scene {
 pub(crate) struct Patch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
-    /// Until it is handed on.
+    /// Until it is handed on; nothing where scenes wait as a whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
 
@@ -57,6 +61,12 @@ impl Scene {
             outs.extend(bytes.as_mut().and_then(|bytes| bytes.get_mut(range.clone())));
         }
         outs
+    }
+
+    /// Memory of what waits as a whole; `None` if patches have memory of their own.
+    pub(crate) fn held_bytes(&self) -> Option<u64> {
+        let bytes = |held: &Option<Held>| held.as_ref().map_or(0, Held::bytes);
+        (!self.held.is_empty()).then(|| self.held.iter().map(bytes).fold(0, u64::saturating_add))
     }
 
     /// Notes where patches lie.

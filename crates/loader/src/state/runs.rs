@@ -1,8 +1,9 @@
 //! Runs of records in memory: which are wanted, which are there, and the buffers that they go round
 //! in.
 
+use crate::memory::suits;
 use crate::plan::PlannedRead;
-use crate::read::{Loaded, ReadJob, SceneRead, size_class};
+use crate::read::{Loaded, ReadJob, Scene, SceneRead, size_class};
 use crate::sample::Key;
 use shardpack_reader::Shard;
 use std::collections::{HashMap, VecDeque};
@@ -31,6 +32,8 @@ struct Run {
     needed_by: u64,
     /// What is decoded, if it is a scene.
     scene: Option<Arc<SceneRead>>,
+    /// It is a scene whose memory is needed until its last patch.
+    is_whole: bool,
 }
 
 impl Run {
@@ -45,12 +48,6 @@ enum RunState {
     Queued,
     Reading,
     Ready(Arc<Loaded>),
-}
-
-/// Whether a buffer of `length` is right for a run of `bytes`: large enough, and not so large that
-/// much of it would be held for nothing.
-const fn suits(length: u64, bytes: u64) -> bool {
-    length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }
 
 /// All runs that are wanted or in memory.
@@ -152,6 +149,7 @@ impl Runs {
                 listed: false,
                 needed_by: batch,
                 scene: planned.scene.clone(),
+                is_whole: false,
             }
         });
         (run, fresh)
@@ -267,6 +265,10 @@ impl Runs {
             each(waiting, loaded);
         }
         if ok {
+            if let Some(bytes) = job.into.scene.as_ref().and_then(Scene::held_bytes) {
+                self.held = self.held.saturating_sub(run.bytes).saturating_add(bytes);
+                (run.bytes, run.is_whole) = (bytes, true);
+            }
             run.state = RunState::Ready(job.into);
         } else {
             // Who needs it later tries again.
@@ -280,7 +282,7 @@ impl Runs {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
-        if let Some(scene) = &run.scene {
+        if let Some(scene) = run.scene.as_ref().filter(|_| !run.is_whole) {
             // Patches that were handed on wait no longer.
             let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
             run.bytes -= bytes;

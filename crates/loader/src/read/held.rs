@@ -1,0 +1,46 @@
+//! Scenes that wait as a whole, decoded, where their patches would take at least as much memory: each
+//! patch is then copied once, from the scene to its row.
+
+use crate::patches::PatchPlan;
+use shardpack_array::Finish;
+use shardpack_base::parts::part;
+use shardpack_format::{Dtype, Error, Layout, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A decoded array, with the bands that are wanted, and what is cut out of it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) dtype: Dtype,
+    /// Rows, columns and bands, in this order.
+    pub(crate) shape: [u64; 3],
+    /// Order of the axes of patches.
+    pub(crate) layout: Layout,
+    /// Rows and columns of each patch, and what becomes of its elements.
+    pub(crate) patches: Vec<([Range<u64>; 2], Finish)>,
+    pub(crate) plan: Arc<PatchPlan>,
+}
+
+impl Held {
+    /// Makes the patch at this place of the list.
+    pub(crate) fn cut(&self, place: usize, out: &mut [u8]) -> Result<()> {
+        let Some((window, finish)) = self.patches.get(place) else {
+            return Err(Error::internal("patch of a scene", format!("one of {}", self.patches.len()), place));
+        };
+        let length = usize::try_from(self.dtype.array_bytes(&self.shape)?).unwrap_or(usize::MAX);
+        let elements = part(&self.bytes, 0..length, "elements of a scene")?;
+        finish.apply_to_window(self.dtype, (self.shape, self.layout), window.clone(), elements, out)
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.plan.give_back_scene(std::mem::take(&mut self.bytes));
+    }
+}
