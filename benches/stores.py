@@ -1,9 +1,9 @@
 """Datasets in a store against the same on the local disk, and against other loaders on the same server.
 
-    python3 benches/stores.py [PHOTOS] [--python PYTHON]
+    python3 benches/stores.py [--photos PHOTOS] [--python PYTHON]
 
 PHOTOS is a folder of class folders of JPEGs; without it, photos are made of noise that was smoothed. The store is `peers/bucket.py` on the loopback: it shares the cores with who reads.
-Each side is one epoch in a process of its own, all sides once a round. `--python` has webdataset, mosaicml-streaming and s3torchconnector, as far as they are installed.
+Each side is three epochs in a process of its own, of which the median counts, all sides once a round; of an empty cache it is the first epoch. `--python` has webdataset, mosaicml-streaming and s3torchconnector, as far as they are installed.
 """
 
 import contextlib
@@ -101,7 +101,7 @@ def peer(python, code, endpoint, count, samples):
 
 
 def main():
-    options = bench.arguments(__doc__.splitlines()[0], photos=("", "folder of class folders of JPEGs"), count=(1500, "photos to make without one"), python=("", "interpreter of the peers"), shardpack=("", "measure this command instead of building one"))
+    options = bench.arguments(__doc__.splitlines()[0], photos=("", "folder of class folders of JPEGs"), count=(1500, "photos to make without one"), python=("", "interpreter of the peers"), load=("", f"only one of: {', '.join(LOADS)}"), shardpack=("", "measure this command instead of building one"))
     command = options.shardpack
     if not command:
         bench.build()
@@ -130,22 +130,25 @@ def main():
 def measure(options, command, folder, bucket, count, samples, chosen):
     """Rates of all sides, turn by turn, as a table."""
     rates, notes, network = {}, [], {}
+    loads = [options.load] if options.load else list(LOADS)
     with server(folder) as near, server(folder, 0.1) as far:
 
-        def own(name, place, endpoint, load, *more):
+        def own(name, place, endpoint, load, *more, epochs=3):
             environment = {**os.environ, **KEYS, "AWS_ENDPOINT": endpoint or ""}
-            done = bench.run(command, "bench", place, *LOADS[load], "--epochs", "3", "--json", *more, env=environment)
+            done = bench.run(command, "bench", place, *LOADS[load], "--epochs", epochs, "--json", *more, env=environment)
             found = json.loads(done)
             rates.setdefault((name, load), []).append(found["samples_per_s"])
             network[f"{name}, {load}"] = found["network"]
 
         for _ in range(options.rounds):
-            for load in LOADS:
+            for load in loads:
                 own("local disk", bucket / "train", None, load)
                 own("store", "s3://bucket/train", near, load)
+                bench.remove(folder / "cache")
+                own("store, an empty cache", "s3://bucket/train", near, load, "--cache", folder / "cache", epochs=1)
                 own("store, from the cache", "s3://bucket/train", near, load, "--cache", folder / "cache")
                 own("store, 100 ms more", "s3://bucket/train", far, load)
-            for name, code in list(chosen.items()):
+            for name, code in list(chosen.items()) if "stored bytes" in loads else []:
                 found = peer(options.python, code, near, count, samples)
                 if isinstance(found, float):
                     rates.setdefault((name, "stored bytes"), []).append(found)
@@ -154,7 +157,7 @@ def measure(options, command, folder, bucket, count, samples, chosen):
                     del chosen[name]
     middle = {side: bench.median(some) for side, some in rates.items()}
     row = lambda name, load: {"load": load, "side": name, "samples/s": middle[name, load], "÷ local disk": middle[name, load] / middle["local disk", load], "÷ store": middle[name, load] / middle["store", load]}
-    return [row(name, load) for load in LOADS for name, of in middle if of == load], notes, network
+    return [row(name, load) for load in loads for name, of in middle if of == load], notes, network
 
 
 if __name__ == "__main__":

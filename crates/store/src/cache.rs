@@ -4,9 +4,9 @@
 //! lock is needed: who finds it, finds it whole, and the CRC32s of every hit say if not. All files
 //! are opened relative to the folder, and no link is followed.
 
-use crate::cache_block::{Cached, Span, bytes_of, is_block, pages_of};
+use crate::cache_block::{Cached, PAGE, Span, bytes_of, is_block, pages_of};
 use bytes::Bytes;
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdir, openat, renameat, statat, unlinkat};
+use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, mkdir, openat, renameat, statat, unlinkat};
 use shardpack_reader::{CacheStats, Error, Result};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -138,14 +138,27 @@ impl Cache {
 
     /// Pages of one block, if it is there, and they are right.
     fn get(&self, object: &Cached, span: Span, pages: &Range<u64>) -> Option<Bytes> {
-        let name = span.file_name(object);
-        let file = self.file(&name).ok()?;
-        let Some(bytes) = span.read(object, &file, pages) else {
+        let file = self.file(&span.file_name(object)).ok()?;
+        let wanted = bytes_of(pages, object.size);
+        let mut bytes = vec![0; usize::try_from(wanted.end - wanted.start).ok()?];
+        self.read_block(object, (span, &file), &wanted, &mut bytes)?;
+        Some(bytes.into())
+    }
+
+    fn read_block(
+        &self,
+        object: &Cached,
+        (span, file): (Span, &File),
+        wanted: &Range<u64>,
+        out: &mut [u8],
+    ) -> Option<()> {
+        let read = span.read(object, file, wanted, out);
+        if read.is_none() {
             // The name, never what a link leads to; its absence is as good.
-            let _ = unlinkat(&self.folder, &name, AtFlags::empty());
+            let _ = unlinkat(&self.folder, span.file_name(object), AtFlags::empty());
             self.count(|stats| stats.dropped += 1);
             return None;
-        };
+        }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
             // In a folder that is read only, it stays old.
@@ -153,9 +166,54 @@ impl Cache {
         }
         self.count(|stats| {
             stats.hits += 1;
-            stats.hit_bytes += bytes.len() as u64;
+            stats.hit_bytes += out.len() as u64;
         });
-        Some(bytes)
+        read
+    }
+
+    /// Reads bytes of an object from `offset` on, as many as are there without a gap, and right:
+    /// none if the first one is not. Whoever reads does it by itself: no other thread has to wake.
+    pub(crate) fn read(&self, object: &Cached, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset.saturating_add(done as u64);
+            let Some((span, file)) = self.block_at(object, at) else { break };
+            let wanted = at..span.bytes(object).end.min(at.saturating_add(rest.len() as u64));
+            let len = usize::try_from(wanted.end.saturating_sub(wanted.start)).unwrap_or(usize::MAX);
+            let Some(out) = rest.get_mut(..len).filter(|out| !out.is_empty()) else { break };
+            if self.read_block(object, (span, &file), &wanted, out).is_none() {
+                break;
+            }
+            done += len;
+        }
+        done
+    }
+
+    /// Whether all of a range seems to be there; if so, the disk is told that it will be read.
+    pub(crate) fn advise(&self, object: &Cached, range: &Range<u64>) -> bool {
+        let end = range.end.min(object.size);
+        let mut at = range.start;
+        while at < end {
+            let Some((span, file)) = self.block_at(object, at) else { return false };
+            let all = span.bytes(object);
+            let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
+            // What stands before the pages is shorter than one of them.
+            let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
+            at = all.end;
+        }
+        true
+    }
+
+    /// The block that holds this byte, as far as its name says: the largest one.
+    fn block_at(&self, object: &Cached, offset: u64) -> Option<(Span, File)> {
+        let page = pages_of(&(offset..offset.saturating_add(1)));
+        let mut span = Span::around(&page).next()?;
+        loop {
+            if let Ok(file) = self.file(&span.file_name(object)) {
+                return Some((span, file));
+            }
+            span = span.halves()?.into_iter().find(|half| !half.within(&page).is_empty())?;
+        }
     }
 
     /// Keeps these pages, whose bytes are `all`. What fails is counted, and nothing more is

@@ -10,7 +10,6 @@
 //! | 4 a page | CRC32s of the pages |
 //! | | the pages; the last one of an object may be shorter |
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::ops::Range;
@@ -97,9 +96,41 @@ impl Span {
         head
     }
 
-    /// The bytes of `pages`, which are some of its own, from its file; `None` if anything is wrong
-    /// with them.
-    pub(crate) fn read(self, object: &Cached, file: &File, pages: &Range<u64>) -> Option<Bytes> {
+    /// The bytes `wanted`, which are some of its own, from its file into `out`, which is as long;
+    /// `None` if anything is wrong with the pages that hold them. Page by page, so that each is
+    /// checked while it is in the processor's cache.
+    pub(crate) fn read(self, object: &Cached, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
+        let all = self.bytes(object);
+        let (first, sums) = self.sums(object, file)?;
+        let (mut rest, mut scratch) = (out, Vec::new());
+        for (page, sum) in (self.first..).zip(sums.chunks_exact(4)).filter(|(page, _)| pages_of(wanted).contains(page))
+        {
+            let whole = bytes_of(&(page..page + 1), object.size);
+            let part = whole.start.max(wanted.start)..whole.end.min(wanted.end);
+            let (to, after) = rest.split_at_mut_checked(usize_of(part.end - part.start))?;
+            rest = after;
+            let len = usize_of(whole.end - whole.start);
+            let bytes = if to.len() == len {
+                &mut *to
+            } else {
+                scratch.resize(len, 0);
+                &mut scratch[..]
+            };
+            file.read_exact_at(bytes, first + (whole.start - all.start)).ok()?;
+            if crc32fast::hash(bytes).to_le_bytes() != sum {
+                return None;
+            }
+            if to.len() < len {
+                let from = usize_of(part.start - whole.start);
+                to.copy_from_slice(scratch.get(from..from + to.len())?);
+            }
+        }
+        rest.is_empty().then_some(())
+    }
+
+    /// The CRC32s of its pages, from its file, and where the pages begin there; `None` if the file
+    /// is not that of this block.
+    fn sums(self, object: &Cached, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
         let sums_len = usize_of((all.end - all.start).div_ceil(PAGE)) * 4;
@@ -112,15 +143,8 @@ impl Span {
         let (len, rest) = rest.split_first_chunk()?;
         let (sum, rest) = rest.split_first_chunk()?;
         let (found, sums) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
-        if found != identity.as_bytes() || sum_of(&identity, sums) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        let wanted = bytes_of(pages, object.size);
-        let mut bytes = vec![0; usize_of(wanted.end - wanted.start)];
-        file.read_exact_at(&mut bytes, head.len() as u64 + (wanted.start - all.start)).ok()?;
-        let sums = sums.chunks_exact(4).skip(usize_of(pages.start - self.first));
-        let mut both = bytes.chunks(usize_of(PAGE)).zip(sums);
-        both.all(|(page, sum)| crc32fast::hash(page).to_le_bytes() == sum).then(|| bytes.into())
+        let right = found == identity.as_bytes() && sum_of(&identity, sums) == u32::from_le_bytes(*sum);
+        right.then(|| (head.len() as u64, sums.to_vec()))
     }
 }
 
@@ -191,7 +215,9 @@ mod tests {
         let path = folder.path().join("block");
         let read = |content: &[u8], object: &Cached, pages: Range<u64>| {
             std::fs::write(&path, content).unwrap();
-            low.read(object, &File::open(&path).unwrap(), &pages)
+            let wanted = bytes_of(&pages, object.size);
+            let mut out = vec![0; usize_of(wanted.end - wanted.start)];
+            low.read(object, &File::open(&path).unwrap(), &wanted, &mut out).map(|()| out)
         };
         for (pages, range) in [(0..4, 0..bytes.len()), (1..2, 65_536..131_072), (3..4, 196_608..196_708)] {
             assert_eq!(read(&whole, &object, pages).unwrap(), bytes[range]);

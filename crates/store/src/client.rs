@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::cache::Cache;
-use crate::cache_block::PAGE;
+use crate::cache_block::{Cached, PAGE};
 use crate::failure::Failure;
 use crate::object::Pin;
 use crate::opening::{Opening, open};
@@ -101,6 +101,17 @@ impl Shared {
             None => all.push(wait),
         }
         *next = (*next + 1) % SAMPLES;
+    }
+
+    /// The cache, and an object as it knows it; `None` where nothing of it is kept.
+    pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, Cached)> {
+        let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
+        Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))
+    }
+
+    /// Whether a range is on the local disk: then who reads it takes it from there.
+    fn is_cached(&self, pin: &Pin, range: &Range<u64>) -> bool {
+        self.cache_of(pin).is_some_and(|(cache, object)| cache.advise(&object, range))
     }
 
     fn spawn(self: &Arc<Self>, start: Start) {
@@ -247,7 +258,12 @@ impl Client {
     }
 
     pub(crate) fn announce(&self, pin: &Arc<Pin>, range: Range<u64>) {
-        if self.check_process().is_ok() {
+        if self.check_process().is_err() {
+            return;
+        }
+        if self.shared.is_cached(pin, &range) {
+            self.shared.state().announce_cached(pin, &range);
+        } else {
             self.shared.state().announce(pin, range);
             self.shared.pump();
         }
@@ -274,6 +290,14 @@ impl Client {
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
         if offset >= end {
             return Ok(0);
+        }
+        if let Some((cache, object)) = self.shared.cache_of(pin) {
+            let unknown = self.shared.state().unknown(pin, &(offset..end));
+            let unknown = usize::try_from(unknown).unwrap_or(usize::MAX).min(buffer.len());
+            let read = cache.read(&object, offset, buffer.get_mut(..unknown).unwrap_or_default());
+            if read > 0 {
+                return Ok(read);
+            }
         }
         let (block, start) = self.shared.state().want(pin, offset..end);
         if let Some(start) = start {

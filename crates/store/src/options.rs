@@ -38,7 +38,7 @@ pub struct StoreOptions {
     /// Whether a request whose first byte takes longer than that of 99 in 100 is asked a second
     /// time. Default false: it costs requests.
     pub hedge: bool,
-    /// A folder of this machine that keeps blocks of 1 MiB of what was read, for all processes.
+    /// A folder of this machine that keeps blocks of what was read, for all processes.
     /// It is empty or a cache already. Default: none.
     pub cache: Option<PathBuf>,
     /// Bytes in that folder at most; each further process that fills it may add a 32nd. Default

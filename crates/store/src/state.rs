@@ -142,6 +142,15 @@ impl State {
         self.note(pin, range, true);
     }
 
+    /// Notes that a range will be read that need not be fetched: what is held of it stays until then.
+    pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
+        let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
+        for (_, entry) in self.blocks.range_mut((pin.id, first)..(pin.id, range.end)) {
+            let found = &entry.block.range;
+            entry.wanted += found.end.min(range.end) - found.start.max(range.start);
+        }
+    }
+
     /// Notes the parts of a range that are not there, on their way or waiting. What is there is
     /// read once more if it is `again`.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
@@ -254,6 +263,17 @@ impl State {
     fn covering(&self, id: u64, offset: u64) -> Option<At> {
         let (key, entry) = self.blocks.range((id, 0)..=(id, offset)).next_back()?;
         (entry.block.range.end > offset).then_some(*key)
+    }
+
+    /// How many bytes at the start of a range are neither held nor on their way, and wait for no
+    /// turn.
+    pub(crate) fn unknown(&mut self, pin: &Pin, range: &Range<u64>) -> u64 {
+        if self.covering(pin.id, range.start).is_some() {
+            return 0;
+        }
+        self.learn(pin, range);
+        let next = self.blocks.range((pin.id, range.start)..(pin.id, range.end)).next();
+        next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
     /// The block that holds the first byte of `range`, and what has to be asked for at once: that

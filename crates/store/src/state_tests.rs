@@ -125,3 +125,22 @@ fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
     state.was_read(&pin, &late.1, 300);
     assert!(state.next().is_some(), "there is room again");
 }
+
+#[test]
+fn what_is_held_of_a_range_in_the_cache_stays_until_it_is_read() {
+    let mut state = one_at_a_time(1);
+    let pin = pin(1 << 20);
+    // The end of the object, which came with its opening.
+    state.put_arrived(&pin, 900, vec![vec![7; 100].into()]);
+    assert_eq!((state.unknown(&pin, &(800..1000)), state.unknown(&pin, &(950..1000))), (100, 0));
+    assert_eq!((state.unknown(&pin, &(1000..1100)), state.unknown(&pin, &(800..850))), (100, 50));
+    state.announce_cached(&pin, &(850..950));
+    state.announce_cached(&pin, &(800..850));
+    assert!(state.next().is_none(), "nothing is asked for");
+    let (held, _) = state.want(&pin, 900..1000);
+    let held = held.unwrap();
+    for (bytes, unknown) in [(100, 0), (49, 0), (1, 100)] {
+        state.was_read(&pin, &held, bytes);
+        assert_eq!(state.unknown(&pin, &(900..1000)), unknown);
+    }
+}

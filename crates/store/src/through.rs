@@ -49,11 +49,11 @@ impl Turns {
 
 /// Brings the bytes of `block`. Without a cache, or a strong ETag, all come from the store.
 pub(crate) async fn bring(shared: &Shared, pin: &Pin, block: &Block) -> Result<(), Failure> {
-    let (Some(cache), Some(e_tag)) = (&shared.cache, pin.strong_tag()) else {
+    let Some((cache, object)) = shared.cache_of(pin) else {
         let want = Want::Range(block.range.clone());
         return fetch(shared, &pin.key, want, Some(pin), &mut |bytes| block.push(bytes)).await.map(drop);
     };
-    let source = Source { shared, pin, cache, object: Arc::new(cache.object(pin.key.as_ref(), e_tag, pin.size)) };
+    let source = Source { shared, pin, cache, object: Arc::new(object) };
     let found = source.find(pages_of(&block.range)).await?;
     // The disk has room for all of the dataset, so what lies around is wanted sooner or later.
     let whole = cache.has_room_for(shared.opened_bytes());
