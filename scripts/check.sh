@@ -141,6 +141,8 @@ if [[ $long == yes ]]; then
   step "long campaigns"  cargo test --release --package shardpack --test mutations -- --ignored
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
   step "stores, cache"   cargo test --release --package shardpack-store --test cache --test schedules -- --ignored
+  # A workspace of its own, for a compiler that its server asks for.
+  step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi
 

@@ -3,19 +3,19 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod faulty;
+mod made;
 
 use faulty::{Fault, Faulty};
 use futures_util::StreamExt;
+use made::{Bytes, SAMPLES, assert_empty, expected, options, store_options};
 use object_store::memory::InMemory;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
-use shardpack_format::{Field, FieldKind, Hinted, Metadata, RecordBuilder, Schema, StoredField, Voice, told};
+use shardpack_format::{Hinted, Voice, told};
 use shardpack_store::{StoreOptions, Upload, bucket};
 use shardpack_writer::{
-    Bucket, Claim, Encoded, EncodedSample, Ends, Error, Objects, Outcome, Part, Plan, PlanOptions, PlanSample, Report,
-    Result, SampleSource, WriteOptions, merge, write_dataset,
+    Bucket, Claim, Ends, Error, Objects, Outcome, Part, Report, Result, WriteOptions, merge, write_dataset,
 };
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -23,67 +23,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-const SAMPLES: u64 = 40;
-const SAMPLE_BYTES: usize = 1000;
-
-/// Samples of one byte each, many times over; `salt` makes other ones of them.
-struct Bytes {
-    schema: Schema,
-    salt: u8,
-    encoded: AtomicU64,
-}
-
-impl Bytes {
-    fn new(salt: u8) -> Self {
-        let schema = Schema::new(vec![Field::stored("data", FieldKind::Bytes)]).unwrap();
-        Self { schema, salt, encoded: AtomicU64::new(0) }
-    }
-
-    fn plan(&self) -> Plan {
-        let keys: Vec<String> = (0..SAMPLES).map(|n| format!("{n:03}-{}", self.salt)).collect();
-        let samples =
-            keys.iter().map(|key| PlanSample { key, source_bytes: 1000, stored_bytes: 1152, ..Default::default() });
-        let metadata = Metadata { schema: self.schema.clone(), ..Default::default() };
-        Plan::new(samples, metadata, PlanOptions { shard_bytes: 8 << 10, ..Default::default() }).unwrap()
-    }
-}
-
-impl SampleSource for Bytes {
-    type Tally = ();
-    type Error = shardpack_format::Error;
-
-    fn key(&self, sample: u64) -> Cow<'_, str> {
-        format!("{sample:03}-{}", self.salt).into()
-    }
-
-    fn memory_bytes(&self, _: u64) -> u64 {
-        2000
-    }
-
-    fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> shardpack_format::Result<Encoded<()>> {
-        self.encoded.fetch_add(1, Ordering::Relaxed);
-        let field = Some(StoredField::raw(SAMPLE_BYTES as u64));
-        let mut builder = RecordBuilder::new(buffer, &self.schema, shard, sample, &self.key(sample), &[], &[field])?;
-        builder.field_mut(0).fill(u8::try_from(sample).unwrap() ^ self.salt);
-        let (record, frame) = builder.finish();
-        Ok(Encoded::Record(EncodedSample { record, frame, scalars: Vec::new(), source_bytes: 1000, tally: () }))
-    }
-}
-
-fn store_options() -> StoreOptions {
-    StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() }
-}
-
 fn place(store: Faulty, spools: &Path) -> Bucket {
     bucket(Upload::new(Arc::new(store), "data/train", &store_options()).unwrap(), spools)
 }
 
 fn healthy(memory: &Arc<InMemory>, spools: &Path) -> Bucket {
     place(Faulty::new(memory, Fault::None), spools)
-}
-
-fn options() -> WriteOptions<'static> {
-    WriteOptions { threads: 2, ..Default::default() }
 }
 
 fn write(place: &Bucket, source: &Bytes) -> Result<Report> {
@@ -109,19 +54,6 @@ fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let key = Key::from(format!("data/train/{name}"));
     runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
-}
-
-/// The files of the same dataset in a folder.
-fn expected(source: &Bytes) -> BTreeMap<String, Vec<u8>> {
-    let folder = tempfile::tempdir().unwrap();
-    write_dataset(folder.path(), &source.plan(), source, &options()).unwrap();
-    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
-    files.map(|f| (f.file_name().into_string().unwrap(), std::fs::read(f.path()).unwrap())).collect()
-}
-
-fn assert_empty(folder: &Path) {
-    let left: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(left.is_empty(), "{left:?}");
 }
 
 /// An error as the command says it.
