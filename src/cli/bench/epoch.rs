@@ -19,6 +19,8 @@ pub(super) struct Epoch {
     pub(super) read_bytes: u64,
     /// How many of the bytes read came from a disk; `None` if the system does not say.
     pub(super) disk_bytes: Option<u64>,
+    /// Bytes that came from a store: none of what a cache on the local disk has.
+    pub(super) fetched_bytes: u64,
     pub(super) read_s: f64,
     pub(super) crc_s: f64,
     pub(super) decode_s: f64,
@@ -99,6 +101,7 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
         output_bytes: b.output_bytes - a.output_bytes,
         read_bytes: b.read_bytes - a.read_bytes,
         disk_bytes: after.disk_bytes.zip(before.disk_bytes).map(|(b, a)| b.saturating_sub(a)),
+        fetched_bytes: b.traffic.fetched_bytes - a.traffic.fetched_bytes,
         read_s: b.read_s - a.read_s,
         crc_s: b.crc_s - a.crc_s,
         decode_s: b.decode_s - a.decode_s,

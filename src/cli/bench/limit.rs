@@ -7,7 +7,7 @@ use crate::cli::units;
 const BUSY: f64 = 0.75;
 /// Cores are short if threads spend more than this share of their time ready but without a core.
 const QUEUED: f64 = 0.25;
-/// Reading from disk matters if at least this share of the bytes came from one.
+/// Reading from a disk, or a store, matters if at least this share of the bytes came from there.
 const FROM_DISK: f64 = 0.05;
 /// In seconds. A shorter epoch says more about how threads start than about what follows.
 const SHORTEST_S: f64 = 0.02;
@@ -74,8 +74,6 @@ pub(super) struct Setting {
     pub(super) content: Content,
     /// Whether a device decodes.
     pub(super) on_device: bool,
-    /// Whether it is read from an object store.
-    pub(super) is_far: bool,
 }
 
 /// What is decoded.
@@ -109,14 +107,15 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
     let stages = [epoch.waited_for_slot_s, reading, epoch.crc_s, epoch.decode_s, idle];
     let largest = stages.iter().copied().fold(0.0, f64::max);
     let is = |seconds: f64| seconds >= largest;
+    let matters = |bytes: u64| bytes as f64 > FROM_DISK * epoch.read_bytes as f64;
     let disk = match epoch.disk_bytes {
-        Some(bytes) => bytes as f64 > FROM_DISK * epoch.read_bytes as f64,
+        Some(bytes) => matters(bytes),
         None => busy(epoch, setting) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
     // A quota takes cores away too, but does not show up as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
-    if is(reading) && setting.is_far {
+    if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network
     } else if is(reading) && disk {
         Limit::Disk

@@ -11,6 +11,7 @@ fn epoch() -> Epoch {
         output_bytes: 600_000_000,
         read_bytes: 100_000_000,
         disk_bytes: Some(0),
+        fetched_bytes: 0,
         read_s: 0.1,
         crc_s: 0.1,
         decode_s: 7.7,
@@ -33,7 +34,6 @@ fn setting() -> Setting {
         memory_bytes: Some(1_000_000_000),
         content: Content::Pictures { side: None, tiled: true, short_side: Some(375.0) },
         on_device: false,
-        is_far: false,
     }
 }
 
@@ -50,6 +50,7 @@ fn figures_name_their_limit_and_what_to_change() {
     let (e, s) = (epoch(), setting());
     let waiting =
         Epoch { cpu_s: 1.6, decode_s: 1.0, read_s: 2.0, waited_for_data_s: 4.8, disk_bytes: Some(99_000_000), ..e };
+    let far = Epoch { fetched_bytes: 100_000_000, ..waiting };
     let stored = Epoch { cpu_s: 7.0, decode_s: 1.0, read_s: 6.0, ..e };
     let idle = Epoch { cpu_s: 2.2, decode_s: 2.0, ..e };
     let cases = [
@@ -96,14 +97,16 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`pack --prefer size`"],
         ),
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it gave 50.0 MB/s"]),
-        ("network", waiting, Setting { is_far: true, ..s.clone() }, vec!["it gave 50.0 MB/s", "nearer to the store"]),
+        ("network", far, s.clone(), vec!["it gave 50.0 MB/s", "nearer to the store"]),
         (
             "network",
-            Epoch { disk_bytes: Some(0), ..waiting },
-            Setting { is_far: true, single_reads: true, ..s.clone() },
+            Epoch { disk_bytes: Some(0), ..far },
+            Setting { single_reads: true, ..s.clone() },
             vec!["`--order windowed`"],
         ),
-        ("decode", e, Setting { is_far: true, ..s.clone() }, vec!["decoding is the limit"]),
+        ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
+        // From the cache of a store, as good as all.
+        ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it gave 49.5 MB/s"]),
         // A disk that keeps up is not the limit, even if everything came from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (

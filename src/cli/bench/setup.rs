@@ -131,7 +131,6 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         memory_bytes: system::memory_bytes(),
         content,
         on_device: options.stage.is_some(),
-        is_far: dataset.read_ahead_bytes() > 0,
     };
     if args.cold {
         // The loader looks at the page cache when it is opened.
