@@ -65,7 +65,7 @@ class Figures(BenchTest):
         self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
         self.assertTrue(0.5 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
         options = got["options"]
-        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "window": "auto", "cold": False}
+        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "max_batch_bytes": 8 << 30, "window": "auto", "cold": False}
         self.assertEqual({name: options[name] for name in asked}, asked)
         self.assertIn("image", options["fields"])
 
@@ -79,6 +79,18 @@ class Figures(BenchTest):
         for args, count in ((["--epochs", 1], 1), (["--epochs", 2, "--cold"], 2)):
             got = self.bench(out, *args)
             self.assertEqual((got["warm_up"], len(got["epochs"])), (None, count))
+
+    def test_a_batch_that_is_too_large_names_the_option_that_allows_it(self):
+        out = self.pictures()
+        refused = self.expect(2, "bench", out, "--image", "rrc64", "--max-batch", "4KiB")
+        self.assertIn("--max-batch", refused.err)
+        self.ok("bench", out, "--image", "rrc64", "--max-batch", "4MiB")
+
+    def test_nothing_of_a_cold_epoch_is_read_before_it(self):
+        got = self.bench(self.pictures(), "--epochs", 4, "--cold")
+        read = [epoch["read_mb_per_s"] * epoch["seconds"] for epoch in got["epochs"]]
+        for bytes_of_epoch in read:
+            self.assertAlmostEqual(bytes_of_epoch, read[0], delta=read[0] * 1e-6)
 
     def test_text(self):
         text = self.ok("bench", self.pictures(), "--image", "center32", "--order", "stored", "--threads", "2", "--slots", "4").out

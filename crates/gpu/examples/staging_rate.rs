@@ -76,8 +76,17 @@ fn main() -> Outcome<()> {
                 let (slots, end) = (LoaderOptions::default_slots(true), End::Uneven);
                 let dtype = ArrayDtype::Cubes(Dtype::F32.into());
                 let stage = stage.clone();
-                let options =
-                    LoaderOptions { batch_size, threads, slots, end, part_bytes, dtype, stage, ..Default::default() };
+                let options = LoaderOptions {
+                    batch_size,
+                    threads,
+                    slots,
+                    end,
+                    part_bytes,
+                    dtype,
+                    stage,
+                    begins_ahead: false,
+                    ..Default::default()
+                };
                 let loader = Loader::open(&dataset, options)?;
                 ways.push(Way { name: format!("{device}, {name}"), loader, laps: Vec::new() });
             }

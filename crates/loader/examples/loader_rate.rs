@@ -121,8 +121,16 @@ fn main() -> Outcome<()> {
 
 fn open(dataset: &Dataset, image: ImageMode, mode: Mode, threads: usize) -> Outcome<Loader> {
     let fields = Some(vec!["image".into(), "label".into()]);
-    let options =
-        LoaderOptions { batch_size: 64, image, mode, threads, fields, end: End::Uneven, ..Default::default() };
+    let options = LoaderOptions {
+        batch_size: 64,
+        image,
+        mode,
+        threads,
+        fields,
+        end: End::Uneven,
+        begins_ahead: false,
+        ..Default::default()
+    };
     Ok(Loader::open(dataset, options)?)
 }
 

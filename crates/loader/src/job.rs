@@ -94,8 +94,9 @@ pub(crate) enum Job {
     Allocate(Room, Option<Arc<Rows>>),
     /// Let go of slots that nobody needs any more: on a device that may take a while.
     Free(Vec<Arc<Rows>>),
-    /// Hand a batch of this generation and number, whose rows are prepared, to the stage.
-    Submit(u64, u64, Arc<Rows>),
+    /// Hand a batch of this generation, whose rows are prepared, to the stage: its number, and that in
+    /// its epoch.
+    Submit(u64, [u64; 2], Arc<Rows>),
     /// Decode what the device could not.
     Mend(Mend),
     /// Nothing, for want of data, or of a slot.

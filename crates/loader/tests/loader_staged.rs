@@ -12,6 +12,8 @@ mod loader;
 mod loader_aligned;
 #[path = "loader_dtypes.rs"]
 mod loader_dtypes;
+#[path = "loader_epochs.rs"]
+mod loader_epochs;
 #[path = "loader_finish.rs"]
 mod loader_finish;
 #[path = "loader_mixing.rs"]

@@ -1,5 +1,5 @@
-//! The only module that touches files. Everything above it reads through [`ReadAt`] and opens
-//! through [`Storage`], which tests replace.
+//! Files, and what stands for them: shards are read through [`ReadAt`] and opened through [`Storage`],
+//! which tests and stores replace.
 
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FileType, Mode, OFlags};

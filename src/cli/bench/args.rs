@@ -93,6 +93,9 @@ pub(in super::super) struct BenchArgs {
     /// How much may be read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size, help_heading = "Run")]
     pub read_ahead: u64,
+    /// Largest batch
+    #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = parse_size, help_heading = "Run")]
+    pub max_batch: u64,
     /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory,
     /// or page-cache
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
@@ -109,7 +112,7 @@ pub(in super::super) struct BenchArgs {
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

@@ -87,6 +87,7 @@ impl Report<'_> {
                 "cold": self.args.cold,
             },
         });
+        report["options"]["max_batch_bytes"] = options.max_batch_bytes.into();
         report["options"]["resident"] = self.args.resident.into();
         report["options"]["augment"] = self.args.augment.clone().into();
         report["options"]["augment_batch"] = self.args.augment_batch.clone().into();

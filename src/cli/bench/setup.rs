@@ -105,7 +105,10 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         threads,
         slots: args.slots.map_or_else(|| Ok(LoaderOptions::default_slots(stage.is_some())), usize::try_from)?,
         read_ahead_bytes: args.read_ahead,
+        max_batch_bytes: args.max_batch,
         window: args.window.window,
+        // Before each epoch the page cache is dropped: none of it may have been read by then.
+        begins_ahead: !args.cold,
         on_corrupt: match args.skip {
             0 => OnCorrupt::Error,
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },

@@ -50,7 +50,7 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         match slot.stage() {
             Some(stage) => stage
                 .mix(&parts, &mix)
-                .map_err(|error| Error::io(format!("batch {}", plan.number), "mix it on the device", error))?,
+                .map_err(|error| Error::io(format!("batch {}", plan.in_epoch), "mix it on the device", error))?,
             None => Rows::bytes_mut(slot)
                 .map(|memory| mix.apply(&parts, memory))
                 .ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?,

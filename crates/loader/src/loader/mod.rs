@@ -332,7 +332,8 @@ impl Loader {
     ///
     /// Once the caller has gone on from the end of an epoch to the one after it, the loader begins
     /// the next epoch while this one ends, in the same slots and the same memory: then this only
-    /// takes up what is under way. Not with a [`LoaderOptions::transform`].
+    /// takes up what is under way. Not with a [`LoaderOptions::transform`], nor without
+    /// [`LoaderOptions::begins_ahead`].
     ///
     /// # Errors
     /// As [`Loader::restore`].
@@ -341,7 +342,7 @@ impl Loader {
             return Ok(());
         }
         let is_over = self.phase == EpochPhase::Ended || self.delivered == self.share.batches();
-        self.goes_on |= is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
+        self.goes_on |= self.options.begins_ahead && is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
         self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 }

@@ -301,6 +301,10 @@ pub struct LoaderOptions {
     pub part_bytes: usize,
     /// Where the window of the order is held. Default [`Window::Auto`].
     pub window: Window,
+    /// Whether the loader begins the next epoch while this one ends, once the caller has gone on from
+    /// one to the next ([`Loader::set_epoch`](crate::Loader::set_epoch)). Without it, epochs that are
+    /// measured have nothing in common. Default yes.
+    pub begins_ahead: bool,
     /// Largest batch. Default 8 GiB. Sizes come from the index of the files, so this bounds what a
     /// hostile one can make the loader allocate.
     pub max_batch_bytes: u64,
@@ -330,7 +334,7 @@ pub struct LoaderOptions {
     /// decodes the pictures then, and says so ([`Loader::refusals`](crate::Loader::refusals)).
     /// Default: nothing.
     pub augment_pictures: Vec<Augmentation>,
-    /// Mixup and CutMix, with soft labels. Not with a [`stage`](Self::stage). Default none.
+    /// Mixup and CutMix, with soft labels. Default none.
     pub mix: Option<BatchMix>,
     /// Code of the caller's that changes every row after all else. It may be changed between two
     /// epochs: none is begun ahead ([`Loader::set_epoch`](crate::Loader::set_epoch)). Not with a
@@ -399,6 +403,7 @@ impl Default for LoaderOptions {
             slots: Self::default_slots(false),
             read_ahead_bytes: 32 << 20,
             part_bytes: 1 << 20,
+            begins_ahead: true,
             window: Window::default(),
             max_batch_bytes: 8 << 30,
             on_corrupt: OnCorrupt::default(),

@@ -207,10 +207,10 @@ impl Shared {
         self.done.notify_all();
     }
 
-    pub(crate) fn submit(self: &Arc<Self>, generation: u64, batch: u64, slot: Arc<Rows>) {
+    pub(crate) fn submit(self: &Arc<Self>, generation: u64, [batch, in_epoch]: [u64; 2], slot: Arc<Rows>) {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
-        let ticket = Ticket { home, generation, batch, slot: Some(kept) };
+        let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
         // Without a part on the device, or with a row that is still written, the ticket says that
         // it was dropped.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };

@@ -51,6 +51,8 @@ pub struct Ticket {
     pub(crate) home: Weak<dyn Completed>,
     pub(crate) generation: u64,
     pub(crate) batch: u64,
+    /// As an error names it.
+    pub(crate) in_epoch: u64,
     /// Keeps the slot from being used again, whatever it is made of.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -66,7 +68,7 @@ impl Ticket {
     pub fn done(mut self, result: Result<Vec<RowFault>, Failure>) {
         let error = |note: Note| {
             let source = io::Error::other(Hinted::from(note));
-            Error::io(format!("batch {}", self.batch), DECODE, source)
+            Error::io(format!("batch {}", self.in_epoch), DECODE, source)
         };
         let ending = match result {
             Ok(faults) => Ending::Decoded(faults),

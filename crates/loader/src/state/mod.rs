@@ -122,7 +122,8 @@ impl State {
 
     /// Batches at the front that could be handed out.
     pub(crate) fn finished(&self) -> usize {
-        self.batches.iter().take_while(|open| open.slot.is_some() && open.is_done()).count()
+        let is_ready = |open: &&Open| open.plan.epoch == self.epoch && open.slot.is_some() && open.is_done();
+        self.batches.iter().take_while(is_ready).count()
     }
 
     /// Begins an epoch anew: everything that was prepared is forgotten. Slots whose rows are still
@@ -224,7 +225,8 @@ impl State {
             && let Some(slot) = &open.slot
         {
             open.phase = Phase::Submitted;
-            return Job::Submit(open.plan.generation, open.plan.number, Arc::clone(slot));
+            let batch = [open.plan.number, open.plan.in_epoch];
+            return Job::Submit(open.plan.generation, batch, Arc::clone(slot));
         }
         let dims_of_row = self.limits.dims;
         for open in self.batches.iter_mut().filter(|open| open.phase == Phase::Odd) {

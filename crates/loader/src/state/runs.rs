@@ -101,6 +101,8 @@ impl Runs {
         for run in left.iter().filter_map(|key| self.runs.remove(key)).collect::<Vec<_>>() {
             self.retire(run);
         }
+        self.queue.retain(|(of, ..)| *of == epoch);
+        self.idle.retain(|(of, ..)| *of == epoch);
     }
 
     pub(crate) fn is_reading(&self) -> bool {
@@ -282,7 +284,8 @@ impl Runs {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
-        if let Some(scene) = run.scene.as_ref().filter(|_| !run.is_whole) {
+        let is_held = matches!(run.state, RunState::Ready(_));
+        if let Some(scene) = run.scene.as_ref().filter(|_| is_held && !run.is_whole) {
             // Patches that were handed on wait no longer.
             let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
             run.bytes -= bytes;

@@ -57,7 +57,7 @@ impl State {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
         let Some(open) = batches.iter_mut().find(|open| open.slot.is_none() && !open.has_failed()) else { return };
-        let path = format!("memory of batch {}, {bytes} bytes", open.plan.number);
+        let path = format!("memory of batch {}, {bytes} bytes", open.plan.in_epoch);
         open.plan.error = Some(Error::io(path, "allocate it", source));
         open.left = 0;
         // Nobody will decode its rows: let go of what was to be read for them.

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Decodes a picture of a media type, handed in by the caller: picture decoders do not belong to
-/// this crate. The error says what is wrong.
+/// Decodes a picture of a media type. Handed in by the caller, who chooses the decoder. The error says
+/// what is wrong.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
 /// Called from the threads that verify, after each piece of work.
