@@ -6,7 +6,8 @@
 
 use crate::cache_block::{Cached, PAGE, Span, bytes_of, is_block, pages_of};
 use bytes::Bytes;
-use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, mkdir, openat, renameat, statat, unlinkat};
+use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, fstat, mkdir, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 use shardpack_reader::{CacheStats, Error, Result};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -52,7 +53,7 @@ impl Cache {
     pub(crate) fn open(path: &Path, most: u64, store: String) -> Result<Self> {
         let fail = |source: io::Error| Error::Io { path: path.into(), action: "open the cache", offset: None, source };
         match mkdir(path, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
+            Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
             Err(error) => return Err(fail(error.into())),
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -154,9 +155,9 @@ impl Cache {
     ) -> Option<()> {
         let read = span.read(object, file, wanted, out);
         if read.is_none() {
-            // The name, never what a link leads to; its absence is as good.
-            let _ = unlinkat(&self.folder, span.file_name(object), AtFlags::empty());
-            self.count(|stats| stats.dropped += 1);
+            if self.drop_block(&span.file_name(object), file) {
+                self.count(|stats| stats.dropped += 1);
+            }
             return None;
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
@@ -169,6 +170,25 @@ impl Cache {
             stats.hit_bytes += out.len() as u64;
         });
         read
+    }
+
+    /// Removes a block whose `file` is wrong; false if somebody else was faster. Another block may
+    /// have taken its name since the file was opened: that one stays.
+    fn drop_block(&self, name: &str, file: &File) -> bool {
+        let aside = self.unfinished();
+        // The name, never what a link leads to.
+        if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
+            // In a folder that is read only it is looked at anew by everybody.
+            return error != Errno::NOENT;
+        }
+        let found = statat(&self.folder, &aside, AtFlags::SYMLINK_NOFOLLOW);
+        let is_same = found.and_then(|found| Ok((found, fstat(file)?)));
+        if is_same.is_ok_and(|(found, read)| (found.st_dev, found.st_ino) != (read.st_dev, read.st_ino)) {
+            let _ = renameat(&self.folder, &aside, &self.folder, name);
+            return false;
+        }
+        let _ = unlinkat(&self.folder, &aside, AtFlags::empty());
+        true
     }
 
     /// Reads bytes of an object from `offset` on, as many as are there without a gap, and right:
@@ -249,10 +269,14 @@ impl Cache {
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+    /// A name that no other file has.
+    fn unfinished(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let unique = format!("{:x}-{:x}-{number:x}", std::process::id(), std::ptr::from_ref(self).addr());
-        let unfinished = format!("{unique}.unfinished");
+        format!("{:x}-{:x}-{number:x}.unfinished", std::process::id(), std::ptr::from_ref(self).addr())
+    }
+
+    fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+        let unfinished = self.unfinished();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = match openat(&self.folder, &unfinished, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) => File::from(file),

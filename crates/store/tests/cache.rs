@@ -76,6 +76,9 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
         let (again, stats) = read(&server.url(), &options(&cache));
         // Some are written anew with the whole block around them, before anybody looks at them.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
+        // Right pages of a file that another thread drops are hits, and gone with it.
+        let (again, stats) = read(&server.url(), &options(&cache));
+        assert!(again == right && stats.dropped == 0, "{stats:?}");
         let (again, stats) = read(&server.url(), &options(&cache));
         assert!(again == right && stats.misses == 0 && stats.dropped == 0, "{stats:?}");
     }
