@@ -2,6 +2,7 @@
 
 use crate::fields::Object;
 use crate::large::Large;
+use crate::openings::Openings;
 use crate::patches::PatchAt;
 use crate::plan::Plan;
 use crate::read::{Loaded, ReadJob};
@@ -90,6 +91,8 @@ pub(crate) enum Job {
     Parts(Arc<Large>),
     Read(ReadJob),
     Plan(Plan),
+    /// Open a shard of the batch that is planned next.
+    Open(Arc<Openings>),
     /// Make a slot, once the one that it replaces is gone.
     Allocate(Room, Option<Arc<Rows>>),
     /// Let go of slots that nobody needs any more: on a device that may take a while.

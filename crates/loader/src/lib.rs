@@ -48,6 +48,7 @@ mod job;
 mod large;
 mod loader;
 mod memory;
+mod openings;
 mod options;
 pub mod order;
 mod patches;

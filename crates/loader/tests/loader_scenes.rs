@@ -108,10 +108,10 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Two being decoded, for which room is kept, and up to six that wait: all pixels are
-                    // a quarter of what 40 patches show.
+                    // Two being decoded, for which room is kept, and up to eight that wait: all pixels
+                    // are little more than a quarter of what 40 patches show. Apart, ten would.
                     let apart = 40 * 126 * (12 * 4 + 1);
-                    assert!(loader.stats().peak_run_bytes < 4 * apart, "{}", loader.stats().peak_run_bytes);
+                    assert!(loader.stats().peak_run_bytes < 5 * apart, "{}", loader.stats().peak_run_bytes);
                 }
             }
         }

@@ -14,7 +14,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
     Allocate, CubeMode, Heap, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, SlotMemory, Window,
 };
-use shardpack_reader::{DatasetOptions, Error, ReadAt, Result, Storage};
+use shardpack_reader::{Dataset, DatasetOptions, Error, ReadAt, Result, Storage};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -289,6 +289,7 @@ struct Hold {
     waiting: AtomicU64,
     panics: AtomicBool,
     gone: AtomicBool,
+    refused: AtomicU64,
 }
 
 impl Hold {
@@ -313,6 +314,7 @@ impl ReadAt for GatedFile {
         }
         drop(self.1.opened.wait_while(closed, |closed| *closed).unwrap());
         if self.1.gone.load(Ordering::SeqCst) {
+            self.1.refused.fetch_add(1, Ordering::SeqCst);
             return Err(io::ErrorKind::StaleNetworkFileHandle.into());
         }
         assert!(!self.1.panics.load(Ordering::SeqCst), "a storage that panics");
@@ -413,6 +415,62 @@ fn a_slow_consumer_stops_the_pool() {
     assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
     drop(first);
     assert!(loader.next_batch().unwrap().is_ok());
+}
+
+/// A loader of many shards, most of which nobody has opened yet. `None` with a stage: then it has
+/// looked at all of them, to know how much staging memory their records take.
+fn gated_shards(samples: u64, threads: usize) -> Option<(Dataset, Loader, Arc<Hold>)> {
+    if options(32).stage.is_some() {
+        return None;
+    }
+    let disk = Disk::alike(&[samples; 520]);
+    let gate = Arc::new(Hold::default());
+    let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
+    let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
+    // Fields of one shape: nothing of other shards has to be known.
+    let fields = Some(vec!["label".into()]);
+    let loader = Loader::open(&dataset, LoaderOptions { threads, fields, ..options(32) }).unwrap();
+    let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
+    assert!(closed > 300, "{closed}");
+    Some((dataset, loader, gate))
+}
+
+#[test]
+fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
+    let Some((dataset, mut loader, gate)) = gated_shards(1, 5) else { return };
+    gate.set(true);
+    assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
+    // No record is read before its batch is planned: these are opens.
+    let seen = Arc::clone(&gate);
+    in_the_end(move || {
+        while seen.waiting.load(Ordering::SeqCst) < 5 {
+            std::thread::yield_now();
+        }
+    });
+    // A loader that begins anew while all of them hang.
+    let mut loader = in_the_end(move || {
+        loader.set_epoch(3).unwrap();
+        loader
+    });
+    gate.set(false);
+    let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(Result::unwrap).collect();
+    let mut samples: Vec<u64> = batches.iter().flat_map(|batch| batch.indices().to_vec()).collect();
+    samples.sort_unstable();
+    assert_eq!(samples, (0..520).collect::<Vec<_>>());
+    assert!((0..520).all(|number| dataset.is_open(number)));
+}
+
+#[test]
+fn a_shard_that_cannot_be_opened_is_tried_once_a_batch() {
+    let Some((_, mut loader, gate)) = gated_shards(32, 2) else { return };
+    gate.gone.store(true, Ordering::SeqCst);
+    // A batch is a shard here, and two of three are closed.
+    let batches = 9;
+    for _ in 0..batches {
+        assert!(loader.next_batch().unwrap().is_err());
+    }
+    let refused = gate.refused.load(Ordering::SeqCst);
+    assert!((1..=batches + base().slots as u64 + 2).contains(&refused), "{refused}");
 }
 
 #[test]

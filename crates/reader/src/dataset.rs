@@ -255,6 +255,16 @@ impl Dataset {
         }
     }
 
+    /// Whether [`Dataset::shard`] would read nothing: the shard is open, known to be damaged, or not
+    /// there.
+    #[must_use]
+    pub fn is_open(&self, number: usize) -> bool {
+        self.0.slots.get(number).is_none_or(|slot| match &slot.of {
+            Of::Part(Part { dataset, number, cast: None }) => dataset.is_open(*number),
+            _ => slot.shard.get().is_some() || slot.damage.get().is_some(),
+        })
+    }
+
     /// As [`Dataset::shard`]; `None` if the shard is damaged, for those who look at all shards and
     /// can do without one: what is wrong is said when a sample of it is asked for.
     ///

@@ -13,6 +13,7 @@ pub(crate) use predict::{Predicted, predict};
 pub(crate) use scout::Scout;
 
 use crate::fields::{FieldPlan, Fields, Size};
+use crate::openings::{Failed, Shards};
 use crate::order::{Share, Sources, State as Progress, Step, Steps};
 use crate::plan::{NONE, PADDING, Plan, PlannedRead, Row, alignment};
 use crate::read::Loaded;
@@ -24,7 +25,7 @@ use shardpack_format::Error as FormatError;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Planner {
     epochs: Arc<Epochs>,
-    dataset: Dataset,
+    shards: Shards,
     sources: Sources,
     fields: Arc<Fields>,
     max_batch_bytes: u64,
@@ -49,6 +50,8 @@ pub(crate) struct Planner {
     /// The same for its large records.
     large: Vec<Option<Arc<Loaded>>>,
     steps: Steps,
+    /// Steps of the next batch that are known before it is planned.
+    drawn: VecDeque<Step>,
     next: u64,
     /// Number of the first batch of the epoch.
     first: u64,
@@ -72,7 +75,7 @@ impl Planner {
     ) -> Self {
         let Epoch { start, steps, ahead, held } = epoch;
         Self {
-            dataset: epochs.dataset.clone(),
+            shards: Shards::new(epochs.dataset.clone()),
             sources,
             fields: Arc::clone(&epochs.fields),
             max_batch_bytes,
@@ -84,6 +87,7 @@ impl Planner {
             cached: Vec::new(),
             large: Vec::new(),
             steps,
+            drawn: VecDeque::new(),
             next: 0,
             first: 0,
             begun: 0,
@@ -108,6 +112,7 @@ impl Planner {
         self.scenes = ahead.map(|ahead| Scenes::new(start.epoch, most, ahead).after(self.next, self.begun));
         (self.start, self.steps, self.held, self.first) = (start, steps, held, self.next);
         self.open.clear();
+        self.drawn.clear();
     }
 
     /// Goes on to the epoch after this one, unless its window is elsewhere: memory is taken for one
@@ -126,9 +131,46 @@ impl Planner {
         self.steps.share()
     }
 
+    pub(crate) const fn dataset(&self) -> &Dataset {
+        &self.shards.dataset
+    }
+
+    /// The shards that the next batch of `epoch` will need and nobody has opened. Only the order is
+    /// asked: nothing is read.
+    pub(crate) fn unopened(&mut self, epoch: u32) -> Vec<usize> {
+        if epoch != self.start.epoch && !self.go_on() {
+            return Vec::new();
+        }
+        let filled = self.share().filled(self.next - self.first);
+        while (self.drawn.len() as u64) < filled {
+            let Some(step) = self.steps.next() else { break };
+            self.drawn.push_back(step);
+        }
+        let begun = self.drawn.iter().filter(|step| step.read.is_some()).count() as u64;
+        let scenes = self.scenes.as_mut().map(|scenes| scenes.draw(self.begun + begun));
+        let dataset = &self.shards.dataset;
+        let mut numbers = Vec::new();
+        for step in self.drawn.iter().chain(scenes.into_iter().flatten()) {
+            let Some(source) = self.sources.samples(step.at.source) else { continue };
+            let all = |sample: u64| source.start.saturating_add(sample);
+            let samples = match &step.read {
+                // All of it is announced.
+                Some(read) if self.held == (Held::PageCache { announce: true }) => read.samples.clone(),
+                _ => step.at.sample..step.at.sample.saturating_add(1),
+            };
+            let records = dataset.records_of(all(samples.start)..all(samples.end));
+            numbers.extend(records.map(|(number, _)| number).filter(|&number| !dataset.is_open(number)));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
     /// Plans the next batch of `plan.epoch`, which is the one at hand or the one after it, into
-    /// `plan`, whose memory is used again; false at the end of that epoch.
-    pub(crate) fn fill(&mut self, plan: &mut Plan) -> bool {
+    /// `plan`, whose memory is used again; false at the end of that epoch. Of the shards that it
+    /// needs, some have just `failed`.
+    pub(crate) fn fill(&mut self, plan: &mut Plan, failed: Failed) -> bool {
+        self.shards.failed = failed;
         plan.clear(self.generation, self.next);
         if plan.epoch != self.start.epoch && !self.go_on() {
             return false;
@@ -145,7 +187,7 @@ impl Planner {
         self.reads.clear();
         self.sizes.clear();
         for row in 0..rows {
-            let step = if row < filled { self.steps.next() } else { None };
+            let step = if row < filled { self.drawn.pop_front().or_else(|| self.steps.next()) } else { None };
             match step {
                 Some(step) => self.put(plan, &step),
                 None => self.put_nothing(plan, PADDING, None),
@@ -153,7 +195,7 @@ impl Planner {
         }
         self.lay_out(plan);
         if let Some(scenes) = &mut self.scenes {
-            let place = (&self.dataset, &self.sources, &*self.fields);
+            let place = (&self.shards, &self.sources, &*self.fields);
             scenes.advance(place, self.begun, &mut plan.coming);
         }
         true
@@ -172,7 +214,7 @@ impl Planner {
     fn close_read(&self, (epoch, _, pass): Key, span: Range<u64>, closed: &mut Vec<Key>) {
         if span.end - span.start > 1 && self.held == Held::Memory {
             // A shard that cannot be opened brings nothing that could be let go of.
-            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
+            let _ = pieces::reads_of(&self.shards.dataset, span, self.fields.large_bytes, |first| {
                 closed.push((epoch, first, pass))
             });
         }
@@ -209,9 +251,9 @@ impl Planner {
             self.put_nothing(plan, sample, Some(error));
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
-            for (number, records) in self.dataset.records_of(span.clone()) {
+            for (number, records) in self.shards.dataset.records_of(span.clone()) {
                 // A shard that cannot be opened is said when its batch comes.
-                let Ok(shard) = self.dataset.shard(number) else { continue };
+                let Ok(shard) = self.shards.get(number) else { continue };
                 let Ok(bytes) = shard.span(&records) else { continue };
                 plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
             }
@@ -232,8 +274,8 @@ impl Planner {
         (step, patch): (&Step, u32),
         span: &Range<u64>,
     ) -> Result<()> {
-        let (number, record) = self.dataset.locate(sample)?;
-        let shard = self.dataset.shard(number)?;
+        let (number, record) = self.shards.dataset.locate(sample)?;
+        let shard = self.shards.get(number)?;
         // The part of the span that lies in this shard, because runs may cross from one shard into
         // the next; and of that, one read.
         let first = sample - record;

@@ -70,7 +70,7 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     start
 }
 
-/// The first samples of all reads that bring `samples`.
+/// The first samples of all reads that bring `samples`, out of shards that are open.
 ///
 /// # Errors
 /// As [`Dataset::shard`].
@@ -84,7 +84,10 @@ pub(crate) fn reads_of(
     for (number, records) in dataset.records_of(samples) {
         let first = at - records.start;
         at = first + records.end;
-        // A damaged shard brings nothing.
+        // Of a shard that nobody has opened, or that is damaged, nothing was read.
+        if !dataset.is_open(number) {
+            continue;
+        }
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         let mut record = records.start;
         while record < records.end {

@@ -2,13 +2,13 @@
 //! while others wait for their turn.
 
 use crate::fields::Fields;
+use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
 use crate::patches::PatchPlan;
 use crate::plan::{NONE, PlannedRead};
 use crate::read::SceneRead;
 use crate::sample::Key;
-use shardpack_reader::Dataset;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The scenes of an epoch, as far as they are known.
@@ -18,6 +18,8 @@ pub(crate) struct Scenes {
     /// How many scenes the steps may be ahead of the batches.
     most: u64,
     ahead: Steps,
+    /// Steps that begin scenes, known before they are come to.
+    drawn: VecDeque<Step>,
     /// Batches before the epoch.
     first: u64,
     /// How many the steps have come to, with those before the epoch.
@@ -34,7 +36,7 @@ pub(crate) fn draw_of(step: &Step) -> u32 {
 
 impl Scenes {
     pub(crate) fn new(epoch: u32, most: u64, ahead: Steps) -> Self {
-        Self { epoch, most, ahead, first: 0, met: 0, open: HashMap::new() }
+        Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
     /// The same after `batches` and `scenes` of other epochs.
@@ -66,19 +68,31 @@ impl Scenes {
         });
     }
 
+    /// The next step that begins a scene.
+    fn next(&mut self) -> Option<Step> {
+        self.drawn.pop_front().or_else(|| self.ahead.find(|step| step.read.is_some()))
+    }
+
+    /// Draws the steps that [`Scenes::advance`] will go on to once batches have come to `begun`
+    /// scenes.
+    pub(crate) fn draw(&mut self, begun: u64) -> impl Iterator<Item = &Step> {
+        while self.met + (self.drawn.len() as u64) < begun.saturating_add(self.most) {
+            let Some(step) = self.ahead.find(|step| step.read.is_some()) else { break };
+            self.drawn.push_back(step);
+        }
+        self.drawn.iter()
+    }
+
     /// Goes on to the scenes after the `begun` that batches have come to, and names them in `coming`.
     pub(crate) fn advance(
         &mut self,
-        (dataset, sources, fields): (&Dataset, &Sources, &Fields),
+        (shards, sources, fields): (&Shards, &Sources, &Fields),
         begun: u64,
         coming: &mut Vec<(u64, PlannedRead)>,
     ) {
         let Some(plan) = &fields.patches else { return };
         while self.met < begun.saturating_add(self.most) {
-            let Some(step) = self.ahead.next() else { return };
-            if step.read.is_none() {
-                continue;
-            }
+            let Some(step) = self.next() else { return };
             self.met += 1;
             // What batches have come to is known, and perhaps done.
             if self.met <= begun {
@@ -87,8 +101,8 @@ impl Scenes {
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
             // What cannot be opened is said when its batch comes.
-            let Ok((number, record)) = dataset.locate(sample) else { continue };
-            let Ok(shard) = dataset.shard(number) else { continue };
+            let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
+            let Ok(shard) = shards.get(number) else { continue };
             let key = (self.epoch, sample, step.pass);
             self.know(key, sample, &step, plan);
             let records = record..record + 1;

@@ -39,6 +39,7 @@ impl Shared {
                     self.work.notify_all();
                 }
                 Job::Plan(plan) => self.plan(plan),
+                Job::Open(openings) => drop(openings.open_one()),
                 Job::Allocate(room, replaced) => self.allocate(&room, replaced),
                 Job::Free(slots) => drop(slots),
                 Job::Submit(generation, batch, slot) => self.submit(generation, batch, slot),

@@ -4,6 +4,7 @@ use crate::batch::Home;
 use crate::decode::{Common, Recipe};
 use crate::large::Large;
 use crate::memory::Allocate;
+use crate::openings::{Failed, Openings};
 use crate::order::State as Progress;
 use crate::plan::Plan;
 use crate::planner::{Planner, Scout};
@@ -223,7 +224,36 @@ impl Shared {
         Common { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
+    /// Opens the shards that the next batch needs, without the planner: others may want it. Those that
+    /// failed; `None` if nobody waits for the batch any more.
+    fn open_shards(&self, plan: &Plan) -> Option<Failed> {
+        let (dataset, numbers) = {
+            let mut planner = self.planner();
+            if planner.generation != plan.generation {
+                return None;
+            }
+            (planner.dataset().clone(), planner.unopened(plan.epoch))
+        };
+        if numbers.is_empty() {
+            return Some(Failed::new());
+        }
+        numbers.iter().for_each(|&number| dataset.advise_shards(number..number.saturating_add(1)));
+        let is_one = numbers.len() == 1;
+        let openings = Arc::new(Openings::new(dataset, numbers));
+        if !is_one {
+            self.state().open(plan.generation, &openings);
+            self.work.notify_all();
+        }
+        while openings.open_one() {
+            if !self.state().is_at(plan.generation) {
+                return None;
+            }
+        }
+        Some(openings.wait())
+    }
+
     pub(crate) fn plan(&self, mut plan: Plan) {
+        let Some(failed) = self.open_shards(&plan) else { return };
         let (generation, more, begun) = {
             let mut planner = self.planner();
             // The loader went on to another epoch before this thread came to plan: batches of that
@@ -231,7 +261,7 @@ impl Shared {
             if planner.generation != plan.generation {
                 return;
             }
-            let more = planner.fill(&mut plan);
+            let more = planner.fill(&mut plan, failed);
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;

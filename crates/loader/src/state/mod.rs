@@ -9,6 +9,7 @@ mod slots;
 use crate::fault;
 use crate::job::{Claim, Job, Made, Mended, Outcome, Want};
 use crate::large::Large;
+use crate::openings::Openings;
 use crate::options::OnCorrupt;
 use crate::plan::{NONE, Plan};
 use crate::read::ReadJob;
@@ -41,6 +42,8 @@ pub(crate) struct State {
     /// Whether the next epoch is begun while the one at hand ends.
     pub(crate) goes_on: bool,
     planning: bool,
+    /// Shards of the batch that is being planned.
+    openings: Option<Arc<Openings>>,
     batches: VecDeque<Open>,
     /// Large records of which there are parts to be taken, as they were opened.
     large: Vec<Arc<Large>>,
@@ -96,6 +99,7 @@ impl State {
             unplanned: u64::from(epoch),
             goes_on: false,
             planning: false,
+            openings: None,
             batches: VecDeque::new(),
             large: Vec::new(),
             runs: Runs::new(epoch, limits.run_bytes, limits.held_bytes.min(limits.run_bytes)),
@@ -133,6 +137,7 @@ impl State {
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
+        self.openings = None;
         (self.epoch, self.unplanned) = (epoch, epoch.into());
         self.drop_batches(|_| true);
         self.runs.restart(generation, epoch);
@@ -268,6 +273,9 @@ impl State {
             self.claim(number, claims, dims);
             return Job::Decode;
         }
+        if let Some(openings) = self.openings.as_ref().filter(|openings| openings.is_left()) {
+            return Job::Open(Arc::clone(openings));
+        }
         // What is decoded of a scene waits outside the slots.
         if self.limits.are_scenes
             && self.runs.next_needed_by(front).is_some()
@@ -349,6 +357,18 @@ impl State {
         open.claim(count, stride, claims, dims);
     }
 
+    /// Has all threads help to open these shards, which a plan of this generation waits for.
+    pub(crate) fn open(&mut self, generation: u64, openings: &Arc<Openings>) {
+        if generation == self.generation {
+            self.openings = Some(Arc::clone(openings));
+        }
+    }
+
+    /// Whether somebody waits for a plan of this generation.
+    pub(crate) const fn is_at(&self, generation: u64) -> bool {
+        generation == self.generation && !self.closed && self.broken.is_none()
+    }
+
     /// Takes in a plan, or the end of its epoch. `fresh` gets the numbers of the reads that nobody
     /// has asked for before.
     pub(crate) fn planned(
@@ -358,6 +378,7 @@ impl State {
         fresh: &mut Vec<(Arc<shardpack_reader::Shard>, u64, u64)>,
     ) {
         self.planning = false;
+        self.openings = None;
         if !more {
             self.unplanned = u64::from(plan.epoch) + 1;
             plan.closed.drain(..).for_each(|key| self.runs.close(key));
