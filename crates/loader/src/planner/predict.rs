@@ -75,6 +75,10 @@ impl Spread {
     }
 }
 
+/// Shards that are looked at where some stand for all: all of most datasets, few enough to open one
+/// of 10⁸ samples in a second.
+const SHARDS: usize = 256;
+
 /// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of
 /// its rows stand in their indexes; touches no record.
 pub(crate) fn predict(
@@ -106,7 +110,7 @@ pub(crate) fn predict(
     let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
     let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
-    let records = options.stage.as_ref().map(|_| spread(dataset, rows, length)).transpose()?;
+    let records = options.stage.as_ref().map(|_| spread(dataset, SHARDS, rows, length)).transpose()?;
     let open = epoch.open_reads_max(options.world_size.into());
     let reads = reads(dataset, &open, sources, fields.large_bytes)?;
     let mut parts = 0_u64;
@@ -117,7 +121,7 @@ pub(crate) fn predict(
                 let mut dims = vec![0; field.shape.len()];
                 // What is wrong with a row is said when its batch comes.
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
-                let (spread, neighbours) = spread(dataset, rows, row)?;
+                let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
                     // Neighbours in one batch may all be large.
                     Dealing::Sliced => neighbours.largest,
@@ -243,23 +247,11 @@ struct Reads {
 /// are summed up, because those of a run may all be large. Records of `large` bytes and more are
 /// read in parts, and wait nowhere.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
-    /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a
-    /// second.
-    const SHARDS: usize = 256;
-    /// Shards that a storage hears of before they are opened.
-    const SHARDS_AHEAD: usize = 64;
-    let step = dataset.shards().len().div_ceil(SHARDS).max(1);
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
     let is_large = |bytes: u64| large.is_some_and(|large| bytes >= large);
-    let advise = |number: usize| dataset.advise_shards(number..number.saturating_add(1));
-    (0..SHARDS_AHEAD).for_each(|place| advise(place.saturating_mul(step)));
-    for number in (0..dataset.shards().len()).step_by(step) {
+    for number in some_shards(dataset, SHARDS) {
         let samples = dataset.samples_in(number);
-        if samples.is_empty() {
-            continue;
-        }
-        advise(number.saturating_add(SHARDS_AHEAD.saturating_mul(step)));
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for (open, spread) in open.iter().zip(&mut spreads) {
             if !sources.samples(open.source).is_some_and(|all| all.contains(&samples.start)) {
@@ -289,9 +281,27 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option
     Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)), record, alone })
 }
 
+/// Shards that have samples, at most about so many, spread over the dataset. The storage hears of each
+/// some time before.
+fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
+    /// Shards that a storage hears of before they are opened.
+    const AHEAD: usize = 64;
+    let step = dataset.shards().len().div_ceil(most).max(1);
+    let advise = |number: usize| dataset.advise_shards(number..number.saturating_add(1));
+    (0..AHEAD).for_each(|place| advise(place.saturating_mul(step)));
+    let numbers = (0..dataset.shards().len()).step_by(step);
+    let numbers = numbers.inspect(move |number| advise(number.saturating_add(AHEAD.saturating_mul(step))));
+    numbers.filter(|&number| !dataset.samples_in(number).is_empty())
+}
+
 /// Sizes of single records, or of what `size` says of them, and of any `rows` that are stored one
-/// after the other.
-fn spread(dataset: &Dataset, rows: u64, mut size: impl FnMut(&Shard, u64) -> Option<u64>) -> Result<(Spread, Spread)> {
+/// after the other; of at most about so many `shards`.
+fn spread(
+    dataset: &Dataset,
+    shards: usize,
+    rows: u64,
+    mut size: impl FnMut(&Shard, u64) -> Option<u64>,
+) -> Result<(Spread, Spread)> {
     /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸
     /// samples.
     const ROWS: u64 = 1 << 20;
@@ -300,10 +310,7 @@ fn spread(dataset: &Dataset, rows: u64, mut size: impl FnMut(&Shard, u64) -> Opt
     // One of `step` rows stands for all of them.
     let together = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
-    for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
-        if info.samples == 0 {
-            continue;
-        }
+    for number in some_shards(dataset, shards) {
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for record in (0..shard.len()).step_by(step) {
             let Some(bytes) = size(&shard, record) else { continue };
