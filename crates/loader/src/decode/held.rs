@@ -6,7 +6,7 @@ use super::recipe::Recipe;
 use super::record::FieldOf;
 use crate::fields::Cut;
 use crate::patches::{PatchAt, PatchPlan};
-use crate::read::Held;
+use crate::read::WholeScene;
 use crate::sample::SampleAt;
 use shardpack_array::{ArrayDecoder, Bands, Region, Wanted};
 use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Layout, Limits, Result};
@@ -37,7 +37,7 @@ impl ArrayRows {
         value: &FieldValue<'_>,
         (channels_first, cut): (bool, &Cut),
         (draws, plan): (&[SampleAt], &Arc<PatchPlan>),
-    ) -> Result<(Held, Vec<PatchAt>)> {
+    ) -> Result<(WholeScene, Vec<PatchAt>)> {
         let asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
         let Asked { descriptor, regions, finishes, places } = asked;
         let Some(whole) = regions.first().and_then(|region| all_pixels(&descriptor, region)) else {
@@ -50,7 +50,7 @@ impl ArrayRows {
         // Of the patch only the order of its axes.
         let (_, layout) = axes(&of.field.shape, channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
-        let mut held = Held { bytes, dtype, shape, layout, patches, plan: Arc::clone(plan) };
+        let mut held = WholeScene { bytes, dtype, shape, layout, patches, plan: Arc::clone(plan) };
         let length = usize::try_from(found.bytes).unwrap_or(usize::MAX);
         let out = held.bytes.get_mut(..length).unwrap_or_default();
         let limits = &of.shard.options().limits;

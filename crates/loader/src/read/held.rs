@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A decoded array, with the bands that are wanted, and what is cut out of it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct WholeScene {
     pub(crate) bytes: Vec<u8>,
     pub(crate) dtype: Dtype,
     /// Rows, columns and bands, in this order.
@@ -22,7 +22,7 @@ pub(crate) struct Held {
     pub(crate) plan: Arc<PatchPlan>,
 }
 
-impl Held {
+impl WholeScene {
     /// Makes the patch at this place of the list.
     pub(crate) fn cut(&self, place: usize, out: &mut [u8]) -> Result<()> {
         let Some((window, finish)) = self.patches.get(place) else {
@@ -39,7 +39,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for WholeScene {
     fn drop(&mut self) {
         self.plan.give_back_scene(std::mem::take(&mut self.bytes));
     }

@@ -4,7 +4,7 @@
 mod held;
 mod scene;
 
-pub(crate) use held::Held;
+pub(crate) use held::WholeScene;
 pub(crate) use scene::{Patch, Scene, SceneRead};
 
 use crate::fault;

@@ -2,7 +2,7 @@
 //! here until their batches come; each is then copied to its row, and its memory goes to the next
 //! scene. Where patches would take at least as much memory as the scene, it waits as a whole.
 
-use super::held::Held;
+use super::held::WholeScene;
 use crate::fields::Object;
 use crate::patches::{PatchAt, PatchPlan};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub(crate) struct Scene {
     pub(crate) patches: Vec<Patch>,
     /// Of fields that are cut the whole arrays, field by field; empty if patches have memory of their
     /// own.
-    pub(crate) held: Vec<Option<Held>>,
+    pub(crate) held: Vec<Option<WholeScene>>,
     /// Of fields that are no patches, field by field: all patches share them.
     pub(crate) shared: Vec<Vec<u8>>,
     /// Fields that the sample has no value for.
@@ -65,7 +65,7 @@ impl Scene {
 
     /// Memory of what waits as a whole; `None` if patches have memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
-        let bytes = |held: &Option<Held>| held.as_ref().map_or(0, Held::bytes);
+        let bytes = |held: &Option<WholeScene>| held.as_ref().map_or(0, WholeScene::bytes);
         (!self.held.is_empty()).then(|| self.held.iter().map(bytes).fold(0, u64::saturating_add))
     }
 
