@@ -3,8 +3,10 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use shardpack_format::{Voice, told};
+use shardpack_format::{Hinted, Voice, told};
 use shardpack_reader::Error;
+use std::io;
+use std::path::Path;
 
 create_exception!(
     shardpack,
@@ -26,6 +28,20 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
+/// The exception for an error of the system, with the hint that stands in it.
+pub(crate) fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
+    let why = source.to_string();
+    // Python puts the number before the text.
+    let why = why.split(" (os error ").next().unwrap_or_default();
+    let hint = source.get_ref().and_then(|inner| Hinted::hint_in(inner));
+    let text = told(format_args!("cannot {action}: {why}"), &hint, Voice::Python);
+    match source.raw_os_error() {
+        // With an errno first, Python picks the subclass: FileNotFoundError, PermissionError.
+        Some(errno) => PyOSError::new_err((errno, text, path.as_os_str().to_owned())),
+        None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
+    }
+}
+
 /// The exception for an error of the reader.
 pub(crate) fn raise(error: Error) -> PyErr {
     let hint = error.hint();
@@ -33,16 +49,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Io { path, action, offset, source } => {
             let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
-            let why = source.to_string();
-            // Python puts the number before the text.
-            let why = why.split(" (os error ").next().unwrap_or_default();
-            let text = told(format_args!("cannot {action}{at}: {why}"), &hint, Voice::Python);
-            match source.raw_os_error() {
-                // With an errno first, Python picks the subclass: FileNotFoundError,
-                // PermissionError.
-                Some(errno) => PyOSError::new_err((errno, text, path.into_os_string())),
-                None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
-            }
+            os_error(&format!("{action}{at}"), &path, &source)
         }
         Error::Format(_) => FormatError::new_err(said),
         Error::Limit(_) => LimitError::new_err(said),

@@ -1,14 +1,13 @@
 //! Errors of the packer as exceptions.
 
-use crate::errors::{FormatError, LimitError, UsageError};
+use crate::errors::{FormatError, LimitError, UsageError, os_error};
 use pyo3::exceptions::{PyBlockingIOError, PyOSError};
 use pyo3::prelude::*;
 use shardpack::explain::explain;
-use shardpack_format::{Hinted, Voice, told};
+use shardpack_format::Voice;
 use shardpack_pack::collect::CollectError;
 use shardpack_pack::pack::SampleError;
 use std::io;
-use std::path::Path;
 
 /// The exception for the error that stopped the packer.
 pub(crate) fn raise_any(error: &anyhow::Error) -> PyErr {
@@ -70,16 +69,5 @@ fn io_error(error: &io::Error, text: &str) -> PyErr {
         // Python puts the number before the text, and uses it to pick the subclass.
         Some(errno) => PyOSError::new_err((errno, text.replace(&format!(" (os error {errno})"), ""))),
         None => PyOSError::new_err(text.to_owned()),
-    }
-}
-
-fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
-    let why = source.to_string();
-    let why = why.split(" (os error ").next().unwrap_or_default();
-    let hint = source.get_ref().and_then(|inner| Hinted::hint_in(inner));
-    let text = told(format_args!("cannot {action}: {why}"), &hint, Voice::Python);
-    match source.raw_os_error() {
-        Some(errno) => PyOSError::new_err((errno, text, path.as_os_str().to_owned())),
-        None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
     }
 }

@@ -94,11 +94,3 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 pub(crate) fn seconds(counter: &AtomicU64) -> f64 {
     counter.load(Ordering::Relaxed) as f64 / 1e9
 }
-
-/// Peak resident memory of this process.
-pub(crate) fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
-}

@@ -35,6 +35,7 @@ mod handles;
 mod keys;
 pub mod mask_names;
 mod opening;
+mod process;
 mod salvage;
 mod sample;
 mod scalar;
@@ -48,6 +49,7 @@ pub use dataset::{Dataset, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{CacheStats, Folder, Listed, ReadAt, Storage, Traffic, is_url, open_regular};
 pub use opening::DatasetOptions;
+pub use process::peak_rss_bytes;
 pub use salvage::{
     Lost, MetadataSource, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,
 };

@@ -10,10 +10,11 @@ use serde_json::Value;
 use shardpack_array::{Prefer, Trial};
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, Voice};
 use shardpack_pack::pack::{
-    FieldSummary, Hooks, PackOptions, PackReport, PackedSplits, Planned, pack, pack_splits, peak_rss_bytes,
-    report_json, unfinished_json,
+    FieldSummary, Hooks, PackOptions, PackReport, PackedSplits, Planned, pack, pack_splits, report_json,
+    unfinished_json,
 };
 use shardpack_pack::sources::{BadInput, Kind, LabelsFrom};
+use shardpack_reader::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Output, Report};
 use std::cell::RefCell;
 use std::path::Path;

@@ -4,7 +4,8 @@ use super::Loader;
 use super::open::device_bytes;
 use crate::planner::Held;
 use crate::stage::Refusal;
-use crate::stats::{LoaderStats, peak_rss_bytes, seconds};
+use crate::stats::{LoaderStats, seconds};
+use shardpack_reader::peak_rss_bytes;
 use std::sync::atomic::Ordering;
 
 impl Loader {

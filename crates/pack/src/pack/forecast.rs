@@ -1,13 +1,12 @@
 //! What packing in parts would take, before it begins: the same plan as packing makes, and the rate
 //! of a few samples.
 
-use super::{
-    PackOptions, SampleError, cubes, default_memory, images, peak_rss_bytes, plan_of, refuse_cube_options, schema,
-};
+use super::{PackOptions, SampleError, cubes, default_memory, images, plan_of, refuse_cube_options, schema};
 use super::{refuse_overlap, refuse_picture_options};
 use crate::sources::{self, Kind, Listing, listing_file};
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use shardpack_reader::peak_rss_bytes;
 use shardpack_writer::{Part, Plan, SampleSource, array_expression};
 use std::ops::Range;
 use std::path::Path;

@@ -2,6 +2,7 @@
 
 use super::PackReport;
 use serde_json::{Value, json};
+use shardpack_reader::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};
 
 /// What a run of the writer did, as `--json` prints it.
@@ -66,13 +67,4 @@ impl PackReport {
         out["settings"] = Value::Object(settings.collect());
         out
     }
-}
-
-/// The most memory that the process has had resident so far; 0 if the system does not tell.
-#[must_use]
-pub fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

@@ -25,7 +25,7 @@ mod tries;
 
 pub(crate) use copy::copy_record;
 pub use forecast::{Forecast, Measured, PartForecast, forecast};
-pub use json::{peak_rss_bytes, report_json, unfinished_json};
+pub use json::{report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub(crate) use overlap::refuse_overlap;
 pub use picture_totals::PictureTotals;

@@ -4,9 +4,10 @@ use super::draw::{Draw, GOAL, MOST, known};
 use super::maker::Maker;
 use super::measure::{Bench, Outcome, Sampled, first_line};
 use super::{Opened, ReportOptions, dashed, datasets, gallery, panels, rates};
-use crate::pack::{SampleEncoder, peak_rss_bytes};
+use crate::pack::SampleEncoder;
 use crate::sources::{Content as Kinds, Entry, Kind};
 use shardpack_format::Voice;
+use shardpack_reader::peak_rss_bytes;
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
     Candidate, Content, Device, Estimate, Failure, Interrupted, Machine, Provenance, Report, Row, Sample, Subject,

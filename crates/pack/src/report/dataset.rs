@@ -4,12 +4,11 @@ use super::assemble::{machine, today};
 use super::draw::random;
 use super::{Hooks, ReportOptions};
 use crate::pack::fidelity;
-use crate::pack::peak_rss_bytes;
 use crate::pack::picture_totals::PictureFigures;
 use anyhow::bail;
 use shardpack_array::Fidelity;
 use shardpack_format::{FieldKind, Schema};
-use shardpack_reader::{Dataset, Shard};
+use shardpack_reader::{Dataset, Shard, peak_rss_bytes};
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
     Candidate, Content, Estimate, Interrupted, Measure, Predictions, Provenance, Report, Row, Sample, Strata, Subject,
