@@ -1,0 +1,55 @@
+//! Writes a dataset from a program: samples one at a time, with a picture, a cube, a text and a label;
+//! then reads it.
+//!
+//! `cargo run --release -p shardpack-pack --example collect -- OUT`
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use shardpack_array::Array;
+use shardpack_format::Dtype;
+use shardpack_pack::collect::{CollectOptions, Collector, Sample, Value};
+use shardpack_reader::Dataset;
+use std::error::Error;
+use std::path::PathBuf;
+
+/// A gradient, RGB, with the number of the sample in its blue.
+fn picture(number: u8) -> Vec<u8> {
+    (0..48_u8).flat_map(|y| (0..64_u8).flat_map(move |x| [x * 4, y * 5, number * 25])).collect()
+}
+
+/// Twelve bands of float32, each a little brighter than the one before.
+fn cube(number: u8) -> Vec<u8> {
+    let value = move |pixel: u16, band: u8| f32::from(number) + f32::from(pixel % 20) / 20.0 + f32::from(band) / 12.0;
+    (0..16 * 20).flat_map(|pixel| (0..12).flat_map(move |band| value(pixel, band).to_le_bytes())).collect()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(std::env::args().nth(1).ok_or("usage: collect OUT")?);
+    let collector = Collector::open(&out, None, CollectOptions::default())?;
+    for number in 0..10_u8 {
+        let sample = Sample::new()
+            .with_key(format!("made-up/{number}"))
+            .with("image", Value::Pixels(Array::new(Dtype::U8, vec![48, 64, 3], picture(number))?))
+            .with("cube", Value::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
+            .with("caption", format!("gradient number {number}").as_str())
+            .with("label", i64::from(number % 2));
+        // Threads may share the collector: the bytes on disk are the same, whoever comes first.
+        collector.add(sample)?;
+    }
+    let written = collector.commit(None, None)?;
+    println!("{} samples in {}", written.report.samples, out.display());
+
+    let dataset = Dataset::open(&out)?;
+    for index in 0..dataset.len() {
+        let sample = dataset.get(index)?;
+        let (image, cube) = (sample.image("image")?, sample.array("cube")?);
+        let label = sample.scalar("label")?;
+        println!(
+            "{}: label {label:?}, {}, cube {:?} of {}",
+            sample.key(),
+            image.media_type,
+            cube.shape(),
+            cube.dtype()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! What the system tells of this process.
+
+/// The most memory that the process has had resident so far; 0 if the system does not tell.
+#[must_use]
+pub fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
