@@ -129,26 +129,36 @@ def _parser(command: str, about: str) -> argparse.ArgumentParser:
 
 
 def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Adds the options of a format that a command line can spell; those of several values with what they are."""
+    """Adds the options of a format, all but those that only a program can give; those of several values with what they
+    are."""
     group = parser.add_argument_group("of the format")
     about = _documented(opener)
     several = {}
     for name, parameter in inspect.signature(opener).parameters.items():
-        flag, kind = "--" + name.replace("_", "-"), str(parameter.annotation)
-        text = about.get(name, "").replace("%", "%%")
         if name in ("src", "drop"):
             continue
+        # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` …, each also with None.
+        kind = re.sub(r" \| None$", "", re.sub(r"^Union\[(.*), None\]$", r"\1", str(parameter.annotation)))
+        flag, text = "--" + name.replace("_", "-"), about.get(name, "").replace("%", "%%")
         if kind == "bool":
             group.add_argument(flag, action="store_const", const=True, help=text)
         elif kind == "int":
             group.add_argument(flag, type=lambda given, name=name: size(name, given), metavar="SIZE", help=text)  # type: ignore[misc]
-        elif kind in ("str", "str | None") or kind.startswith("Union[str, Callable"):
+        elif kind == "tuple[int, int]":
+            group.add_argument(flag, type=_two, metavar="N,N", help=text)
+        elif kind == "str" or kind.startswith(("str, ", "Union[str, Callable")):
             group.add_argument(flag, metavar="NAME", help=text)
-        elif kind == "Collection[str] | None":
+        elif kind in ("Collection[str]", "Sequence[str]"):
             group.add_argument(flag, action="append", metavar="NAME", help=f"{text} May be repeated.")
-        elif kind == "Mapping[str, str] | None":
+        elif (opener.__module__, name) == ("shardpack.convert.tfrecord", "arrays"):
+            several[name] = "pairs"
+            text = "Element type of a feature of raw bytes, little-endian, and its shape. May be repeated."
+            group.add_argument(flag, action="append", type=_layout, metavar="NAME=TYPE[:N,N,…]", help=text)
+        elif kind.startswith("Mapping[str, "):
             several[name] = "pairs"
             group.add_argument(flag, action="append", type=_pair, metavar="NAME=VALUE", help=f"{text} May be repeated.")
+        else:
+            raise AssertionError(f"{opener.__module__}: no way to spell {name}: {kind}")
     return several
 
 
@@ -180,6 +190,22 @@ def _pair(text: str) -> tuple[str, str]:
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
     return name, value
+
+
+def _two(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)[,x](\d+)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected two numbers, such as 17,3, found {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
+    """``cube=float32:64,64,224`` as a name, and an element type with a shape."""
+    name, layout = _pair(text)
+    dtype, sign, shape = layout.partition(":")
+    if sign and not re.fullmatch(r"\d+(,\d+)*", shape):
+        raise argparse.ArgumentTypeError(f"expected NAME=TYPE:N,N,… with a whole number for each axis, found {text!r}")
+    return name, (dtype, tuple(map(int, shape.split(",")))) if sign else dtype
 
 
 def _in_options(text: str) -> str:

@@ -103,8 +103,8 @@ class Loader(Configured):
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
-        So are arrays whose length differs from sample to sample (boxes, token ids): a list with one array for each
-        row. These lists are not part of :attr:`predicted_bytes`. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
+        Arrays whose length differs from sample to sample (boxes, token ids) are a list with one array for each row.
+        These lists are not part of :attr:`predicted_bytes`. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
     align : mapping from field to str or None, optional
         Fields that follow the view of their picture, which crops, scales and mirrors it: masks, boxes, keypoints, and
         what belongs to each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes": sp.align.boxes("xywh")}``.
@@ -355,11 +355,14 @@ class Loader(Configured):
             It is not a state of a loader.
         """
         names = ("fingerprint", "seed", "epoch", "samples_consumed")
+        if not isinstance(state, Mapping):
+            hint = "\nhint: json.loads makes the dict of its text" if isinstance(state, (str, bytes)) else ""
+            raise ValueError(f"state of a loader: expected a dict, found {type(state).__name__}{hint}")
         saved, own = state.get("generation", 1), self._dataset.generation
         unit = state.get("unit", "samples")
         state = {name: value for name, value in state.items() if name not in ("generation", "unit")}
         if set(state) != set(names):
-            raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
+            raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
         bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
         for name, value in state.items():
             fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]

@@ -55,6 +55,8 @@ def boxes(
     picture : str, optional
         The field of the picture that they follow. Default: the only one among the fields.
     """
+    if format not in ("xyxy", "xywh", "cxcywh"):
+        raise ValueError(f"format: expected 'xyxy', 'xywh' or 'cxcywh', found {format!r}")
     given = [("format", None if format == "xyxy" else str(format)), ("unit", "relative" if relative else None)]
     share = float(visible)
     return _text("boxes", [*given, ("visible", repr(share) if share else None), ("picture", picture)])

@@ -63,6 +63,8 @@ FIELDS = ["image", "mask", "boxes", "classes", "points", "caption", "tokens"]
 def test_alignments_are_texts() -> None:
     assert sp.align.mask() == "mask" and sp.align.mask("left") == "mask,picture=left"
     assert sp.align.boxes() == "boxes"
+    with pytest.raises(ValueError, match="format: expected 'xyxy', 'xywh' or 'cxcywh', found 'yxyx'"):
+        sp.align.boxes("yxyx")  # type: ignore[arg-type]
     assert sp.align.boxes("cxcywh", relative=True, visible=0.5) == "boxes,format=cxcywh,unit=relative,visible=0.5"
     assert sp.align.keypoints(swap=[(1, 2), (np.int64(3), 4)], rows="boxes") == "keypoints,swap=1-2/3-4,rows=boxes"
     assert sp.align.rows_of("boxes") == "rows,of=boxes"

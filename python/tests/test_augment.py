@@ -243,6 +243,8 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"mean": {"cub": 1}}, "mean and std: expected arrays among the fields, to be decoded, found `cub`"),
         ({"std": {"cube": 0}}, "std of field `cube`: expected finite numbers above 0, found 0"),
         ({"std": {"cube": -1}}, "std of field `cube`: expected finite numbers above 0, found -1"),
+        ({"std": {"cube": [1, 1, 0, 1, 1, 1, 1, 1]}}, "std of band 2 of field `cube`: expected finite numbers above 0, found 0"),
+        ({"mean": [1.0] * 8, "std": 1.0}, r"mean: expected a number, or three for .*, found 8 numbers\nhint: of a cube, name the field: mean={"),
         ({"std": {"cube": np.nan}}, "std of field `cube`: expected finite numbers above 0, found NaN"),
         ({"mean": {"cube": np.inf}}, "mean of field `cube`: expected finite numbers, found inf"),
         ({"mean": {"cube": 1}, "dtype": "float64"}, "expected float16, bfloat16 or float32, found float64"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -13,7 +16,7 @@ from convert_support import content, jpeg
 
 import shardpack as sp
 from shardpack.convert import FORMATS
-from shardpack._command import _in_options
+from shardpack._command import _in_options, _layout, _two
 
 h5py = pytest.importorskip("h5py")
 
@@ -65,6 +68,36 @@ def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     assert _in_options("hint: drop=['a b', 'c']") == "hint: --drop a b --drop c"
     assert _in_options("hint: on_bad_input='skip' leaves such samples out") == "hint: --on-bad-input skip leaves such samples out"
+
+
+def test_every_option_of_a_format_can_be_spelled(tmp_path: Path) -> None:
+    for format in FORMATS:
+        if format == "torchvision":
+            continue
+        opener = importlib.import_module(f"shardpack.convert.{format}").open
+        said = run("convert", format, "--help").stdout
+        for name in inspect.signature(opener).parameters:
+            assert name == "src" or f"--{name.replace('_', '-')} " in said, f"{name} of {format}"
+    assert _two("17,3") == (17, 3) and _layout("cube=float32:64,64,224") == ("cube", ("float32", (64, 64, 224)))
+    assert _layout("cube=float32") == ("cube", "float32")
+    for spell, wrong in ((_two, "17"), (_two, "17,x"), (_layout, "cube=float32:"), (_layout, "cube=float32:6,"), (_layout, "cube")):
+        with pytest.raises(argparse.ArgumentTypeError, match="expected "):
+            spell(wrong)
+
+
+def test_coco_takes_the_folder_of_its_pictures(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.jpg").write_bytes(jpeg(1))
+    content = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 8, "height": 8}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0}],
+        "categories": [{"id": 3, "name": "ant"}],
+    }
+    (tmp_path / "instances.json").write_text(json.dumps(content))
+    hint = run("convert", "coco", tmp_path / "instances.json", tmp_path / "no", code=2).stderr
+    assert "hint: --images … names the folder of the pictures" in hint
+    run("convert", "coco", tmp_path / "instances.json", tmp_path / "out", "--images", tmp_path / "elsewhere")
+    assert len(sp.Dataset(tmp_path / "out")) == 1
 
 
 def test_what_is_left_out_is_exit_code_1(tmp_path: Path) -> None:

@@ -142,4 +142,7 @@ def test_the_state_of_a_loader_is_checked(odd: sp.Dataset) -> None:
     for name, bad in (("epoch", -1), ("epoch", "1"), ("samples_consumed", 2**70), ("fingerprint", 3)):
         with pytest.raises(ValueError, match="state of a loader"):
             loader.load_state_dict(state | {name: bad})
+    for bad, said in ((json.dumps(state), "expected a dict, found str\nhint: json.loads"), ([], "found list"), ({}, "found nothing")):
+        with pytest.raises(ValueError, match=f"state of a loader: .*{said}"):
+            loader.load_state_dict(bad)  # type: ignore[arg-type]
     loader.load_state_dict(state)

@@ -168,6 +168,17 @@ const COMPARISONS: [(&str, Allowed); 6] = [
     (">", Ordering::is_gt),
 ];
 
+/// What to do about a class that is not there: those whose names hold the one that was given.
+fn meant(classes: &[String], given: &str) -> String {
+    let given = given.to_lowercase();
+    let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
+    let like: Vec<String> = like.map(|class| format!("`{}`", show::plain(class))).collect();
+    match like.is_empty() {
+        true => "`shardpack inspect --json` lists them".to_owned(),
+        false => format!("did you mean {}?", like.join(" or ")),
+    }
+}
+
 impl Condition {
     fn parse(text: &str, dataset: &Dataset) -> anyhow::Result<Self> {
         let at = text.find(['!', '<', '>', '=']);
@@ -195,7 +206,7 @@ impl Condition {
             && !classes.contains(class)
         {
             let text = format!("--where: expected a class of the dataset, found `{}`", show::plain(class));
-            bail!(Hinted::new(text, "`shardpack inspect` lists them"));
+            bail!(Hinted::new(text, meant(classes, class)));
         }
         Ok(Self { column, allowed, value })
     }

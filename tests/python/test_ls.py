@@ -52,7 +52,8 @@ class LsTest(CommandTest):
             (["--where", "label"], "expected a condition such as"),
             (["--where", "=3"], "expected a condition such as"),
             (["--where", "height=tall"], "expected a number for `height`"),
-            (["--where", "class=class 9"], "expected a class of the dataset"),
+            (["--where", "class=class 9"], "expected a class of the dataset, found `class 9`\nhint: `shardpack inspect --json` lists them"),
+            (["--where", "class=Lass 1"], "hint: did you mean `class 1`?"),
             (["--keys", "[a"], "--keys: expected a pattern"),
         ]:
             self.assertIn(said, self.expect(2, "ls", self.data, *args).err)

@@ -3,7 +3,7 @@
 use super::PixelLayout;
 use half::{bf16, f16};
 use shardpack_base::factors;
-use shardpack_format::{Dtype, ElementType, Error, Result};
+use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 
 /// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32,
 /// rounded once; then rounded to the output's type, to nearest, ties to even. uint8 stays as it is.
@@ -60,7 +60,12 @@ impl Scaling {
         let three = |what: &'static str, numbers: &[f64]| match numbers {
             &[one] => Ok([one; 3]),
             &[red, green, blue] => Ok([red, green, blue]),
-            other => Err(Error::usage(what, "a number, or three for red, green and blue", format!("{other:?}"))),
+            other => {
+                let hint = Hint::new("")
+                    .only(Voice::Python, "of a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}");
+                let found = format!("{} numbers", other.len());
+                Err(Error::usage(what, "a number, or three for red, green and blue", found).with_hint(hint))
+            }
         };
         Self::normalised(three("mean", mean)?, three("std", std)?)
     }

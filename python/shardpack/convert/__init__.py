@@ -42,8 +42,8 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    JPEG files are kept to the byte, and arrays keep every bit. With ``jpeg="tile"`` a random crop of a picture reads
-    about half of its bytes. With ``values="auto"`` floats may become float16, and the error is measured. The dataset
+    JPEG files are kept to the byte, and arrays keep every bit. With ``jpeg="tile"`` a random crop of a picture
+    decodes about half of it. With ``values="auto"`` floats may become float16, and the error is measured. The dataset
     appears at `out` when it is complete; after an error there is nothing.
 
     Parameters

@@ -42,7 +42,15 @@ impl Factors {
             return Err(Error::usage("mean and std", "one number, or one for each band, of both", found));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);
-        let pairs: Vec<(f32, f32)> = pairs.map(|(mean, std)| factors(1.0, *mean, *std)).collect::<Result<_>>()?;
+        let of_band = |(band, (mean, std)): (usize, (&f64, &f64))| {
+            factors(1.0, *mean, *std).map_err(|error| match error {
+                Error::Usage { what, expected, found, hint } if bands > 1 => {
+                    Error::Usage { what: format!("{what} of band {band}"), expected, found, hint }
+                }
+                error => error,
+            })
+        };
+        let pairs: Vec<(f32, f32)> = pairs.enumerate().map(of_band).collect::<Result<_>>()?;
         Ok(Self::repeated(pairs))
     }
 

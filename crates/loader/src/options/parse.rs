@@ -31,7 +31,7 @@ impl FromStr for CubeMode {
         let fail = || {
             let expected =
                 "whole, raw, or patchHxW, centerHxW or gridHxW with H rows and W columns, such as patch64x64";
-            Error::usage("view of arrays", expected, format!("`{text}`"))
+            Error::usage("`cube`, the view of arrays", expected, format!("`{text}`"))
         };
         let places = [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));

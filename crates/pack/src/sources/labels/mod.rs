@@ -196,10 +196,8 @@ impl Rows<'_> {
                 self.error(Some(line), message, "")
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
-                let message = format!(
-                    "expected a column of keys called `key`, `path`, `file`, `image` or `id`, found {}",
-                    list()
-                );
+                let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
+                let message = format!("expected a column of keys, called one of {known}, found {}", list());
                 let hint = Hint::set([Setting::any("key_column", "NAME")]).then(" says which one holds the files");
                 self.error(Some(line), message, hint)
             })?,

@@ -96,7 +96,8 @@ fn csv_errors_name_line_and_reason() {
     for (text, expected) in [
         (
             "name,n\na,1\n",
-            ", line 1: expected a column of keys called `key`, `path`, `file`, `image` or `id`, found `name`, `n`\n\
+            ", line 1: expected a column of keys, called one of `key`, `path`, `file`, `filename`, `file_name`, `file_path`, `image`, \
+         `image_path`, `image_id`, `id`, found `name`, `n`\n\
              hint: `--key-column NAME` says which one holds the files",
         ),
         ("key,n,n\n", ", line 1: two columns of the name `n`"),
@@ -183,7 +184,7 @@ fn json_errors_name_line_and_reason() {
         assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
     }
     assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: number out of range"));
-    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys called `key`"));
+    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys, called one of `key`"));
 }
 
 #[test]
