@@ -61,7 +61,8 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     -------
     dict
         What ``shardpack add --json`` prints: as of :func:`pack`, where ``samples`` are the new ones, and ``generation``,
-        ``samples_of_dataset``, ``new_classes``, and ``known``, the samples that were left out. ``outcome`` is
+        ``samples_of_dataset``, ``new_classes``, and ``known``, the samples that were left out.
+        ``fidelity`` is that of the whole dataset, all else that of the new samples. ``outcome`` is
         ``"already-complete"`` if there was nothing to add.
 
     Raises
