@@ -266,7 +266,7 @@ fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
         || head.starts_with(b"\x89PNG\r\n\x1a\n")
         || head.starts_with(b"MATLAB")
         || head.starts_with(b"\x89HDF\r\n\x1a\n")
-        || super::tiff_header::is_tiff(&head)
+        || super::tiff_words::is_tiff(&head)
 }
 
 #[cfg(test)]

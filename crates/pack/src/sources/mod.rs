@@ -29,6 +29,7 @@ mod store_tests;
 #[cfg(test)]
 mod testing;
 mod tiff_header;
+mod tiff_words;
 pub(crate) mod unpacked;
 mod walk;
 mod walk_store;

@@ -5,7 +5,7 @@
 use super::bad::Flaw;
 use super::jpeg_file;
 use super::read_at::ReadAt;
-use super::tiff_header;
+use super::{tiff_header, tiff_words};
 use serde::{Deserialize, Serialize};
 use shardpack_jpeg::exif_orientation;
 
@@ -128,7 +128,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
         webp(file, &head)?
     } else if is_bmp(&head) {
         bmp(file, &head)?
-    } else if tiff_header::is_tiff(&head) {
+    } else if tiff_words::is_tiff(&head) {
         return Ok(Some(Sniffed::Tiff(tiff_header::parse(file)?)));
     } else if let Some(name) = unsupported(&head) {
         return Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG")));

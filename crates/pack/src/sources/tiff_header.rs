@@ -3,6 +3,7 @@
 
 use super::bad::Flaw;
 use super::read_at::ReadAt;
+use super::tiff_words::{TiffEntry, TiffWords};
 
 /// Most directories that are looked at, and most entries of one. A photograph has a few directories
 /// with dozens of entries.
@@ -40,12 +41,7 @@ impl TiffHeader {
     }
 }
 
-/// Whether `head` starts like a TIFF.
-pub(crate) fn is_tiff(head: &[u8]) -> bool {
-    [b"II\x2a\0", b"MM\0\x2a", b"II\x2b\0", b"MM\0\x2b"].iter().any(|magic| head.starts_with(*magic))
-}
-
-/// Reads the directories of `file`, which is a TIFF by [`is_tiff`].
+/// Reads the directories of `file`, which is a TIFF by its first bytes.
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     let tiff = Tiff::open(file)?;
     let mut next = tiff.first;
@@ -75,45 +71,35 @@ pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
 
 struct Tiff<'a, R: ReadAt + ?Sized> {
     file: &'a R,
-    little: bool,
-    big: bool,
+    words: TiffWords,
     first: u64,
 }
 
 impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
     fn open(file: &'a R) -> Result<Self, Flaw> {
         let head = file.head(16)?;
-        let little = head.starts_with(b"II");
-        let big = head.get(2..4).is_some_and(|version| version.contains(&0x2b));
-        let mut tiff = Self { file, little, big, first: 0 };
-        tiff.first =
-            if big { tiff.uint(file.read_at(8, 8)?.as_ref()) } else { tiff.uint(file.read_at(4, 4)?.as_ref()) };
-        Ok(tiff)
-    }
-
-    /// Up to eight bytes as an unsigned integer in the file's byte order.
-    fn uint(&self, bytes: &[u8]) -> u64 {
-        let push = |value: u64, byte: &u8| (value << 8) | u64::from(*byte);
-        if self.little { bytes.iter().rev().fold(0, push) } else { bytes.iter().fold(0, push) }
+        let words = TiffWords::of(&head).ok_or_else(|| Flaw::damaged("no TIFF"))?;
+        let first = words.first(&head).ok_or_else(|| Flaw::damaged("TIFF without a directory"))?;
+        Ok(Self { file, words, first })
     }
 
     /// Facts about one directory, whether it is a reduced or mask version of another page, and the
     /// offset of the next.
     fn directory(&self, offset: u64) -> Result<(TiffHeader, bool, u64), Flaw> {
-        let (count_bytes, entry_bytes, offset_bytes) = if self.big { (8, 20, 8) } else { (2, 12, 4) };
-        let count = self.uint(&self.file.read_at(offset, count_bytes)?);
+        let (count_bytes, entry_bytes) = (self.words.count_bytes(), self.words.entry_bytes());
+        let count = self.words.uint(&self.file.read_at(offset, count_bytes)?);
         if count == 0 || count > MAX_ENTRIES {
             return Err(Flaw::damaged(format!("expected 1 to {MAX_ENTRIES} directory entries, found {count}")));
         }
         // The offset was read from, so it is less than the length of a file: no overflow.
-        let entries = self.file.read_at(offset + count_bytes, count * entry_bytes)?;
+        let table_bytes = count * entry_bytes as u64;
+        let entries = self.file.read_at(offset + count_bytes, table_bytes)?;
         let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, orientation: 1, pages: 1 };
         let mut reduced = false;
-        for entry in entries.chunks_exact(if self.big { 20 } else { 12 }) {
-            let tag = self.uint(entry.split_at(2).0);
-            let slot = match tag {
+        for entry in entries.chunks_exact(entry_bytes).filter_map(|bytes| self.words.entry(bytes)) {
+            let slot = match entry.tag {
                 254 => {
-                    reduced = self.value(entry)? & 0b101 != 0;
+                    reduced = self.value(&entry)? & 0b101 != 0;
                     continue;
                 }
                 256 => &mut header.width,
@@ -121,28 +107,25 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
                 258 => &mut header.bits,
                 274 => {
                     // A picture is no worse for a strange one.
-                    header.orientation = self.value(entry).unwrap_or(1);
+                    header.orientation = self.value(&entry).unwrap_or(1);
                     continue;
                 }
                 277 => &mut header.samples,
                 339 => &mut header.format,
                 _ => continue,
             };
-            *slot = self.value(entry)?;
+            *slot = self.value(&entry)?;
         }
-        let after = offset + count_bytes + count * entry_bytes;
+        let after = offset + count_bytes + table_bytes;
         // Some writers omit the last link. The pages so far are whole.
-        let next = self.file.read_at(after, offset_bytes).map(|bytes| self.uint(&bytes)).unwrap_or(0);
+        let next =
+            self.file.read_at(after, self.words.offset_bytes()).map(|bytes| self.words.uint(&bytes)).unwrap_or(0);
         Ok((header, reduced, next))
     }
 
     /// The first value of an entry.
-    fn value(&self, entry: &[u8]) -> Result<u32, Flaw> {
-        // An entry has 12 bytes, or 20.
-        let (head, inline) = entry.split_at(if self.big { 12 } else { 8 });
-        let (kind, count) = head.split_at(2).1.split_at(2);
-        let (kind, count) = (self.uint(kind), self.uint(count));
-        let width = match kind {
+    fn value(&self, entry: &TiffEntry<'_>) -> Result<u32, Flaw> {
+        let width = match entry.kind {
             1 => 1,
             3 => 2,
             4 => 4,
@@ -151,13 +134,13 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
                 return Err(Flaw::damaged(format!("expected an integer in a directory entry, found type {other}")));
             }
         };
-        if count == 0 {
+        if entry.count == 0 {
             return Err(Flaw::damaged("a directory entry without a value"));
         }
-        let value = if count.saturating_mul(width as u64) <= inline.len() as u64 {
-            self.uint(inline.split_at(width).0)
+        let value = if entry.count.saturating_mul(width as u64) <= entry.field.len() as u64 {
+            self.words.uint(entry.field.get(..width).unwrap_or_default())
         } else {
-            self.uint(&self.file.read_at(self.uint(inline), width as u64)?)
+            self.words.uint(&self.file.read_at(self.words.uint(entry.field), width as u64)?)
         };
         u32::try_from(value).map_err(|_| Flaw::damaged(format!("expected a value below 2^32, found {value}")))
     }

@@ -4,6 +4,7 @@ use super::cube::CubeKind;
 use super::error::{CubeError, Result};
 use super::source::Source;
 use super::{npz, tivita};
+use crate::sources::tiff_words::is_tiff;
 
 /// Enough for every signature except that of an HDF5 file behind a long user block.
 const PREFIX: u64 = 520;
@@ -50,10 +51,6 @@ fn is_envi(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let line = head.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
     line.trim_ascii() == b"ENVI" && line.len() < head.len()
-}
-
-fn is_tiff(head: &[u8]) -> bool {
-    matches!(head.get(..4), Some(b"II\x2a\0" | b"MM\0\x2a" | b"II\x2b\0" | b"MM\0\x2b"))
 }
 
 fn is_mat5(head: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 use super::super::error::Result;
 use super::super::source::Source;
 use super::budget::Budget;
+use crate::sources::tiff_words::{TiffEntry, TiffWords};
 use std::rc::Rc;
 
 /// Most pages that are followed.
@@ -24,7 +25,7 @@ pub(super) struct Tiff {
 
 /// One directory: its entries as in the file.
 pub(super) struct Ifd {
-    order: Order,
+    order: TiffWords,
     entries: Vec<Entry>,
     budget: Rc<Budget>,
 }
@@ -37,33 +38,12 @@ struct Entry {
     field: [u8; 8],
 }
 
-/// Byte order and width of offsets.
-#[derive(Clone, Copy)]
-struct Order {
-    big_endian: bool,
-    big_tiff: bool,
-}
-
-impl Order {
-    /// An unsigned integer of 1 to 8 bytes.
-    fn uint(self, bytes: &[u8]) -> u64 {
-        let push = |acc: u64, &byte: &u8| acc << 8 | u64::from(byte);
-        if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
-    }
-
-    const fn offset_bytes(self) -> u64 {
-        if self.big_tiff { 8 } else { 4 }
-    }
-}
-
 impl Tiff {
     pub(super) fn open(source: &Source) -> Result<Self> {
         let head = source.prefix(16)?;
         let bad = || source.format("TIFF header", "a whole one", format_args!("`{}`", head.escape_ascii()));
-        let big_endian = head.starts_with(b"MM");
-        let order = Order { big_endian, big_tiff: head.get(2..4).is_some_and(|version| version.contains(&0x2b)) };
-        let first = if order.big_tiff { head.get(8..16) } else { head.get(4..8) };
-        let mut next = order.uint(first.ok_or_else(bad)?);
+        let order = TiffWords::of(&head).ok_or_else(bad)?;
+        let mut next = order.first(&head).ok_or_else(bad)?;
         if order.big_tiff && order.uint(head.get(4..6).ok_or_else(bad)?) != 8 {
             return Err(source.format("BigTIFF offset size", 8, order.uint(head.get(4..6).ok_or_else(bad)?)));
         }
@@ -87,27 +67,26 @@ impl Tiff {
 
 impl Ifd {
     /// The directory at `offset`, and the offset of the next.
-    fn read(source: &Source, order: Order, offset: u64, budget: &Rc<Budget>) -> Result<(Self, u64)> {
-        let (count_bytes, entry_bytes, stride) = if order.big_tiff { (8, 20, 20) } else { (2, 12, 12) };
+    fn read(source: &Source, order: TiffWords, offset: u64, budget: &Rc<Budget>) -> Result<(Self, u64)> {
+        let (count_bytes, stride) = (order.count_bytes(), order.entry_bytes());
         let count = order.uint(&source.read_at("TIFF directory", offset, count_bytes)?);
         if count > MAX_ENTRIES {
             return Err(source.format("entries of a TIFF directory", format_args!("at most {MAX_ENTRIES}"), count));
         }
         let start = offset + count_bytes;
-        budget.take(source, count_bytes + count * entry_bytes)?;
-        let table = source.read_at("TIFF directory", start, count * entry_bytes)?;
+        let table_bytes = count * stride as u64;
+        budget.take(source, count_bytes + table_bytes)?;
+        let table = source.read_at("TIFF directory", start, table_bytes)?;
         let entries = table.chunks_exact(stride).map(|entry| {
-            let (head, field) = entry.split_at_checked(if order.big_tiff { 12 } else { 8 })?;
-            let uint = |range| head.get(range).map(|bytes| order.uint(bytes));
-            let short = |range| uint(range).and_then(|value| u16::try_from(value).ok());
+            let TiffEntry { tag, kind, count, field } = order.entry(entry)?;
             let mut value = [0; 8];
             value.iter_mut().zip(field).for_each(|(to, from)| *to = *from);
-            Some(Entry { tag: short(0..2)?, kind: short(2..4)?, count: uint(4..head.len())?, field: value })
+            Some(Entry { tag, kind, count, field: value })
         });
         let entries = entries.collect::<Option<_>>();
         let entries = entries.ok_or_else(|| source.internal("TIFF directory", "entries of one length", stride))?;
         // Some writers omit the last link at the end of the file.
-        let link = start + count * entry_bytes;
+        let link = start + table_bytes;
         let next = if link + order.offset_bytes() <= source.len() {
             order.uint(&source.read_at("TIFF directory", link, order.offset_bytes())?)
         } else {

@@ -1,0 +1,99 @@
+//! How all TIFFs are written: the order of bytes, and the widths of counts, offsets and entries (TIFF
+//! 6.0, BigTIFF).
+#![deny(clippy::indexing_slicing)]
+
+/// Byte order and widths of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TiffWords {
+    pub(crate) big_endian: bool,
+    /// Whether it is a BigTIFF.
+    pub(crate) big_tiff: bool,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TiffEntry<'a> {
+    pub(crate) tag: u16,
+    pub(crate) kind: u16,
+    pub(crate) count: u64,
+    /// Holds the value, or its offset if it is longer: 4 bytes or 8.
+    pub(crate) field: &'a [u8],
+}
+
+/// Whether a file that begins with `head` is a TIFF.
+pub(crate) fn is_tiff(head: &[u8]) -> bool {
+    TiffWords::of(head).is_some()
+}
+
+impl TiffWords {
+    /// Those of a file that begins with `head`; `None` if it is no TIFF.
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+        let (big_endian, big_tiff) = match head.get(..4)? {
+            b"II\x2a\0" => (false, false),
+            b"MM\0\x2a" => (true, false),
+            b"II\x2b\0" => (false, true),
+            b"MM\0\x2b" => (true, true),
+            _ => return None,
+        };
+        Some(Self { big_endian, big_tiff })
+    }
+
+    /// An unsigned integer of up to 8 bytes.
+    pub(crate) fn uint(self, bytes: &[u8]) -> u64 {
+        let push = |acc: u64, &byte: &u8| acc << 8 | u64::from(byte);
+        if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
+    }
+
+    /// The offset of the first directory; `None` if `head` does not reach so far.
+    pub(crate) fn first(self, head: &[u8]) -> Option<u64> {
+        head.get(if self.big_tiff { 8..16 } else { 4..8 }).map(|bytes| self.uint(bytes))
+    }
+
+    /// Bytes of the number of entries that a directory begins with.
+    pub(crate) const fn count_bytes(self) -> u64 {
+        if self.big_tiff { 8 } else { 2 }
+    }
+
+    /// Bytes of an entry.
+    pub(crate) const fn entry_bytes(self) -> usize {
+        if self.big_tiff { 20 } else { 12 }
+    }
+
+    /// Bytes of an offset, such as that of the next directory, and of an entry's field.
+    pub(crate) const fn offset_bytes(self) -> u64 {
+        if self.big_tiff { 8 } else { 4 }
+    }
+
+    /// An entry out of its bytes; `None` if those are too few.
+    pub(crate) fn entry(self, bytes: &[u8]) -> Option<TiffEntry<'_>> {
+        let (head, field) = bytes.split_at_checked(if self.big_tiff { 12 } else { 8 })?;
+        let short = |range| head.get(range).and_then(|bytes| u16::try_from(self.uint(bytes)).ok());
+        Some(TiffEntry { tag: short(0..2)?, kind: short(2..4)?, count: self.uint(head.get(4..)?), field })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_all_four_kinds_of_files_are_read() {
+        let heads: [(&[u8], &[u8]); 4] = [
+            (b"II\x2a\0\x08\0\0\0", b"\0\x01\x03\0\x01\0\0\0\x20\0\0\0"),
+            (b"MM\0\x2a\0\0\0\x08", b"\x01\0\0\x03\0\0\0\x01\0\x20\0\0"),
+            (b"II\x2b\0\x08\0\0\0\x08\0\0\0\0\0\0\0", b"\0\x01\x03\0\x01\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0"),
+            (b"MM\0\x2b\0\x08\0\0\0\0\0\0\0\0\0\x08", b"\x01\0\0\x03\0\0\0\0\0\0\0\x01\0\x20\0\0\0\0\0\0"),
+        ];
+        for (head, entry) in heads {
+            let words = TiffWords::of(head).unwrap();
+            assert_eq!((words.first(head), words.entry_bytes()), (Some(8), entry.len()));
+            let found = words.entry(entry).unwrap();
+            assert_eq!((found.tag, found.kind, found.count), (256, 3, 1));
+            assert_eq!(words.uint(&found.field[..2]), 32);
+            assert_eq!((found.field.len() as u64, words.first(&head[..4])), (words.offset_bytes(), None));
+            assert!(words.entry(&entry[..7]).is_none());
+        }
+        assert!(!is_tiff(b"II\x2a") && !is_tiff(b"II\0\x2a") && !is_tiff(b""));
+    }
+}
