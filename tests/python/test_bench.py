@@ -50,12 +50,14 @@ class Figures(BenchTest):
         # 32 × 32 × 3 bytes and a label of 8; fields begin at multiples of 64.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        read = got["read_mb_per_s"] * 1e6 * got["seconds"]
-        self.assertTrue(0.5 * stored < read < 1.2 * stored, (read, stored))
+        # Some of each epoch is read while the one before it ends.
+        read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
+        self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
         self.assertEqual(set(got["thread_s"]), STAGES)
         self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
-        self.assertGreaterEqual(sum(got["thread_s"].values()), 2 * got["seconds"] * 0.999)
+        # A wait that goes on is counted when it ends, perhaps in the next epoch.
+        self.assertGreater(sum(got["thread_s"].values()), got["seconds"])
         self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
         self.assertTrue(0 <= got["queue_fill"] <= 3)
         self.assertIn(got["limit"], LIMITS)
