@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "python" / "examples"))
 
 import bars  # noqa: E402
 
-POSTER = ROOT / "benches" / "runs" / "2026-11-23-poster.json"
+POSTER = ROOT / "benches" / "runs" / "2026-11-24-poster.json"
 
 # The picture that is tiled: 4:2:0, so that an MCU is 16 × 16, and 24 × 16 MCUs. K = 6: four tiles in each row of MCUs.
 WIDTH, HEIGHT, MCU, INTERVAL = 384, 256, 16, 6

@@ -7,7 +7,7 @@
 The steps are those of a poster about training on surgical images (PyTorch Conference 2023, github.com/IMSY-DKFZ/htc):
 original files, Blosc, float16, augmentation on the GPU, a fixed ring of pinned memory. The sixth decodes on the GPU.
 The first five are what one would write with NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers,
-augmentation and model.
+augmentation and model. The last line says how fast augmentation and model are alone, with a batch that is there already.
 
 One epoch of each step warms up. Then epochs follow each other for ``--seconds`` at least, as they do in training, and
 that ``--epochs`` times, of which the median counts. ``--copies`` makes epochs longer, by hard links. It prints a table, and writes ``poster.json`` and
@@ -173,6 +173,8 @@ def ring(job: Job) -> Iterator[Epoch]:
     copied = [torch.cuda.Event() if job.cuda else None for _ in slots]
     side = torch.cuda.Stream(job.device) if job.cuda else None
     paths = job.paths("blosc16")
+    # Else one thread decompresses, and all others wait for it.
+    blosc2.set_releasegil(True)
 
     def fill(path: Path, slot: int, row: int) -> None:
         data = path.read_bytes()
@@ -243,6 +245,18 @@ def loader(job: Job) -> Iterator[Epoch]:
         yield epoch
 
 
+@contextmanager
+def still(job: Job) -> Iterator[Epoch]:
+    """Nothing is loaded: one batch, which is on the device already."""
+    there = torch.rand((job.batch, *job.shape), device=job.device)
+
+    def epoch() -> Iterator[Tensor]:
+        for _ in range(len(job.paths("npy")) // job.batch):
+            yield augment(there)
+
+    yield epoch
+
+
 STEPS = [
     Step("original files, float32", "npy", False, dataloader("npy", True)),
     Step("+ Blosc", "blosc32", False, dataloader("blosc32", True)),
@@ -251,6 +265,8 @@ STEPS = [
     Step("+ ring of pinned memory", "blosc16", True, ring),
     Step("shardpack: decoding on the GPU", "packed", False, loader),
 ]
+# What no way to load can pass that augments on the device.
+CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
 # Cubes
@@ -401,6 +417,8 @@ def main(options: argparse.Namespace) -> None:
             })  # fmt: skip
             figures = f"{middle:10.3g} {rows[-1]['cubes_per_s']:9.1f} {rows[-1]['times_the_first']:14.1f}x"
             print(f"{name:34} {figures} {sizes[step.store] / 1e9:10.2f}", flush=True)
+        ceiling = used / statistics.median(measure(CEILING, job, options))
+        print(f"{CEILING.name:34} {used / ceiling:10.3g} {ceiling:9.1f}")
     for name in left_out:
         print(f"left out, no GPU: {name}")
     device = torch.cuda.get_device_name(job.device) if job.cuda else "no GPU"
@@ -409,7 +427,7 @@ def main(options: argparse.Namespace) -> None:
         "device": device, "torch": torch.__version__, "blosc2": blosc2.__version__, "shardpack": sp.__version__,
         "python": sys.version.split()[0], "shape": job.shape, "cubes_an_epoch": used, "copies": options.copies, "batch": job.batch,
         "workers": job.workers, "codec": options.codec, "model": options.model, "cold": options.cold,
-        "source": "given" if options.source else "made", "left_out": left_out,
+        "source": "given" if options.source else "made", "left_out": left_out, "alone_cubes_per_s": ceiling,
     }  # fmt: skip
     (options.out / "poster.json").write_text(json.dumps({**about, "steps": rows}, indent=2) + "\n")
     subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} rounds"

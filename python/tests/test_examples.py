@@ -250,6 +250,7 @@ def test_poster(tmp_path: Path) -> None:
     for step in report["steps"]:
         assert len(step["epochs"]) == 2 and step["cubes_per_s"] * step["seconds"] == pytest.approx(8)
         assert step["step"] in output
+    assert report["alone_cubes_per_s"] > 0 and "augmentation and model alone" in output
     stored = [step["bytes_on_disk"] for step in report["steps"]]
     assert stored[0] > stored[1] > stored[2] > 0
     drawing = ElementTree.parse(tmp_path / "poster.svg").getroot()
