@@ -45,6 +45,8 @@ def main():
                 for count in threads if side == "device" else [options.threads]:
                     if (what, side, count) not in notes:
                         result = one(side, count, Path(folder), options)
+                        said = bench.show(result["samples_per_s"]) if "samples_per_s" in result else result["error"]
+                        print(f"{turn + 1}: {what}: {SIDE_NAMES[side]}, {count} threads: {said}", file=sys.stderr, flush=True)
                         if "samples_per_s" in result:
                             runs.setdefault((what, side, count), []).append(result)
                         else:
