@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -260,6 +261,23 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
         expected = "a number, or one for each channel or band"
         raise TypeError(f"{name}: expected {expected}, found {given!r}")
     return [float(number) for number in np.atleast_1d(numbers)]
+
+
+def _no_data(given: float | Mapping[str, float] | None) -> float | list[tuple[str, float]] | None:
+    """What comes in the place of no-data: in all cubes, or in the fields that are named."""
+    if isinstance(given, Mapping):
+        return [(str(name), _single(f"no_data of {name}", value)) for name, value in given.items()]
+    return None if given is None else _single("no_data", given)
+
+
+def _single(name: str, value: Any) -> float:
+    """A number that float32 holds, about."""
+    if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name}: expected a number, found {value!r}")
+    number = float(value)
+    if isfinite(number) and abs(number) > float(np.finfo(np.float32).max):
+        raise _shardpack.UsageError(f"{name}: expected a number that float32 holds, found {number!r}")
+    return number
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:

@@ -158,6 +158,14 @@ class Loader(Configured):
         then to ``dtype``. Default for pictures that are floats: ``level / 255``.
         By name, ``mean={"cube": means}``, arrays are normalised as well: ``(value − mean) / std``, with one number
         for each band of the stored array, of which ``bands`` take their own, or one for all.
+    no_data : float, or mapping from field to float, optional
+        What comes in the place of no-data, in the units of the batch: after ``mean`` and ``std``, 0 is the mean. No-data
+        are the values that equal the one which the array declares to mean "nothing was measured here": ``data ignore
+        value`` of ENVI, ``GDAL_NODATA`` of GeoTIFF. The values of the source are compared, before ``mean``, ``std`` and
+        ``dtype``; packing keeps no-data exactly, also where it rounds floats. If the declared value is NaN, every NaN is
+        no-data; else NaNs stay. A number is for arrays of three axes but masks, as far as they declare no-data; with
+        names, each field must. Such arrays come as float16, bfloat16 or float32. Augmentation of bands and noise do not
+        change it. The host decodes such arrays. Default: no-data is a number like any other.
     augment : str or sequence of str, optional
         What is done to pictures, in this order, right after they are decoded: :mod:`shardpack.augment` has
         TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. All of it is

@@ -41,6 +41,7 @@ class Options:
     dtype: str | None
     scaling: tuple[Numbers, Numbers] | None
     normalise: list[tuple[str, Numbers, Numbers]]
+    no_data: float | list[tuple[str, float]] | None
     augment: str | None
     mix_batch: tuple[list[str], int] | None
     transform: Callable[..., None] | None

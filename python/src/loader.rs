@@ -16,8 +16,8 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, EpochPhase, Factors, LoaderOptions, Mix, OnCorrupt, PatchClasses, Patches,
-    Watch, parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, EpochPhase, Factors, LoaderOptions, Mix, NoData, OnCorrupt, PatchClasses,
+    Patches, Watch, parse_augment, parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -55,6 +55,13 @@ enum BandsOption {
     List(Vec<u64>),
 }
 
+/// What comes in the place of no-data: in all cubes, or by field.
+#[derive(FromPyObject)]
+enum NoDataOption {
+    Cubes(f32),
+    Fields(Vec<(String, f32)>),
+}
+
 /// What Python passes: plain values, checked where they are used.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
@@ -82,6 +89,7 @@ pub(crate) struct Options<'py> {
     /// Means and standard deviations of pictures, and of fields of arrays.
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
+    no_data: Option<NoDataOption>,
     augment: Option<String>,
     /// How batches are mixed, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
@@ -215,6 +223,11 @@ impl Options<'_> {
                 Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
             },
             normalise: self.factors()?,
+            no_data: match &self.no_data {
+                None => NoData::AsStored,
+                Some(NoDataOption::Cubes(with)) => NoData::Cubes(*with),
+                Some(NoDataOption::Fields(fields)) => NoData::Fields(fields.clone()),
+            },
             augment: augments.arrays,
             augment_bands: augments.bands,
             augment_pictures: augments.pictures,

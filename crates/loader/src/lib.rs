@@ -69,7 +69,7 @@ pub use fields::Object;
 pub use loader::{EpochPhase, Loader};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{
-    Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, CubeMode, FrameMode, ImageMode, LoaderOptions,
+    Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData,
     OnCorrupt, Transform, TransformField, TransformRow, Window, parse_augment, parse_bands, parse_mixes,
 };
 pub use patches::{Grid, PatchAt, PatchClasses, Patches, Place};

@@ -11,6 +11,8 @@ mod loader;
 mod loader_dtypes;
 #[path = "loader_finish.rs"]
 mod loader_finish;
+#[path = "loader_no_data.rs"]
+mod loader_no_data;
 #[path = "loader_patches.rs"]
 mod loader_patches;
 #[path = "loader_resume.rs"]

@@ -18,6 +18,8 @@ mod loader_epochs;
 mod loader_finish;
 #[path = "loader_mixing.rs"]
 mod loader_mixing;
+#[path = "loader_no_data.rs"]
+mod loader_no_data;
 #[path = "loader_patches.rs"]
 mod loader_patches;
 #[path = "loader_pictures.rs"]

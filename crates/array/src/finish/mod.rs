@@ -1,7 +1,8 @@
 //! From decoded elements to those of a batch: another float type, mean and standard deviation of
-//! each band, and pixels turned. Kernels do the same, to the bit.
+//! each band, and pixels turned. Kernels do the same, to the bit; all but the filling of no-data.
 
 mod factors;
+mod fill;
 mod room;
 mod runs;
 mod singles;
@@ -11,6 +12,7 @@ mod target;
 mod tests;
 
 pub use factors::Factors;
+pub use fill::Fill;
 pub use room::{Origins, Room};
 pub use runs::change_runs;
 pub(crate) use taker::{Scratch, Taker};
@@ -80,6 +82,7 @@ impl As {
 ///     to: As::F32,
 ///     factors: Some(Factors::new(&[1.0, 2.0], &[2.0, 4.0])?),
 ///     turn: Turn { flip_columns: true, ..Turn::NONE },
+///     ..Finish::NOTHING
 /// };
 /// // [1, 2, 2]: two pixels of two bands.
 /// let mut out = vec![0; 16];
@@ -93,6 +96,8 @@ pub struct Finish {
     pub to: As,
     /// Normalisation, of a float type.
     pub factors: Option<Factors>,
+    /// What comes in the place of no-data, of a float type.
+    pub fill: Option<Fill>,
     /// Where pixels go.
     pub turn: Turn,
 }
@@ -105,26 +110,30 @@ impl From<As> for Finish {
 
 impl Finish {
     /// Elements stay what and where they are.
-    pub const NOTHING: Self = Self { to: As::Decoded, factors: None, turn: Turn::NONE };
+    pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, turn: Turn::NONE };
 
     /// Whether elements of this type stay what and where they are.
     #[must_use]
     pub fn is_nothing(&self, decoded: Dtype) -> bool {
-        self.factors.is_none() && self.turn.is_none() && self.to.of(decoded).is_ok_and(|to| to == decoded)
+        self.factors.is_none()
+            && self.fill.is_none()
+            && self.turn.is_none()
+            && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
     /// Fails unless this can be done to an array of so many rows, columns and bands.
     ///
     /// # Errors
-    /// `Usage` if a boolean is to become a float, values are to be normalised to another type than
-    /// a float of at most 32 bits, there is neither one factor for all bands nor one for each, or
+    /// `Usage` if a boolean is to become a float, values are to be normalised, or no-data is to
+    /// be filled, in another type than a float of at most 32 bits, there is neither one factor for all bands nor one for each, or
     /// rows and columns are to change places and there are not as many of both.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
+        let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];
+        if let (None, Some((what, _))) = (As::float(element), floats.into_iter().find(|(_, is_asked)| *is_asked)) {
+            return Err(Error::usage(what, "float16, bfloat16 or float32", element));
+        }
         if let Some(factors) = &self.factors {
-            if As::float(element).is_none() {
-                return Err(Error::usage("normalised values", "float16, bfloat16 or float32", element));
-            }
             factors.check(bands)?;
         }
         if self.turn.transpose && rows != columns {

@@ -2,7 +2,7 @@
 
 use super::room::Origins;
 use super::singles::{self, RUN};
-use super::{Factors, Finish};
+use super::{Factors, Fill, Finish};
 use crate::turn::Turn;
 use shardpack_base::parts::{check_length, part_mut, split_mut};
 use shardpack_format::{Dtype, ElementType, Layout, Result};
@@ -17,6 +17,7 @@ pub(crate) struct Target {
     pub(super) decoded: Dtype,
     pub(super) element: ElementType,
     factors: Option<Factors>,
+    fill: Option<Fill>,
     pub(super) turn: Turn,
     /// Rows and columns of the array that elements come of.
     pub(super) size: [usize; 2],
@@ -60,6 +61,7 @@ impl Target {
             decoded,
             element,
             factors: finish.factors.clone(),
+            fill: finish.fill,
             turn: finish.turn,
             size: [rows, columns],
             window: window.map(|range| number(range.start)..number(range.end)),
@@ -106,7 +108,7 @@ impl Target {
 
     /// Whether elements become others.
     pub(crate) fn converts(&self) -> bool {
-        self.factors.is_some() || self.element != self.decoded
+        self.factors.is_some() || self.fill.is_some() || self.element != self.decoded
     }
 
     /// Whether no element is asked for.
@@ -205,6 +207,9 @@ impl Target {
                     1 => factors.normalise_band(band, run),
                     each => factors.normalise(number * RUN % each, run),
                 }
+            }
+            if let Some(fill) = self.fill {
+                fill.put(self.decoded, from, run);
             }
             singles::store(self.element, run, to);
         }

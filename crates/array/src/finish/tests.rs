@@ -21,10 +21,37 @@ fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
+/// A stored element as float64, which holds not all integers of 64 bits.
+fn double(dtype: Dtype, bytes: &[u8]) -> f64 {
+    match dtype {
+        Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
+        Dtype::F16 | Dtype::F32 => single(dtype, bytes).into(),
+        _ => integer(dtype, bytes) as f64,
+    }
+}
+
+fn integer(dtype: Dtype, bytes: &[u8]) -> i128 {
+    let is_negative = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64) && bytes.last() > Some(&127);
+    let mut all = if is_negative { [0xFF; 16] } else { [0; 16] };
+    all[..bytes.len()].copy_from_slice(bytes);
+    i128::from_le_bytes(all)
+}
+
+fn is_no_data(dtype: Dtype, bytes: &[u8], no_data: f64) -> bool {
+    match dtype {
+        Dtype::F64 | Dtype::F32 | Dtype::F16 => {
+            let value = double(dtype, bytes);
+            value == no_data || value.is_nan() && no_data.is_nan()
+        }
+        // An integer that is no float64 is not the one beside it.
+        _ => integer(dtype, bytes) == no_data as i128,
+    }
+}
+
 /// The element of one band of one pixel, the slow way.
 fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u8> {
     let element = finish.to.of(decoded).unwrap();
-    if element == decoded && finish.factors.is_none() {
+    if element == decoded && finish.factors.is_none() && finish.fill.is_none() {
         return bytes.to_vec();
     }
     let mut value = single(decoded, bytes);
@@ -35,6 +62,11 @@ fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u
             true => f32::from_bits(value.to_bits() | 1 << 22),
             false => libm::fmaf(value, scale, bias),
         };
+    }
+    if let Some(fill) = finish.fill
+        && is_no_data(decoded, bytes, fill.no_data)
+    {
+        value = fill.with;
     }
     match element {
         ElementType::Bf16 => bf16::from_f32(value).to_le_bytes().to_vec(),
@@ -72,7 +104,7 @@ proptest! {
         to in prop::sample::select(&[As::Decoded, As::F16, As::Bf16, As::F32][..]),
         (mut rows, columns, bands) in (0..14_usize, 0..14_usize, prop_oneof![0..5_usize, 100..140_usize]),
         (flip_rows, flip_columns, transpose) in any::<(bool, bool, bool)>(),
-        normalises: bool,
+        (normalises, fills) in any::<(bool, bool)>(),
         each_band: bool,
         by_band: bool,
         noise in prop::collection::vec(any::<u8>(), 64..400),
@@ -86,7 +118,8 @@ proptest! {
         let numbers = |n: usize, step: f64| (0..n).map(|n| n as f64 * step + 0.3).collect::<Vec<_>>();
         let factors = (normalises && is_float).then(|| Factors::new(&numbers(count, -7.7), &numbers(count, 0.9)).unwrap());
         let turn = Turn { flip_rows, flip_columns, transpose };
-        let finish = Finish { to, factors, turn };
+        let no_data = noise.get(..decoded.size()).map_or(0.0, |first| double(decoded, first));
+        let finish = Finish { to, factors, fill: (fills && is_float).then_some(Fill { no_data, with: -5.5 }), turn };
         let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
         let bytes = rows * columns * bands * decoded.size();
         let elements: Vec<u8> = noise.into_iter().cycle().take(bytes).collect();
@@ -117,7 +150,8 @@ proptest! {
         let is_float = As::float(to.of(decoded).unwrap()).is_some();
         let means: Vec<f64> = (0..bands).map(|band| band as f64 * -7.7).collect();
         let factors = (normalises && is_float).then(|| Factors::new(&means, &vec![1.7; bands]).unwrap());
-        let finish = Finish { to, factors, turn: Turn { flip_rows, flip_columns, transpose } };
+        let fill = is_float.then_some(Fill { no_data: double(decoded, &noise[..decoded.size()]), with: 3.25 });
+        let finish = Finish { to, factors, fill, turn: Turn { flip_rows, flip_columns, transpose } };
         let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
         let width = decoded.size();
         let elements: Vec<u8> = noise.into_iter().cycle().take(rows * columns * bands * width).collect();
@@ -148,7 +182,7 @@ fn every_float16_and_odd_floats() {
         .collect();
     for to in [As::F16, As::Bf16, As::F32] {
         for factors in [None, Some(Factors::new(&[0.25, -3.0], &[0.001, 77.7]).unwrap())] {
-            let finish = Finish { to, factors, turn: Turn::NONE };
+            let finish = Finish { to, factors, ..Finish::NOTHING };
             check(&finish, Dtype::F16, [4, 8192, 2], Layout::AsShape, &halves);
             check(&finish, Dtype::F32, [16, 8192, 2], Layout::BandMajor, &singles);
         }
@@ -166,7 +200,36 @@ fn rounding_is_to_nearest_and_ties_go_to_even() {
 }
 
 #[test]
+fn no_data_is_compared_in_the_type_of_the_array() {
+    let filled = |dtype: Dtype, no_data: f64, elements: &[u8]| {
+        let factors = Some(Factors::new(&[10.0], &[0.5]).unwrap());
+        let finish = Finish { to: As::F32, factors, fill: Some(Fill { no_data, with: 0.25 }), turn: Turn::NONE };
+        let count = elements.len() / dtype.size();
+        let mut out = vec![0; 4 * count];
+        finish.apply(dtype, ([1, count as u64, 1], Layout::AsShape), elements, &mut out).unwrap();
+        out.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes) == 0.25).collect::<Vec<_>>()
+    };
+    let singles = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+    // 0.1 is no float32: the one next to it stands for it.
+    assert_eq!(filled(Dtype::F32, 0.1, &singles(&[0.1, 0.100_000_01, -0.1])), [true, false, false]);
+    assert_eq!(filled(Dtype::F32, 0.0, &singles(&[0.0, -0.0, 1e-45])), [true, true, false]);
+    assert_eq!(filled(Dtype::F32, f64::NAN, &singles(&[f32::NAN, -f32::NAN, 0.0])), [true, true, false]);
+    assert_eq!(filled(Dtype::F32, 7.0, &singles(&[f32::NAN, 7.0])), [false, true]);
+    assert_eq!(filled(Dtype::F32, f64::NEG_INFINITY, &singles(&[f32::NEG_INFINITY, f32::MIN])), [true, false]);
+    assert_eq!(filled(Dtype::F64, 0.1, &[0.1_f64, f64::from(0.1_f32)].map(f64::to_le_bytes).concat()), [true, false]);
+    // As float32 both are one number.
+    let large = [4_294_967_295_u32, 4_294_967_294].map(u32::to_le_bytes).concat();
+    assert_eq!(filled(Dtype::U32, 4_294_967_295.0, &large), [true, false]);
+    for no_data in [256.0, -1.0, 0.5, f64::NAN] {
+        assert_eq!(filled(Dtype::U8, no_data, &[0, 1, 255]), [false; 3], "{no_data}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_refused() {
+    let fill = Finish { fill: Some(Fill { no_data: 0.0, with: 0.0 }), ..Finish::NOTHING };
+    let error = fill.check(Dtype::U8, [1, 1, 1]).unwrap_err().to_string();
+    assert!(error.contains("no-data to fill: expected float16, bfloat16 or float32, found uint8"), "{error}");
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
     assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("as many rows as columns, found 4 × 5"));

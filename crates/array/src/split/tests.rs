@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Bands, Coder, EncodedArray, Factors, Filter, Finish, Region,
-    Turn, ValueRule, decoded_as,
+    Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Bands, Coder, EncodedArray, Factors, Fill, Filter, Finish,
+    Region, Turn, ValueRule, decoded_as,
 };
 use proptest::prelude::*;
 use shardpack_format::{ArrayDescriptor, Dtype, Transform};
@@ -284,10 +284,11 @@ fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
             let turn = Turn::new(a, b, quarters);
             let numbers = |step: f64| (0..count).map(|n| n as f64 * step + 0.3).collect::<Vec<_>>();
             let factors = Factors::new(&numbers(-7.7), &numbers(0.9)).unwrap();
+            let fill = (u8::from(a) + u8::from(b) > 0).then_some(Fill { no_data: 1.0, with: -5.5 });
             let finish = match to {
                 0 => Finish { turn, ..Finish::NOTHING },
-                1 => Finish { to: As::Bf16, factors: Some(factors), turn },
-                _ => Finish { to: As::F32, factors: None, turn },
+                1 => Finish { to: As::Bf16, factors: Some(factors), fill, turn },
+                _ => Finish { to: As::F32, factors: None, fill, turn },
             };
             Asked { region, layout, finish }
         },
@@ -339,13 +340,13 @@ proptest! {
 fn what_is_wanted_of_large_arrays_comes_of_their_chunks() {
     let array = floats(700, 103);
     let bands: Vec<f64> = (1..=103).map(f64::from).collect();
-    let normalised = Finish { to: As::Bf16, factors: Some(Factors::new(&bands, &bands).unwrap()), turn: Turn::NONE };
+    let normalised = Finish { to: As::Bf16, factors: Some(Factors::new(&bands, &bands).unwrap()), ..Finish::NOTHING };
     let flipped = Finish { turn: Turn::new(true, true, 0), ..normalised.clone() };
-    let turned = Finish { to: As::F16, factors: None, turn: Turn::new(false, true, 1) };
+    let turned = Finish { to: As::F16, turn: Turn::new(false, true, 1), ..Finish::NOTHING };
     let window = Region::new(300, 7, 64, 50);
     let square = Region { layout: Layout::BandMajor, ..Region::new(333, 0, 64, 64) };
     let some = Region { bands: Bands::List(vec![90, 3, 4]), layout: Layout::BandMajor, ..Region::new(0, 0, 700, 64) };
-    let few = Finish { to: As::F32, factors: Some(Factors::new(&bands[..3], &[2.0]).unwrap()), turn: Turn::NONE };
+    let few = Finish { to: As::F32, factors: Some(Factors::new(&bands[..3], &[2.0]).unwrap()), ..Finish::NOTHING };
     let (first, last) = (Layout::BandMajor, Layout::AsShape);
     for (coder, filter, difference) in [
         (Coder::Blosc2Lz4, Filter::Bitshuffle, true),

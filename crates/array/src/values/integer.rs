@@ -222,7 +222,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
 }
 
 /// An integer type of arrays.
-trait Integer: Element + Default {
+pub(crate) trait Integer: Element + Default {
     fn to_i128(self) -> i128;
     /// The no-data value in this type, if it has one.
     fn from_no_data(value: f64) -> Option<Self>;

@@ -86,6 +86,10 @@ impl<'a> Needs<'a> {
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
+        if finish.fill.is_some() {
+            // The loader has the host do it, and says so.
+            return Err(Error::usage("no-data to fill on a device", "none", "some"));
+        }
         let ask = Ask::new(descriptor, region, finish)?;
         let element = finish.to.of(ask.descriptor.decoded)?;
         check_types(&ask.descriptor)?;

@@ -5,9 +5,12 @@ use super::recipe::Recipe;
 use super::record::FieldOf;
 use crate::fields::{Cut, CutOf, From, limits_of_a_part, loses, too_large};
 use crate::patches::PatchAt;
-use shardpack_array::{ArrayDecoder, ArraySplit, As, Factors, Finish, Region, Wanted, decoded_as};
+use shardpack_array::{ArrayDecoder, ArraySplit, As, Factors, Fill, Finish, Region, Wanted, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result};
+
+/// Why the host decodes arrays in place of a device.
+pub(crate) const ON_HOST: &str = "the host fills no-data";
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
 pub(crate) struct ArrayRows {
@@ -28,10 +31,13 @@ pub(crate) struct Known {
     /// What is cut out, at the place of the last row; for a stage, also what only has its axes in
     /// another order.
     region: Option<Region>,
-    /// What becomes of decoded elements, with the turn, and the bands, of the last row.
+    /// What becomes of decoded elements, with the no-data value, the turn, and the bands, of the
+    /// last row.
     finish: Finish,
     /// Factors of all rows, if bands are changed at random.
     factors: Option<Factors>,
+    /// What comes in the place of no-data.
+    fill: Option<f32>,
 }
 
 /// An array, what is asked of it, and what becomes of that.
@@ -40,13 +46,14 @@ pub(crate) type Asked<'a> = (&'a ArrayDescriptor, Option<&'a Region>, &'a Finish
 impl ArrayRows {
     pub(crate) fn new(recipe: &Recipe) -> Self {
         let known = |from: &From| match from {
-            From::Array { cut, finish, is_banded, .. } => Known {
+            From::Array { cut, finish, is_banded, fill, .. } => Known {
+                fill: *fill,
                 descriptor: None,
                 region: cut.as_ref().map(|cut| cut.region.clone()),
                 finish: finish.as_deref().cloned().unwrap_or_default(),
                 factors: finish.as_ref().filter(|_| *is_banded).and_then(|finish| finish.factors.clone()),
             },
-            _ => Known { descriptor: None, region: None, finish: Finish::NOTHING, factors: None },
+            _ => Known { descriptor: None, region: None, finish: Finish::NOTHING, factors: None, fill: None },
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
         Self { decoder: ArrayDecoder::new(), decoded: Vec::new(), fields, cut: None, volume: Vec::new() }
@@ -201,6 +208,7 @@ impl Known {
                 }
                 _ => source,
             };
+            self.finish.fill = fill(self.fill, &descriptor);
             self.descriptor = Some((value.descriptor.to_vec(), descriptor));
         }
         let Some((_, descriptor)) = &self.descriptor else {
@@ -236,6 +244,11 @@ impl Known {
         vary(&mut self.finish, self.factors.as_ref(), recipe, of, (channels_first, expected))?;
         Ok((descriptor, None, &self.finish))
     }
+}
+
+/// What comes in the place of the no-data of an array, if it declares any.
+pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fill> {
+    Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
 
 /// Draws the turn of this row.

@@ -34,19 +34,39 @@ impl Bench {
             let room = out.len();
             let values = usize::try_from(length).ok().and_then(|length| out.get_mut(..length));
             let values = values.ok_or_else(|| Error::internal("bytes of a row", length, room))?;
+            let fill = fill_of(field)?;
+            let add = |first: u64, step: u64, run: &mut [f32]| match fill {
+                None => noise.add(first, step, run),
+                Some(fill) => {
+                    let before = run.to_vec();
+                    noise.add(first, step, run);
+                    let is_fill = before.iter().map(|value| *value == fill);
+                    run.iter_mut().zip(is_fill).filter(|(_, is_fill)| *is_fill).for_each(|(value, _)| *value = fill);
+                }
+            };
             match layout {
                 // The place of a value is that in [height, width, bands], whatever the order of the axes.
-                Layout::AsShape => change_runs(field.dtype, values, |first, run| noise.add(first, 1, run))?,
+                Layout::AsShape => change_runs(field.dtype, values, |first, run| add(first, 1, run))?,
                 Layout::BandMajor => {
                     let plane = usize::try_from(pixels).unwrap_or(usize::MAX).saturating_mul(field.dtype.size()).max(1);
                     for (band, values) in (0_u64..).zip(values.chunks_mut(plane)) {
-                        change_runs(field.dtype, values, |first, run| noise.add(first * bands + band, bands, run))?;
+                        change_runs(field.dtype, values, |first, run| add(first * bands + band, bands, run))?;
                     }
                 }
             }
         }
         Ok(())
     }
+}
+
+/// What comes in the place of no-data, as a value of the output: noise is not added to it.
+fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
+    let From::Array { fill: Some(fill), .. } = field.from else { return Ok(None) };
+    let mut bytes = vec![0; field.dtype.size()];
+    let mut rounded = fill;
+    change_runs(field.dtype, &mut bytes, |_, run| run.fill(fill))?;
+    change_runs(field.dtype, &mut bytes, |_, run| run.iter().for_each(|value| rounded = *value))?;
+    Ok(Some(rounded))
 }
 
 fn is_channels_first(field: &FieldPlan) -> bool {

@@ -1,6 +1,7 @@
 //! What a thread does with one row: find the record in its run, check it, and decode its fields to
 //! where they stay.
 
+use super::array_row;
 use super::bench::Bench;
 use super::noise;
 use super::objects::{self, Values};
@@ -167,6 +168,7 @@ impl Bench {
                 None => {
                     let why = match field.from {
                         From::Picture { clip: Some(_), .. } => Some(picture_row::ON_HOST),
+                        From::Array { fill: Some(_), .. } => Some(array_row::ON_HOST),
                         _ => field.is_noisy.then_some(noise::ON_HOST),
                     };
                     if let Some(why) = why.filter(|_| recipe.on_device) {

@@ -1,13 +1,13 @@
 //! Boxes of volumes. A volume is decoded as a whole, once for all of its boxes, and these are cut out
 //! of it.
 
-use super::array_row::{ArrayRows, check_alike, plain_bytes};
+use super::array_row::{ArrayRows, check_alike, fill, plain_bytes};
 use super::recipe::Recipe;
 use super::record::FieldOf;
 use crate::fields::{CutOf, Volume, loses};
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
-use shardpack_array::{As, decoded_as};
+use shardpack_array::{As, Finish, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, ElementType, Error as FormatError, FieldValue, Layout, Result as FormatResult,
 };
@@ -61,6 +61,7 @@ impl ArrayRows {
             })?;
             origins.push(origin);
         }
+        let finish = Finish { fill: fill(volume.fill, &descriptor), ..volume.finish.clone() };
         let bytes = plain_bytes(descriptor.decoded, found, limits)?;
         let whole = &mut self.volume;
         if whole.len() < bytes {
@@ -72,7 +73,7 @@ impl ArrayRows {
         let pixel = channels.saturating_mul(descriptor.decoded.bytes());
         let mut cut = Vec::new();
         for (origin, out) in origins.iter().zip(outs) {
-            if volume.finish.is_nothing(descriptor.decoded) {
+            if finish.is_nothing(descriptor.decoded) {
                 copy_box(whole, (sides, pixel), (*origin, volume.size), out)?;
                 continue;
             }
@@ -80,7 +81,7 @@ impl ArrayRows {
             let length = a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel);
             cut.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
             copy_box(whole, (sides, pixel), (*origin, volume.size), &mut cut)?;
-            volume.finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
+            finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
         }
         let place = |(at, origin): (&SampleAt, &[u64; 3])| {
             CutOf { size: sides, origin: Some(*origin), is_volume: true }.at(at.patch)

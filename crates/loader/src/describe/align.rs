@@ -4,7 +4,7 @@ use super::arrays;
 use super::examples::Examples;
 use super::parts::{Parts, axes, several_shapes};
 use crate::fields::{Axis, Col, Followed, From, Size};
-use crate::options::{Align, CubeMode, ImageMode, LoaderOptions};
+use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands};
 use shardpack_format::{FieldKind, Hint, Schema, Setting};
 use shardpack_reader::mask_names::is_mask;
@@ -105,6 +105,9 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         }
         if options.normalise.iter().any(|(other, _)| other == name) {
             return refuse("fields without mean and std", quoted(name));
+        }
+        if matches!(&options.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
+            return refuse("fields without a value for no-data", quoted(name));
         }
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));

@@ -4,7 +4,7 @@
 use super::examples::{Examples, is_banded, of_field};
 use super::parts::Parts;
 use crate::fields::{Axis, Col, Cut, FieldPlan, From, Size, limits_of_a_part, sides_of, too_large};
-use crate::options::{ArrayDtype, CubeMode, LoaderOptions};
+use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
 use crate::patches::Place;
 use crate::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
@@ -74,8 +74,8 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that would do nothing: a patch, bands, an element type, mean and std, or turns,
-/// where no field has any.
+/// Refuses options that would do nothing: a patch, bands, an element type, mean and std, no-data, or
+/// turns, where no field has any.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Pictures have three axes, and a type to choose.
     let is_decoded =
@@ -109,6 +109,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
         }
     }
+    check_no_data(plans, options)?;
     let is_turned = |plan: &FieldPlan| {
         matches!(plan.from, From::Array { .. } | From::Volume(_)) && (2..=3).contains(&plan.shape.len())
     };
@@ -150,6 +151,39 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         _ => Ok(()),
     }
 }
+
+/// Refuses a value in the place of no-data where no field has any.
+fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
+    let is_filled = |plan: &FieldPlan| match &plan.from {
+        From::Array { fill, .. } => fill.is_some(),
+        From::Volume(volume) => volume.fill.is_some(),
+        _ => false,
+    };
+    let (expected, found) = match &options.no_data {
+        NoData::AsStored => return Ok(()),
+        NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
+        NoData::Cubes(_) => {
+            let expected = "arrays of three axes among the fields, to be decoded, that declare a no-data value";
+            (expected, "none".to_owned())
+        }
+        // One that declares none is refused where it is planned.
+        NoData::Fields(fields) => {
+            let is_known = |name: &str| {
+                let is_array = |from: &From| matches!(from, From::Array { .. } | From::Volume(_));
+                plans.iter().any(|plan| plan.name == name && is_array(&plan.from))
+            };
+            match fields.iter().find(|(name, _)| !is_known(name)) {
+                None => return Ok(()),
+                Some((name, _)) => ("arrays among the fields, to be decoded", format!("`{}`", name.escape_debug())),
+            }
+        }
+    };
+    Err(Error::usage("value for no-data", expected, found).with_hint(DECLARED))
+}
+
+/// Where a no-data value comes from.
+pub(crate) const DECLARED: &str =
+    "arrays declare it if their source did when it was packed: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
 /// The axes by the columns of the packer: `height`, `width`, and for cubes `channels`; and whether
 /// they are this array's: only if they say what its descriptor says.
@@ -196,6 +230,7 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
             indexed: false,
             finish: None,
             is_banded: false,
+            fill: None,
             stored: Vec::new(),
             is_shared: false,
         };
@@ -213,6 +248,7 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         None if is_banded => Some(Factors::of_pairs(vec![(1.0, 0.0)])?),
         factors => factors,
     };
+    let fill = examples.fill(field, options)?;
     let (dtype, to) = examples.element(dataset, field, options)?;
     let turns = !options.augment.is_none() && (2..=3).contains(&rank);
     let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
@@ -248,7 +284,8 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     }
     let free: Vec<Axis> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
     let (stored, is_shared) = (examples.stored(dtype, to), examples.are_shared());
-    let from = From::Array { position, channels_first, cut, indexed: known, finish, is_banded, stored, is_shared };
+    let from =
+        From::Array { position, channels_first, cut, indexed: known, finish, is_banded, fill, stored, is_shared };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Axis, &Option<u64>)| fixed.map_or(*column, Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();

@@ -1,8 +1,9 @@
 //! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
 //! does not matter which of them is the first.
 
+use super::arrays::DECLARED;
 use crate::fields::loses;
-use crate::options::LoaderOptions;
+use crate::options::{LoaderOptions, NoData};
 use crate::read::{self, check};
 use crate::sample::{SampleAt, name};
 use crate::stage::{Stage, Value};
@@ -26,6 +27,9 @@ pub(crate) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first one whether any that was looked at has another length.
     pub(crate) varies: Vec<bool>,
+    /// How many were looked at, and whether one of them declares a no-data value.
+    looked_at: usize,
+    has_no_data: bool,
 }
 
 struct Example {
@@ -49,12 +53,15 @@ impl Examples {
         let count = having.samples.min(MOST);
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
+        let (mut looked_at, mut has_no_data) = (0, false);
         // Both ends are among them.
         let spread = |i: u64| i.saturating_mul(having.samples.saturating_sub(1)) / (count.saturating_sub(1)).max(1);
         let samples = (0..count).filter_map(|i| having.nth(spread(i)));
         announce(dataset, samples.clone());
         for sample in samples {
             let Ok(Some(descriptor)) = head(dataset, sample, position, limits) else { continue };
+            looked_at += 1;
+            has_no_data |= descriptor.no_data.is_some();
             if !shapes.contains(&descriptor.shape) {
                 shapes.push(descriptor.shape.clone());
             }
@@ -82,7 +89,7 @@ impl Examples {
         let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
         let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
         let varies = (0..first.len()).map(|axis| shapes.iter().any(|shape| differs(shape, axis))).collect();
-        Ok(Self { samples: whole, varies })
+        Ok(Self { samples: whole, varies, looked_at, has_no_data })
     }
 
     /// The first example: where it is, and what its array is.
@@ -111,12 +118,28 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
+    /// What comes in the place of no-data, in a field that declares any.
+    pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
+        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let with = options.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
+        if with.is_some() && !self.has_no_data && matches!(options.no_data, NoData::Fields(_)) {
+            let what = format!("value for no-data of field `{}`", field.escape_debug());
+            let found = match self.looked_at {
+                1 => "none in the sample that was looked at".to_owned(),
+                count => format!("none in the {count} samples that were looked at"),
+            };
+            return Err(Error::usage(what, "arrays that declare a no-data value", found).with_hint(DECLARED));
+        }
+        Ok(with.filter(|_| self.has_no_data))
+    }
+
     /// The type in which a batch holds the field, and how decoded elements become that.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         let asked = options.dtype.of(field, axes);
         let has_factors = options.normalise.iter().any(|(name, _)| name == field);
-        let normalised = has_factors || is_banded(field, axes, options);
+        let fills = self.fill(field, options)?.is_some();
+        let normalised = has_factors || fills || is_banded(field, axes, options);
         let element = match asked {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => self.dtype(dataset, field, None, options.epoch)?.into(),
@@ -126,8 +149,12 @@ impl Examples {
             _ => return Ok((self.dtype(dataset, field, None, options.epoch)?.into(), As::Decoded)),
         };
         let Some(to) = As::float(element) else {
-            let why = if has_factors { "has mean and std" } else { "has its bands augmented" };
-            let what = format!("element type of field `{field}`, which {why}");
+            let why = match (has_factors, fills) {
+                (true, _) => "which has mean and std",
+                (false, true) => "of which no-data is filled",
+                (false, false) => "which has its bands augmented",
+            };
+            let what = format!("element type of field `{field}`, {why}");
             let hint = Hint::new("choose one of these as ").and([Setting::named("dtype")]);
             return Err(Error::usage(what, "float16, bfloat16 or float32", element).with_hint(hint));
         };

@@ -53,11 +53,12 @@ pub(crate) fn plan(
     }
     let varies = examples.varies.iter().take(3).any(|&varies| varies);
     let scene = (!varies).then_some(sides);
+    let fill = examples.fill(field, options)?;
     let finish = Finish { to, factors, ..Finish::NOTHING };
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
     let stored = examples.stored(dtype, to);
-    let volume = Volume { position, size, place, finish, stored, scene };
+    let volume = Volume { position, size, place, finish, fill, stored, scene };
     Ok(Some((From::Volume(Box::new(volume)), dtype, shape, Size::Dense { bytes })))
 }

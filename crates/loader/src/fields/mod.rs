@@ -44,8 +44,9 @@ pub(crate) enum From {
     },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
     /// it is stored. `finish` is what becomes of decoded elements, if anything; the turn of a sample
-    /// is put in later, and what becomes of its bands if `is_banded`. `is_shared` if a stage that
-    /// takes it wants it in staging memory as it is stored.
+    /// is put in later, what becomes of its bands if `is_banded`, and its no-data value if `fill` comes
+    /// in the place of that. `is_shared` if a stage that takes it wants it in staging memory as it
+    /// is stored.
     Array {
         position: usize,
         channels_first: bool,
@@ -53,6 +54,7 @@ pub(crate) enum From {
         indexed: bool,
         finish: Option<Box<Finish>>,
         is_banded: bool,
+        fill: Option<f32>,
         stored: Vec<(Codec, ArrayDescriptor)>,
         is_shared: bool,
     },
@@ -136,7 +138,9 @@ impl FieldPlan {
     ) -> FieldSpec<'a> {
         let source = match &self.from {
             From::Picture { view, clip: None, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
-            From::Array { stored, cut, .. } if !self.is_noisy => FieldSource::Array { stored, is_cut: cut.is_some() },
+            From::Array { stored, cut, fill: None, .. } if !self.is_noisy => {
+                FieldSource::Array { stored, is_cut: cut.is_some() }
+            }
             From::Picture { .. }
             | From::Array { .. }
             | From::Scalar(_)

@@ -14,6 +14,8 @@ pub(crate) struct Volume {
     pub(crate) place: Place,
     /// What becomes of its elements.
     pub(crate) finish: Finish,
+    /// What comes in the place of no-data.
+    pub(crate) fill: Option<f32>,
     /// Examples of how volumes are stored.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
     /// Sides of all volumes, as far as examples tell; `None` if they differ.

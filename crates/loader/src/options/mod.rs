@@ -4,6 +4,7 @@ mod align;
 mod augment;
 mod frames;
 mod mix;
+mod no_data;
 mod parse;
 mod picture_view;
 mod transform;
@@ -12,6 +13,7 @@ pub use align::{Align, BoxFormat};
 pub use augment::Augment;
 pub use frames::FrameMode;
 pub use mix::BatchMix;
+pub use no_data::NoData;
 pub use parse::{Augments, parse_augment, parse_bands, parse_mixes};
 pub use transform::{Transform, TransformField, TransformRow};
 
@@ -322,6 +324,10 @@ pub struct LoaderOptions {
     /// pair of factors for all bands, or one for each band of the array, of which
     /// [`bands`](Self::bands) take their own. Default: none.
     pub normalise: Vec<(String, Factors)>,
+    /// What comes in the place of no-data, after [`normalise`](Self::normalise). With a
+    /// [`stage`](Self::stage), the host decodes such arrays, and says so
+    /// ([`Loader::refusals`](crate::Loader::refusals)). Default: it is a value like any other.
+    pub no_data: NoData,
     /// How arrays of two and three axes are flipped and turned. Default: not.
     pub augment: Augment,
     /// How the bands of arrays of three axes are changed at random, in this order, after
@@ -411,6 +417,7 @@ impl Default for LoaderOptions {
             memory: Arc::new(Heap),
             scaling: None,
             normalise: Vec::new(),
+            no_data: NoData::AsStored,
             augment: Augment::default(),
             augment_bands: Vec::new(),
             augment_pictures: Vec::new(),

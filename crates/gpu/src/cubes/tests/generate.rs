@@ -160,5 +160,5 @@ pub(crate) fn finish(
         flip_columns: turns && seed & 2 == 2,
         transpose: turns && rows == columns && seed & 4 == 4,
     };
-    Finish { to, factors, turn }
+    Finish { to, factors, turn, ..Finish::NOTHING }
 }

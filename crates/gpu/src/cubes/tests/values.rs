@@ -146,7 +146,7 @@ fn long_cubes_of_each_arrangement() {
             let square = Region { width: 31, layout, ..region.clone() };
             let factors = Factors::new(&[1.0, -20.0], &[0.5, 3.0]).unwrap().of_bands((0..100).map(|b| b % 2)).unwrap();
             let turn = Turn::new(turns & 1 == 1, turns & 2 == 2, turns / 4);
-            let finish = Finish { to, factors: (turns % 5 < 3).then_some(factors), turn };
+            let finish = Finish { to, factors: (turns % 5 < 3).then_some(factors), turn, ..Finish::NOTHING };
             items.push(Item { region: Some(square), finish, ..Item::of(&encoded) });
             turns += 1;
             items.push(Item { region: Some(region), staged: true, ..Item::of(&encoded) });

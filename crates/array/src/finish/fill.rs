@@ -1,0 +1,77 @@
+//! What comes in the place of no-data.
+
+use super::singles::RUN;
+use crate::element::{Element, Float};
+use crate::values::Integer;
+use half::f16;
+use shardpack_format::Dtype;
+
+/// Elements that are no-data come as another value, in float32 and then rounded to the type of the
+/// output as all others are, whatever [`Factors`](super::Factors) make of the elements beside them.
+///
+/// A decoded element is no-data if it equals `no_data`, rounded to the type of the array as the
+/// encoder rounds it: the sign of a zero does not count, and if `no_data` is NaN every NaN is
+/// no-data. An integer type that does not hold it has no such elements. Lossy transforms keep
+/// no-data exactly, and let no other value become it.
+///
+/// ```
+/// use shardpack_array::{As, Fill, Finish};
+/// use shardpack_format::{Dtype, Layout};
+/// let finish = Finish { to: As::F32, fill: Some(Fill { no_data: 255.0, with: -1.0 }), ..Finish::NOTHING };
+/// let mut out = vec![0; 8];
+/// finish.apply(Dtype::U8, ([1, 2, 1], Layout::AsShape), &[7, 255], &mut out)?;
+/// assert_eq!(out, [7.0_f32, -1.0].map(f32::to_le_bytes).concat());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fill {
+    /// The value of the array that means "nothing was measured here".
+    pub no_data: f64,
+    /// What comes in its place, in the units of the output.
+    pub with: f32,
+}
+
+impl Fill {
+    /// Puts it into `out` where the elements, at most [`RUN`], are no-data.
+    pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
+        let Self { no_data, with } = self;
+        match decoded {
+            Dtype::F32 => floats(elements, out, with, <f32 as Float>::from_f64(no_data)),
+            Dtype::F64 => floats(elements, out, with, no_data),
+            Dtype::F16 => floats(elements, out, with, f16::from_f64(no_data)),
+            Dtype::U8 => integers::<u8>(elements, out, self),
+            Dtype::I8 => integers::<i8>(elements, out, self),
+            Dtype::U16 => integers::<u16>(elements, out, self),
+            Dtype::I16 => integers::<i16>(elements, out, self),
+            Dtype::U32 => integers::<u32>(elements, out, self),
+            Dtype::I32 => integers::<i32>(elements, out, self),
+            Dtype::U64 => integers::<u64>(elements, out, self),
+            Dtype::I64 => integers::<i64>(elements, out, self),
+            // Booleans are never made floats.
+            _ => {}
+        }
+    }
+}
+
+#[expect(clippy::eq_op, reason = "a NaN does not equal itself")]
+fn floats<T: Element + Default>(elements: &[u8], out: &mut [f32], with: f32, no_data: T) {
+    if no_data == no_data {
+        replace(elements, out, with, |value: T| value == no_data);
+    } else {
+        replace(elements, out, with, |value: T| value != value);
+    }
+}
+
+fn integers<T: Integer>(elements: &[u8], out: &mut [f32], Fill { no_data, with }: Fill) {
+    if let Some(no_data) = T::from_no_data(no_data) {
+        replace(elements, out, with, |value: T| value == no_data);
+    }
+}
+
+fn replace<T: Element + Default>(elements: &[u8], out: &mut [f32], with: f32, is_no_data: impl Fn(T) -> bool) {
+    let mut values = [T::default(); RUN];
+    T::load(elements, &mut values);
+    for (value, out) in values.iter().zip(out) {
+        *out = if is_no_data(*value) { with } else { *out };
+    }
+}
