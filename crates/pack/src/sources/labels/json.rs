@@ -10,6 +10,7 @@ use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
 use crate::sources::words::short;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use shardpack_format::{Limits, check_json};
 use std::borrow::Cow;
@@ -110,7 +111,7 @@ impl<'de> Deserialize<'de> for Row<'de> {
             type Value = Row<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+                f.write_str("a JSON object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
@@ -149,8 +150,10 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let Row(pairs) =
-            serde_json::from_slice(bytes).map_err(|error| rows.error(Some(line), without_place(&error), ""))?;
+        let Row(pairs) = serde_json::from_slice(bytes).map_err(|error| {
+            let (message, hint) = no_object(&error);
+            rows.error(Some(line), message, hint)
+        })?;
         let (names, key_place) = match &mut header {
             Some(header) => header,
             None => {
@@ -162,9 +165,14 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
         };
         let cells: Vec<(String, Cell)> = pairs
             .into_iter()
-            .map(|(name, raw)| Ok((name, Cell::of(raw)?)))
-            .collect::<serde_json::Result<_>>()
-            .map_err(|error| rows.error(Some(line), without_place(&error), ""))?;
+            .map(|(name, raw)| match Cell::of(raw) {
+                Ok(cell) => Ok((name, cell)),
+                Err(error) => {
+                    let message = format!("`{}`: {}", short(&name), without_place(&error));
+                    Err(rows.error(Some(line), message, ""))
+                }
+            })
+            .collect::<Result<_>>()?;
         let cells = names.in_order(cells).map_err(|message| rows.error(Some(line), message, ""))?;
         let key = match cells.get(*key_place) {
             Some(Cell::Text(key)) => Cow::Borrowed(key.as_str()),
@@ -302,12 +310,20 @@ fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static
     Ok(())
 }
 
+/// What is wrong with a line that is no object, and what to do.
+fn no_object(error: &serde_json::Error) -> (String, &'static str) {
+    let message = without_place(error);
+    match error.classify() {
+        Category::Syntax | Category::Eof => {
+            let hint = "a table in JSON Lines has one object in each line";
+            (format!("expected JSON at column {}: {message}", error.column()), hint)
+        }
+        Category::Data | Category::Io => (message, ""),
+    }
+}
+
 /// The text of an error, without "at line 1 column 7": the line is always the first.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((message, _)) if error.column() > 0 => format!("{message}, column {}", error.column()),
-        Some((message, _)) => message.to_owned(),
-        None => text,
-    }
+    text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())
 }

@@ -74,7 +74,18 @@ pub(crate) fn read(
     let mut left_out: Vec<&str> = left_out.iter().copied().collect();
     left_out.sort_unstable();
     let (names, left_out) = (Names::new(keys), Names::new(&left_out));
-    let mut rows = Rows { file, key_column, keys, names, left_out, cancel, line_of, row_of, count: 0 };
+    let mut rows = Rows {
+        file,
+        key_column,
+        keys,
+        names,
+        left_out,
+        cancel,
+        line_of,
+        row_of,
+        count: 0,
+        names_of: Default::default(),
+    };
     let columns = if is_json { json::read(input, &mut rows)? } else { csv::read(input, &mut rows)? };
     rows.finish()?;
     let permuted = columns.into_iter().map(|column| {
@@ -112,6 +123,8 @@ struct Rows<'a> {
     /// For each sample its row, counted from 0.
     row_of: Vec<u32>,
     count: u32,
+    /// Names of the column of the keys, and of the first other one.
+    names_of: [String; 2],
 }
 
 impl Rows<'_> {
@@ -126,12 +139,22 @@ impl Rows<'_> {
             if *first != 0 {
                 let sample = self.keys.get(sample).copied().unwrap_or(key);
                 let message = format!("a second row for `{}`: the first is in line {first}", short(sample));
-                return Err(self.error(Some(line), message, ""));
+                return Err(self.error(Some(line), message, self.one_row(sample)));
             }
             (*first, *row) = (line, self.count);
         }
         self.count = self.count.checked_add(1).ok_or_else(|| self.error(Some(line), "more than 2^32 rows", ""))?;
         Ok(true)
+    }
+
+    /// What to do where a sample has several rows: one row in JSON Lines, with a list.
+    fn one_row(&self, sample: &str) -> String {
+        let [key, other] = &self.names_of;
+        let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
+        let line = format!("{{{key}: {sample}, {other}: [\"one\", \"another\"]}}");
+        format!(
+            "give each sample one row; several values of a sample are a list in JSON Lines, a line such as `{line}`"
+        )
     }
 
     /// The sample that `key` names; `None` if that was left out.
@@ -187,7 +210,7 @@ impl Rows<'_> {
     }
 
     /// Checks the names of all columns, usually in line 1; returns the position of the key column.
-    fn key_column(&self, names: &[&str], line: u64) -> Result<usize> {
+    fn key_column(&mut self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);
         let place = match self.key_column {
@@ -216,6 +239,8 @@ impl Rows<'_> {
                 return Err(self.error(Some(line), message, "rename the column"));
             }
         }
+        let other = names.iter().enumerate().find(|(i, _)| *i != place).map_or("captions", |(_, name)| *name);
+        self.names_of = [names.get(place).copied().unwrap_or_default(), other].map(str::to_owned);
         Ok(place)
     }
 }

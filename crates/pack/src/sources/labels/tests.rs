@@ -111,7 +111,10 @@ fn csv_errors_name_line_and_reason() {
             ", line 3: no sample has the key `A/1.jpg`\n\
              hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` says which column they are in",
         ),
-        ("key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n", ", line 4: a second row for `a/1.jpg`: the first is in line 2"),
+        (
+            "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
+            ", line 4: a second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several values of a sample are a list in JSON Lines, a line such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \"another\"]}`",
+        ),
         (
             "key,n\na/1.jpg,1,2\n",
             ", line 2: expected 2 cells as in the header, found 3\nhint: put cells that hold commas in quotes",
@@ -159,12 +162,18 @@ fn json_errors_name_line_and_reason() {
         ("{\"key\": true, \"n\": 1}", "expected a string as the key `key`, found another type"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
         ("{\"key\": \"a/1.jpg\", \"n\": 1}", "a second row for `a/1.jpg`: the first is in line 1"),
-        ("[1]", "invalid type: sequence, expected an object, column 0"),
-        ("{\"key\": ", "EOF while parsing a value, column 8"),
+        ("[1]", "invalid type: sequence, expected a JSON object"),
+        (
+            "{\"key\": ",
+            "expected JSON at column 8: EOF while parsing a value\nhint: a table in JSON Lines has one object",
+        ),
+        ("{'key': 1}", "expected JSON at column 2: key must be a string\nhint: "),
+        ("{\"key\": \"a/2.jpg\", \"n\": nan}", "expected JSON at column 26: expected ident"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1} {}", "expected JSON at column 28: trailing characters"),
     ] {
         let found = error(format!("{first}{line}"));
         assert!(found.starts_with(", line 2: "), "{found}");
-        assert!(found.contains(expected.trim_end_matches(", column 0")), "{found}");
+        assert!(found.contains(expected), "{found}");
     }
     for (value, expected, hint) in [
         ("null", "expected a value, found null", "fill in the missing value, or leave the column out"),
@@ -183,7 +192,7 @@ fn json_errors_name_line_and_reason() {
         let labels = read_text(row("skipped.gif") + first + rest).unwrap();
         assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
     }
-    assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: number out of range"));
+    assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: `n`: number out of range"));
     assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys, called one of `key`"));
 }
 
@@ -218,7 +227,15 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     assert_eq!(order(["a/1", "a/2", "b/3"]), in_order);
     assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
     assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
-    assert_eq!(error("id,n\n1,1\na/1.jpg,2\n"), ", line 3: a second row for `a/1.jpg`: the first is in line 2");
+    let found = error("caption,image\none,1\nanother,a/1.jpg\n");
+    assert!(found.starts_with(", line 3: a second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
+    let (_, line) = found.split_once("such as `").unwrap();
+    assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
+    // It is what the hint says that it is.
+    let rest = "{\"image\": \"2\", \"caption\": []}\n{\"image\": \"3\", \"caption\": []}\n";
+    let labels = read_text(format!("{}\n{rest}", line.trim_end_matches('`'))).unwrap();
+    let captions = ["[\"one\", \"another\"]", "[]", "[]"];
+    assert_eq!(values(&labels, "caption"), Values::Json(captions.iter().copied().collect()));
     let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
     // A file that was left out is known by its name too.
