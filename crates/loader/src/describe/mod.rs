@@ -66,9 +66,7 @@ impl Fields {
             Some(names) => {
                 for name in names.iter().filter(|name| !options.is_aligned_object(name)) {
                     let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
-                        let names: Vec<&str> = schema.fields().iter().map(|field| field.name.as_str()).collect();
-                        let expected = format!("a field out of [{}]", names.join(", "));
-                        Error::usage("field name", expected, format!("`{}`", name.escape_debug()))
+                        Error::usage("field name", known_fields(schema), format!("`{}`", name.escape_debug()))
                     })?;
                     fields.add(dataset, field, options)?;
                 }
@@ -195,6 +193,25 @@ impl Fields {
     }
 }
 
+/// The fields that there are, for an error. Columns such as `cube.max_abs_error`, which say something
+/// of a picture or an array, are many, and counted.
+fn known_fields(schema: &Schema) -> String {
+    let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
+    let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
+    let (figures, others): (Vec<&Field>, Vec<&Field>) = schema.fields().iter().partition(|field| is_figure(field));
+    let names: Vec<&str> = others.iter().map(|field| field.name.as_str()).collect();
+    let names = names.join(", ");
+    match figures.as_slice() {
+        [] => format!("a field out of [{names}]"),
+        [figure] => format!("a field out of [{names}, {}]", figure.name),
+        [first, ..] => format!("a field out of [{names}] or of {} columns such as {}", figures.len(), first.name),
+    }
+}
+
+const fn is_described(kind: FieldKind) -> bool {
+    matches!(kind, FieldKind::Image | FieldKind::Array)
+}
+
 /// Refuses a view of a size where the dataset has no pictures, such as those of 16 bits that are
 /// arrays: they would come whole.
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
@@ -204,4 +221,22 @@ fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     }
     let hint = "`patch224x224` cuts arrays";
     Err(Error::usage("view of pictures", "a dataset with pictures", "one without").with_hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_a_field_are_counted() {
+        let known = |scalars: &[&str]| {
+            let scalars = scalars.iter().map(|name| Field::scalar(*name, Dtype::F64));
+            let fields = [Field::stored("cube", FieldKind::Array), Field::stored("meta", FieldKind::Json)];
+            known_fields(&Schema::new(fields.into_iter().chain(scalars).collect()).unwrap())
+        };
+        assert_eq!(known(&["label"]), "a field out of [cube, meta, label]");
+        assert_eq!(known(&["label", "cube.nan"]), "a field out of [cube, meta, label, cube.nan]");
+        let expected = "a field out of [cube, meta, label, meta.n, sun.angle] or of 2 columns such as cube.values";
+        assert_eq!(known(&["label", "cube.values", "cube.nan", "meta.n", "sun.angle"]), expected);
+    }
 }
