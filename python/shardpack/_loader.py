@@ -232,10 +232,8 @@ class Loader(Configured):
             if self._ending is not None:
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, core, self._pid)
-        # Of a whole epoch: nothing has been restored yet.
-        self._batches = len(core)
         samples, batch_size, ranks = core.positions(), self._options.batch_size, self._options.world_size
-        if samples > 0 and self._batches == 0 and self._options.end == "drop":
+        if samples > 0 and len(core) == 0 and self._options.end == "drop":
             what = "the samples of the dataset" if self._options.patches == 1 else "the patches of an epoch"
             every = f"{batch_size}" if ranks == 1 else f"{ranks} × {batch_size}"
             raise _shardpack.UsageError(
@@ -282,14 +280,9 @@ class Loader(Configured):
         """Begins an epoch: see the class."""
         core = self._ready()
         if core.phase() != "fresh":
-            self._go_to(core, _number("epoch", core.state()[2] + 1, 0, 2**32 - 1))
+            core.set_epoch(_number("epoch", core.state()[2] + 1, 0, 2**32 - 1))
         self._turn += 1
         return _Iteration(self, self._turn)
-
-    def _go_to(self, core: _shardpack.Loader, epoch: int) -> None:
-        core.set_epoch(epoch)
-        # With weights or mixed datasets an epoch of a grid has as many patches as its scenes have.
-        self._batches = len(core)
 
     def _next(self, turn: int) -> Batch:
         if turn != self._turn:
@@ -306,11 +299,12 @@ class Loader(Configured):
         return lent if self._change is None else _changed(self._change, lent)
 
     def __len__(self) -> int:
-        """Number of batches in an epoch on this rank. It is exact, and known before the first batch. After
-        ``load_state_dict`` it still counts a whole epoch, as for PyTorch's loaders.
+        """Number of batches in the whole epoch on this rank. It is exact, and known before the first batch. After
+        ``load_state_dict`` it still counts the whole epoch, that of the state, as PyTorch's loaders do: the iteration
+        that goes on from the state has only those that are left of it. Epochs have one length, but for grids of patches
+        whose scenes are drawn by weights or from several datasets.
         """
-        self._ready()
-        return self._batches
+        return len(self._ready())
 
     @property
     def epoch(self) -> int:
@@ -328,7 +322,7 @@ class Loader(Configured):
         epoch = _number("epoch", epoch, 0, 2**32 - 1)
         self._turn += 1
         if core.phase() != "fresh" or core.state()[2] != epoch:
-            self._go_to(core, epoch)
+            core.set_epoch(epoch)
         if not core.has_threads:
             # For a fork that makes the core anew.
             self._resume = core.state()
@@ -352,8 +346,9 @@ class Loader(Configured):
         return state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration continue from ``state``. The state may come from a run with another batch size,
-        number of ranks or number of threads.
+        """Makes the next iteration continue from ``state``: it has the batches that are left of the epoch, of which
+        ``len`` still counts all. The state may come from a run with another batch size, number of ranks or number of
+        threads.
 
         Raises
         ------

@@ -310,9 +310,9 @@ impl Loader {
         }
     }
 
-    /// Batches from the start of the epoch, or from where a state was restored.
+    /// Batches of the whole epoch, wherever a state went on.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, |loader| usize::try_from(loader.len()).unwrap_or(usize::MAX))
+        self.with(py, |loader| usize::try_from(loader.epoch_len()).unwrap_or(usize::MAX))
     }
 
     /// Starts an epoch from its beginning.

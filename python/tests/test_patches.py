@@ -450,6 +450,18 @@ def test_the_length_is_that_of_the_epoch(scenes: sp.Dataset, ranks: int) -> None
             assert len(loader) == sum(1 for _ in loader), epoch
             lengths.add(len(loader))
     assert len(lengths) > 1, "scenes of several sizes, drawn anew"
+    # Also where it goes on in the middle of another epoch than its first.
+    with sp.Loader(scenes, 8, epoch=3, **options) as loader:
+        iteration = iter(loader)
+        next(iteration)
+        whole, state = len(loader), loader.state_dict()
+    for epoch in range(3):
+        with sp.Loader(scenes, 8, epoch=epoch, **options) as loader:
+            loader.load_state_dict(state)
+            assert len(loader) == whole and sum(1 for _ in loader) == whole - 1
+            assert len(loader) == whole
+            loader.set_epoch(epoch)
+            assert len(loader) == sum(1 for _ in loader)
 
 
 def test_scenes_without_the_array_are_left_out(alike: sp.Dataset, tmp_path: Path) -> None:

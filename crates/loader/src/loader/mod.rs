@@ -214,6 +214,12 @@ impl Loader {
         self.share.batches()
     }
 
+    /// Batches that this rank gets in the whole epoch at hand, wherever [`Loader::restore`] went on.
+    #[must_use]
+    pub fn epoch_len(&self) -> u64 {
+        self.share.whole().batches()
+    }
+
     /// Samples of a whole epoch, or patches, over all ranks.
     #[must_use]
     pub const fn positions(&self) -> u64 {

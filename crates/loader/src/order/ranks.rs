@@ -124,6 +124,12 @@ impl Share {
         }
     }
 
+    /// The share of the same rank in the whole epoch.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        Self { start: 0, ..self.clone() }
+    }
+
     /// Number of batches of the rank that gets most. Ranks of an [`End::Uneven`] epoch count these
     /// to agree on [`Share::consumed_after`].
     #[must_use]
