@@ -131,7 +131,7 @@ def report(
     --------
     >>> found = sp.report("photos", "report.html", samples=100)   # doctest: +SKIP
     >>> found["verdict"]["sentence"]                              # doctest: +SKIP
-    'Pack with q85: 110 GB → 59 GB, …'
+    'Pack with q85. 110 GB become 59 GB. …'
     """
     refuse("report", src=src)
     given = keywords("report", options, ReportOptions)

@@ -25,7 +25,7 @@ def test_a_report_is_its_data_and_shows_itself(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found)) == found
     assert page.read_text().startswith("<!DOCTYPE html>")
     html = found._repr_html_()
-    assert found["verdict"]["sentence"].split(":")[0] in html and "<svg" in html and "<script" not in html
+    assert found["verdict"]["sentence"].split(".")[0] in html and "<svg" in html and "<script" not in html
     assert repr(found).startswith("<shardpack.Report of ")
     # The page's candidate packs.
     packed = sp.pack(source, tmp_path / "out", recipe=f"{page}#3")

@@ -318,7 +318,7 @@ class Datasets(ReportTest):
         self.assertNotIn("pack_s", candidate["predictions"])
         self.assertEqual(len(found["gallery"]), 4)
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
-        self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60: .* → ")
+        self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. Nine of ten samples reach ")
         self.assertIn("--source=", found["provenance"]["command"])
         # What encoding cost is what a report before packing says of the same recipe.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")

@@ -92,47 +92,58 @@ fn front(report: &mut Report) {
     }
 }
 
-/// `110 GB → 26 GB, SSIMULACRA2 p10 78, worst 71, 1.9 × the epochs per hour`, with a name in front.
+/// `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is 1.9 times as fast as …`, in
+/// sentences that each say one thing.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
-    let mut parts = Vec::new();
+    let (named, become_) = match report.subject {
+        Subject::Sources => ("Pack with", "become"),
+        Subject::Dataset => ("Stored as", "became"),
+    };
+    let mut sentences = vec![format!("{named} {}.", candidate.name)];
     #[allow(clippy::cast_precision_loss, reason = "for people")]
     let before = report.whole.source_bytes as f64;
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
-        parts.push(match report.subject {
+        let after = words::bytes(value);
+        sentences.push(match report.subject {
             // Of a dataset without its sources the size before is not known.
-            Subject::Dataset if report.whole.is_alone(value) => words::bytes(value),
-            Subject::Sources | Subject::Dataset => format!("{} → {}", words::bytes(before), words::bytes(value)),
+            Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
+            Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
     }
     let measure = main_measure(report.content);
     match candidate.scores.get(&measure) {
-        _ if candidate.lossless => parts.push("no value lost".to_owned()),
-        Some(spread) if measure.better() == Better::Higher => parts.push(format!(
-            "{} p10 {}, worst {}",
+        _ if candidate.lossless => sentences.push("No value is lost.".to_owned()),
+        Some(spread) if measure.better() == Better::Higher => sentences.push(format!(
+            "Nine of ten samples reach {} {}, and the worst has {}.",
             measure.title(),
             words::score(measure, spread.p10),
             words::score(measure, spread.worst)
         )),
         Some(spread) => {
-            parts.push(format!("{} {}", measure.title().to_lowercase(), words::score(measure, spread.worst)));
+            let error = words::score(measure, spread.worst);
+            sentences.push(format!("No value that was compared is off by more than {error}."));
             if let Some(angle) = candidate.scores.get(&Measure::SpectralAngle) {
-                let value = words::score_and_unit(Measure::SpectralAngle, angle.worst);
-                parts.push(format!("mean spectral angle at most {value}"));
+                let angle = words::score_and_unit(Measure::SpectralAngle, angle.worst);
+                sentences.push(format!("Averaged over a sample, spectra are turned by at most {angle}."));
             }
         }
         None => {}
     }
-    let baseline = report.candidates.first();
-    if let (Some(own), Some(first)) =
-        (candidate.predictions.load_per_s, baseline.and_then(|first| first.predictions.load_per_s))
-        && baseline.is_some_and(|first| first.number != candidate.number)
+    if let Some(first) = report.candidates.first().filter(|first| first.number != candidate.number)
+        && let (Some(own), Some(before)) = (candidate.predictions.load_per_s, first.predictions.load_per_s)
     {
-        let name = baseline.map_or("", |first| first.name.as_str());
-        parts.push(format!("{} × the epochs per hour of {name}", words::significant(own / first, 2)));
+        sentences.push(speed(own / before, &first.name));
     }
-    match report.subject {
-        Subject::Sources => format!("Pack with {}: {}.", candidate.name, parts.join(", ")),
-        Subject::Dataset => format!("Stored as {}: {}.", candidate.name, parts.join(", ")),
+    sentences.join(" ")
+}
+
+/// How fast samples are loaded, beside another candidate.
+fn speed(ratio: f64, than: &str) -> String {
+    let times = words::significant(ratio.max(1.0 / ratio), 2);
+    match ratio >= 1.0 {
+        _ if times == "1.0" => format!("Loading is as fast as with {than}."),
+        true => format!("Loading is {times} times as fast as with {than}."),
+        false => format!("Loading takes {times} times as long as with {than}."),
     }
 }
 
@@ -146,12 +157,30 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     match (verdict.want.is_empty(), verdict.met, candidate.lossless) {
         (true, ..) => format!("It is the smallest of {}.", words::plural(measured as u64, "candidate")),
         (_, true, _) if meeting == 1 => {
-            format!("Of {}, only this one meets {rule}.", words::plural(measured as u64, "candidate"))
+            format!("Of {} only this one meets {rule}.", words::plural(measured as u64, "candidate"))
         }
         (_, true, _) => {
-            format!("It is the smallest of the {meeting} candidates, of {measured}, that meet {rule}.")
+            format!("{meeting} of {measured} candidates meet {rule}. This one is the smallest of them.")
         }
-        (_, false, true) => format!("No candidate meets {rule}; of those that lose nothing, this is the smallest."),
-        (_, false, false) => format!("No candidate meets {rule}; this one comes closest."),
+        (_, false, true) => format!("No candidate meets {rule}. Of those that lose nothing, this one is the smallest."),
+        (_, false, false) => format!("No candidate meets {rule}. This one comes closest."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_said_the_way_round_that_reads_well() {
+        for (ratio, expected) in [
+            (1.9, "Loading is 1.9 times as fast as with tile."),
+            (1.01, "Loading is as fast as with tile."),
+            (0.99, "Loading is as fast as with tile."),
+            (0.25, "Loading takes 4.0 times as long as with tile."),
+            (31.4, "Loading is 31 times as fast as with tile."),
+        ] {
+            assert_eq!(speed(ratio, "tile"), expected);
+        }
     }
 }
