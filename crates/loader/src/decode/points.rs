@@ -8,6 +8,9 @@ use shardpack_jpeg::Crop;
 /// Relative: a box that touches the border of its picture may lose this by rounding.
 const ROUNDING: f64 = 1e-6;
 
+/// Relative: no box reaches so many sides of its picture beyond it.
+const FAR: f64 = 10.0;
+
 /// What is shown of a picture: its height and width, and the part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
@@ -49,7 +52,8 @@ impl Shape {
 ///
 /// # Errors
 /// `Format` if the array has not the shape of what it is said to be, or a box has a number that is
-/// not finite, or sides of a negative length; `Internal` for what is no point.
+/// not finite, or sides of a negative length, or the numbers of boxes are clearly of the other unit;
+/// `Internal` for what is no point.
 pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&Kept>) -> Result<(Array, Option<Kept>)> {
     let numbers = numbers(array)?;
     match align {
@@ -85,6 +89,7 @@ fn boxes(
     let [width, height] = [f64::from(shape.crop.width), f64::from(shape.crop.height)];
     let [source_height, source_width] = shape.picture.map(f64::from);
     let (all, _) = numbers.as_chunks::<4>();
+    check_unit(all, relative)?;
     let (mut out, mut rows) = (Vec::new(), Vec::new());
     for (row, given) in all.iter().enumerate() {
         if !given.iter().all(|number| number.is_finite()) {
@@ -123,6 +128,34 @@ fn boxes(
     }
     let array = floats(&out, vec![rows.len() as u64, 4])?;
     Ok((array, Kept { of: all.len(), rows }))
+}
+
+/// Refuses boxes whose numbers are clearly of the other unit: shares of the sides that are many times
+/// the side, and pixels of which all boxes of a picture are within the first one and are no whole
+/// numbers. The former would all be left out, the latter would be too small to be seen.
+fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
+    let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
+    let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
+    let is_whole = |given: &[f64; 4]| given.iter().all(|number| number.fract() == 0.0);
+    if relative {
+        let Some(given) = boxes.iter().find(far).filter(|given| given.iter().all(|n| n.is_finite())) else {
+            return Ok(());
+        };
+        return Err(Error::format(
+            "numbers of a relative box",
+            "shares of the sides of its picture",
+            format!("{given:?}"),
+        )
+        .with_hint("numbers in pixels are not relative"));
+    }
+    match boxes.first() {
+        Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => {
+            let found = format!("{first:?}, and all others of the picture up to 1");
+            Err(Error::format("numbers of a box in pixels", "some above 1", found)
+                .with_hint("shares of the sides of the picture are relative"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn keypoints(
@@ -217,4 +250,33 @@ fn numbers(array: &Array) -> Result<Vec<f64>> {
         Dtype::F64 => all!(f64),
         other => return Err(Error::format("type of boxes and keypoints", "numbers", other)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_of_the_other_unit_are_refused() {
+        let said = |boxes: &[[f64; 4]], relative| check_unit(boxes, relative).map_err(|error| error.to_string());
+        let (pixels, shares) = ([[12.0, 3.0, 200.0, 150.5]], [[0.1, 0.25, 0.9, 1.0], [0.0, 0.0, 0.5, 0.5]]);
+        for (boxes, relative) in [(&pixels[..], false), (&shares[..], true), (&[][..], false), (&[][..], true)] {
+            assert_eq!(said(boxes, relative), Ok(()));
+        }
+        let error = said(&pixels, true).unwrap_err();
+        assert!(error.contains("numbers of a relative box: expected shares of the sides of its picture"), "{error}");
+        let error = said(&shares, false).unwrap_err();
+        assert!(
+            error.contains("numbers of a box in pixels: expected some above 1, found [0.1, 0.25, 0.9, 1.0]"),
+            "{error}"
+        );
+        // Beyond the picture, as of a person of whom half is seen; the first pixel; one small box among others.
+        assert_eq!(said(&[[-0.5, 0.2, 1.5, 3.0]], true), Ok(()));
+        assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
+        assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));
+        assert_eq!(said(&[[0.0; 4]], false), Ok(()));
+        // What is no number is said of the box that has it.
+        assert_eq!(said(&[[f64::NAN; 4]], false), Ok(()));
+        assert_eq!(said(&[[f64::INFINITY, 0.0, 0.0, 0.0]], true), Ok(()));
+    }
 }
