@@ -100,7 +100,9 @@ class PackOptions(StorageOptions, total=False):
     recipe: str
     """Store samples as a candidate of a report does: ``"report.html#2"``."""
     variable: str
-    """Variable to read from ``.mat`` and ``.npz`` files."""
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files: one array of each file. Samples of several arrays are made
+    by :class:`Writer`, or of HDF5 by ``convert("hdf5", …)``.
+    """
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays of bands × pixels in ``.mat`` files."""
     max_cube: int | str

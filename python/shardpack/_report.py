@@ -66,7 +66,7 @@ class ReportOptions(TypedDict, total=False):
     follow_links: bool
     """Follow symbolic links that lead out of the source."""
     variable: str
-    """Variable to read from ``.mat`` and ``.npz`` files."""
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files."""
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays in ``.mat`` files."""
     max_cube: int | str
