@@ -60,6 +60,32 @@ pub(crate) struct Comparison {
     pub(crate) worse: bool,
 }
 
+/// An integer type of arrays.
+pub(crate) trait Integer: Element + Default {
+    fn to_i128(self) -> i128;
+    /// The no-data value in this type, if it has one.
+    fn from_no_data(value: f64) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {
+        $(impl Integer for $type {
+            fn to_i128(self) -> i128 {
+                self.into()
+            }
+
+            #[allow(clippy::cast_possible_truncation, reason = "the cast saturates and is checked by casting back")]
+            fn from_no_data(value: f64) -> Option<Self> {
+                let cast = value as i128;
+                #[allow(clippy::cast_precision_loss, reason = "as above")]
+                if cast as f64 == value { Self::try_from(cast).ok() } else { None }
+            }
+        })*
+    };
+}
+
+integers!(u8, i8, u16, i16, u32, i32, u64, i64);
+
 macro_rules! compare {
     ($type:ty) => {
         #[allow(

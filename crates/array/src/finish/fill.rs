@@ -1,8 +1,7 @@
 //! What comes in the place of no-data.
 
 use super::singles::RUN;
-use crate::element::{Element, Float};
-use crate::values::Integer;
+use crate::element::{Element, Float, Integer};
 use half::f16;
 use shardpack_format::Dtype;
 

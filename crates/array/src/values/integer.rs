@@ -2,7 +2,7 @@
 
 use super::scan::{ROUND, Scan};
 use super::{Job, Request, Stored, arrangement, is_plain, keep};
-use crate::element::{Element, Float};
+use crate::element::{Float, Integer};
 use crate::elements::Elements;
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
@@ -220,29 +220,3 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
         fidelity,
     })
 }
-
-/// An integer type of arrays.
-pub(crate) trait Integer: Element + Default {
-    fn to_i128(self) -> i128;
-    /// The no-data value in this type, if it has one.
-    fn from_no_data(value: f64) -> Option<Self>;
-}
-
-macro_rules! integers {
-    ($($type:ty),*) => {
-        $(impl Integer for $type {
-            fn to_i128(self) -> i128 {
-                self.into()
-            }
-
-            #[allow(clippy::cast_possible_truncation, reason = "the cast saturates and is checked by casting back")]
-            fn from_no_data(value: f64) -> Option<Self> {
-                let cast = value as i128;
-                #[allow(clippy::cast_precision_loss, reason = "as above")]
-                if cast as f64 == value { Self::try_from(cast).ok() } else { None }
-            }
-        })*
-    };
-}
-
-integers!(u8, i8, u16, i16, u32, i32, u64, i64);

@@ -1,7 +1,7 @@
 //! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes
 //! that takes, known from the index and the first sample.
 
-use super::examples::{Examples, is_banded, of_field};
+use super::examples::{DECLARED, Examples, is_banded, of_field};
 use super::parts::Parts;
 use crate::fields::{Axis, Col, Cut, FieldPlan, From, Size, limits_of_a_part, sides_of, too_large};
 use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
@@ -180,10 +180,6 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     };
     Err(Error::usage("value for no-data", expected, found).with_hint(DECLARED))
 }
-
-/// Where a no-data value comes from.
-pub(crate) const DECLARED: &str =
-    "arrays declare it if their source did when it was packed: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
 /// The axes by the columns of the packer: `height`, `width`, and for cubes `channels`; and whether
 /// they are this array's: only if they say what its descriptor says.

@@ -1,7 +1,6 @@
 //! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
 //! does not matter which of them is the first.
 
-use super::arrays::DECLARED;
 use crate::fields::loses;
 use crate::options::{LoaderOptions, NoData};
 use crate::read::{self, check};
@@ -20,6 +19,10 @@ use std::sync::Arc;
 const MOST: u64 = 64;
 /// Most samples of one kind that are read whole, in search of one that is not damaged.
 const TRIES: usize = 16;
+
+/// Where a no-data value comes from.
+pub(crate) const DECLARED: &str =
+    "arrays declare it if their source did when it was packed: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
 /// Samples that differ in their element types or in how they are stored, one of each kind,
 /// ascending. At least one, and each is whole: heads alone are vouched for by nothing.
