@@ -93,6 +93,15 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
     return orders[shuffle]
 
 
+def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
+    if lanes is None:
+        return _shardpack.LANES
+    if weights is not None or shuffle not in (True, "windowed"):
+        found = f"shuffle={shuffle!r}" if weights is None else "weights"
+        raise _shardpack.UsageError(f"lanes: expected shuffle=True, without weights, found {found}: no other order has lanes")
+    return _number("lanes", lanes, 1, 2**32 - 1)
+
+
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
     """Refuses options of a loader that there are not."""
     for name in unknown:

@@ -50,6 +50,11 @@ class Loader(Configured):
     shuffle : bool, "windowed" or "full", default True
         ``True`` and ``"windowed"``: large sequential reads in random order; the samples of 240 reads are mixed at a
         time. ``"full"``: all samples in random order, each read separately. ``False``: the stored order.
+    lanes : int, optional
+        Reads whose samples are mixed at a time, over all ranks together; default 240. More mix better, and take more
+        memory: a read is 4 MiB. Numbers of ranks that divide it have reads of their own. With hundreds of ranks, 240
+        lanes leave each rank small parts of each read: give 15 for each rank (15360 with 1,024). The order depends on
+        it, so a state belongs to one number. A dataset of no more reads than lanes is mixed as a whole.
     seed : int, default 0
         Seed of the order, of random views, patches and turns.
     epoch : int, default 0

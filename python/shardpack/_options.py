@@ -27,6 +27,7 @@ class Options:
     rank: int
     world_size: int
     order: str
+    lanes: int
     end: str
     image: str
     frames: str

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from shardpack._options import Options, State
 
 __version__: str
+LANES: int
 MAX_RECORD_BYTES: int
 
 __all__ = [

@@ -54,6 +54,10 @@ mod _shardpack {
     #[pymodule_export]
     const MAX_RECORD_BYTES: u64 = shardpack::cli::MAX_RECORD_BYTES;
 
+    /// Lanes of the windowed order by default.
+    #[pymodule_export]
+    const LANES: u64 = shardpack_loader::order::Order::LANES;
+
     /// The version of package, command and library.
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name in Python")]

@@ -71,6 +71,7 @@ pub(crate) struct Options<'py> {
     rank: u32,
     world_size: u32,
     order: String,
+    lanes: u64,
     end: String,
     image: String,
     frames: String,
@@ -130,14 +131,20 @@ impl Options<'_> {
         }
     }
 
+    /// The order of `dataset`, or of a part of a mixture.
+    fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
+        Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
+    }
+
     /// The order of a subset, of weighted draws, or of a mixture; `None` for the order of the whole
     /// dataset.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
         if let Some(mix) = &self.mix {
-            let mode = self.mode()?;
-            let order = |part: &Bound<'_, Dataset>| Order::of(&part.get().inner, self.seed).mode(mode);
-            let sources = mix.iter().map(|(part, weight)| (Arc::new(order(part)) as Arc<dyn Sampling>, *weight));
-            return Ok(Some(Arc::new(Mixture::new(sources.collect(), self.seed).map_err(raise)?)));
+            let source = |(part, weight): &(Bound<'_, Dataset>, f64)| {
+                Ok((Arc::new(self.order_of(&part.get().inner)?) as Arc<dyn Sampling>, *weight))
+            };
+            let sources = mix.iter().map(source).collect::<PyResult<_>>()?;
+            return Ok(Some(Arc::new(Mixture::new(sources, self.seed).map_err(raise)?)));
         }
         let id = dataset.version_id();
         let draws = match &self.members {
@@ -153,7 +160,7 @@ impl Options<'_> {
             (None, None) => {
                 let Some(members) = &self.members else { return Ok(None) };
                 let members = Members::new(&Runs::of(dataset, Runs::BYTES), indices(members)?);
-                return Ok(Some(Arc::new(Order::of(dataset, self.seed).mode(self.mode()?).subset(members))));
+                return Ok(Some(Arc::new(self.order_of(dataset)?.subset(members))));
             }
         };
         Ok(Some(Arc::new(weighted.map_err(raise)?.draws(draws).dataset(id))))
@@ -183,6 +190,7 @@ impl Options<'_> {
             rank: self.rank,
             world_size: self.world_size,
             mode: self.mode()?,
+            lanes: self.lanes,
             sampling: self.sampling(dataset)?,
             end: match &*self.end {
                 "drop" => End::Drop,

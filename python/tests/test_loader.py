@@ -232,6 +232,51 @@ def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) 
         sp.Loader(dataset).load_state_dict({"epoch": 1})
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """24 samples in runs of about four."""
+    path = tmp_path_factory.mktemp("runs") / "out"
+    random = np.random.default_rng(1)
+    with sp.Writer(path, {"noise": "array"}) as writer:
+        for number in range(24):
+            writer.write({"noise": random.integers(0, 256, 1 << 20, dtype=np.uint8)}, key=f"{number:02}")
+    return sp.Dataset(path)
+
+
+def test_lanes_change_what_is_mixed_and_nothing_else(runs: sp.Dataset) -> None:
+    orders = {lanes: keys(sp.Loader(runs, 4, lanes=lanes)) for lanes in (1, 2, 3, None)}
+    assert all(sorted(order) == [f"{number:02}" for number in range(24)] for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) == len(orders)
+    halves = [keys(sp.Loader(runs, 4, lanes=2, rank=rank, world_size=2)) for rank in (0, 1)]
+    assert sorted(halves[0] + halves[1]) == sorted(orders[2])
+    part = runs.subset(slice(20))
+    assert keys(sp.Loader(part, 4, lanes=1)) != keys(sp.Loader(part, 4, lanes=3))
+
+
+def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
+    state = sp.Loader(runs, 4, lanes=3).state_dict()
+    sp.Loader(runs, 4, lanes=3).load_state_dict(state)
+    with pytest.raises(sp.UsageError, match="saved with `lanes=3`, and here there are 240: give the same number"):
+        sp.Loader(runs, 4).load_state_dict(state)
+    with pytest.raises(sp.UsageError, match="saved with `lanes=240`, and here there are 15360"):
+        sp.Loader(runs, 4, lanes=15360).load_state_dict(sp.Loader(runs, 4).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"lanes": 0}, "lanes: expected"),
+        ({"lanes": 2.5}, "lanes"),
+        ({"lanes": 30, "shuffle": False}, "lanes: expected shuffle=True, without weights, found shuffle=False"),
+        ({"lanes": 30, "shuffle": "full"}, "lanes: expected shuffle=True, without weights, found shuffle='full'"),
+        ({"lanes": 30, "weights": np.ones(24)}, "lanes: expected shuffle=True, without weights, found weights"),
+    ],
+)
+def test_lanes_that_would_do_nothing_are_refused(runs: sp.Dataset, options: dict[str, Any], said: str) -> None:
+    with pytest.raises((sp.UsageError, TypeError), match=said):
+        sp.Loader(runs, 4, **options)
+
+
 def test_subsets_load(dataset: sp.Dataset) -> None:
     owls = dataset.subset(dataset.labels == 2)
     assert sorted(keys(sp.Loader(owls, 8, end="uneven"))) == sorted(owls.keys)

@@ -67,7 +67,7 @@ class Figures(BenchTest):
         self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
         self.assertTrue(0.5 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
         options = got["options"]
-        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "max_batch_bytes": 8 << 30, "window": "auto", "cold": False}
+        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "lanes": 240, "slots": 3, "read_ahead_bytes": 32 << 20, "max_batch_bytes": 8 << 30, "window": "auto", "cold": False}
         self.assertEqual({name: options[name] for name in asked}, asked)
         self.assertIn("image", options["fields"])
 
@@ -177,6 +177,16 @@ class Views(BenchTest):
         for order in ("stored", "windowed", "full"):
             got = self.bench(out, "--order", order, "--batch-size", 7, "--epochs", 2)
             self.assertEqual((got["samples"], got["batches"], got["options"]["order"]), (24, 4, order))
+
+    def test_lanes_are_those_of_the_windowed_order(self):
+        out = self.pictures()
+        got = self.bench(out, "--lanes", 30, "--epochs", 1)
+        self.assertEqual((got["samples"], got["options"]["lanes"]), (24, 30))
+        self.assertIsNone(self.bench(out, "--order", "full", "--epochs", 1)["options"]["lanes"])
+        self.assertIn("order windowed with 30 lanes", self.ok("bench", out, "--lanes", 30, "--epochs", 1).out)
+        for order in ("stored", "full"):
+            said = self.expect(2, "bench", out, "--lanes", 30, "--order", order).err
+            self.assertIn("`--lanes 30`: expected `--order windowed`", said)
 
     def test_a_lone_shard(self):
         got = self.bench(shards(self.pictures())[0], "--epochs", 1)

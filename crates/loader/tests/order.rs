@@ -419,6 +419,8 @@ fn a_state_of_something_else_is_refused() {
         let error = other.epoch_of(&state).unwrap_err();
         assert!(error.to_string().contains("fingerprint of the state") && error.hint().is_some(), "{error}");
     }
+    let hint = order.clone().lanes(120).epoch_of(&state).unwrap_err().hint().unwrap().to_string();
+    assert_eq!(hint, "it was saved with `lanes = 240`, and here there are 120: give the same number");
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
     assert_eq!(error, "seed of the state: expected 43, found 42");
     let error = order.epoch_of(&State { samples_consumed: 1001, ..state }).unwrap_err().to_string();

@@ -74,6 +74,10 @@ pub(in super::super) struct BenchArgs {
     /// Order of the samples
     #[arg(long, value_enum, default_value = "windowed", help_heading = "Batches")]
     pub order: OrderArg,
+    /// Runs that `--order windowed` mixes at a time [default: 240]. More mix better and take more
+    /// memory
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
+    pub lanes: Option<u32>,
     /// Seed of the order, of random views and of random patches
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
     pub seed: u64,
@@ -112,7 +116,7 @@ pub(in super::super) struct BenchArgs {
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "lanes", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]
@@ -130,7 +134,7 @@ pub(in super::super) struct BenchArgs {
 pub(in super::super) enum OrderArg {
     /// The stored order
     Stored,
-    /// Runs of 4 MiB in random order; the samples of 240 runs are mixed at a time
+    /// Runs of 4 MiB in random order; the samples of 240 runs, or of `--lanes`, are mixed at a time
     Windowed,
     /// All samples in random order; each is read separately
     Full,

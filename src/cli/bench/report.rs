@@ -87,6 +87,7 @@ impl Report<'_> {
                 "cold": self.args.cold,
             },
         });
+        report["options"]["lanes"] = (self.args.order == OrderArg::Windowed).then_some(options.lanes).into();
         report["options"]["max_batch_bytes"] = options.max_batch_bytes.into();
         report["options"]["resident"] = self.args.resident.into();
         report["options"]["augment"] = self.args.augment.clone().into();
@@ -103,6 +104,14 @@ impl Report<'_> {
             self.memory_text(),
             self.advice()
         )
+    }
+
+    /// The order, and its lanes if somebody chose them.
+    fn order(&self) -> String {
+        match self.args.lanes {
+            None => order(self.args.order).to_owned(),
+            Some(lanes) => format!("{} with {}", order(self.args.order), units::plural(lanes.into(), "lane")),
+        }
     }
 
     /// What was run.
@@ -122,7 +131,7 @@ impl Report<'_> {
             units::plural(dataset.shards().len() as u64, "shard"),
             units::bytes(setting.dataset_bytes),
             units::count(setting.batch_size.into()),
-            order(self.args.order),
+            self.order(),
             units::plural(setting.threads as u64, "thread"),
             units::plural(setting.cores as u64, "core"),
             units::plural(setting.slots as u64, "slot"),

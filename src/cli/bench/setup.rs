@@ -7,7 +7,7 @@ use super::{device, system};
 use crate::cli::{open, units};
 use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
-use shardpack_loader::order::{End, Mode};
+use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
     ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, parse_augment, parse_mixes,
 };
@@ -69,6 +69,9 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let augment = args.augment.as_deref().map(parse_augment).transpose()?.unwrap_or_default();
     let mix = args.augment_batch.as_deref().map(|list| mix(list, &dataset)).transpose()?;
     let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref(), args.dtype.as_ref())?;
+    if let (Some(lanes), OrderArg::Stored | OrderArg::Full) = (args.lanes, args.order) {
+        bail!("`--lanes {lanes}`: expected `--order windowed`, found another order, which has no lanes");
+    }
     if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.mode) {
         bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.name);
     }
@@ -95,6 +98,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
             OrderArg::Windowed => Mode::Windowed,
             OrderArg::Full => Mode::Full,
         },
+        lanes: args.lanes.map_or(Order::LANES, u64::from),
         // Every sample counts, including those that do not fill a whole batch.
         end: End::Uneven,
         image: view.mode,

@@ -47,7 +47,7 @@ impl Loader {
         let world = World::new(options.rank, options.world_size, options.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.sampling {
             Some(sampling) => Arc::clone(sampling),
-            None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
+            None => Arc::new(Order::of(dataset, options.seed).mode(options.mode).lanes(options.lanes)),
         };
         let sources = Sources::fit(dataset, &*sampling)?;
         let fields = Fields::plan(dataset, &options)?;

@@ -18,7 +18,7 @@ pub use parse::{Augments, parse_augment, parse_bands, parse_mixes};
 pub use transform::{Transform, TransformField, TransformRow};
 
 use crate::memory::{Allocate, Heap};
-use crate::order::{End, Mode, Sampling};
+use crate::order::{End, Mode, Order, Sampling};
 use crate::patches::{PatchClasses, Patches, Place};
 use crate::stage::{Keeper, Stage};
 use shardpack_array::{Bands, Factors};
@@ -237,7 +237,10 @@ pub struct LoaderOptions {
     pub epoch: u32,
     /// Order of the samples. Default [`Mode::Windowed`].
     pub mode: Mode,
-    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`. A
+    /// Runs that [`Mode::Windowed`] mixes at a time, over all ranks together, at least 1; see
+    /// [`Order::lanes`]. Default [`Order::LANES`].
+    pub lanes: u64,
+    /// An order of your own (a subset, weights), in place of `seed`, `mode` and `lanes`. A
     /// mixture is one of the parts of a dataset made by `Dataset::concat`. Random views, patches
     /// and turns draw from its seed, for each sample and epoch, and anew each time where a sample stands in
     /// an epoch more than once. Default none.
@@ -389,6 +392,7 @@ impl Default for LoaderOptions {
             seed: 0,
             epoch: 0,
             mode: Mode::default(),
+            lanes: Order::LANES,
             sampling: None,
             rank: 0,
             world_size: 1,

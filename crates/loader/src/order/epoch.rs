@@ -8,7 +8,7 @@ use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::runs::Runs;
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
-use shardpack_format::DatasetId;
+use shardpack_format::{DatasetId, Hint, Setting};
 use shardpack_reader::Dataset;
 
 /// How samples are ordered.
@@ -55,6 +55,9 @@ impl Order {
     /// Lanes by default: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks
     /// together.
     pub const LANES: u64 = 240;
+
+    /// Numbers of lanes that a state may have been saved with: 15 for each of 1,092 ranks.
+    const LANES_TRIED: u64 = 1 << 14;
 
     /// The windowed order of `runs` under `seed`.
     #[must_use]
@@ -159,6 +162,12 @@ impl Sampling for Order {
             digest.bytes(members.fingerprint().to_string().as_bytes());
         }
         digest.finish()
+    }
+
+    fn difference(&self, other: Fingerprint) -> Option<Hint> {
+        let lanes = (1..=Self::LANES_TRIED).find(|&lanes| self.clone().lanes(lanes).fingerprint() == other)?;
+        let hint = Hint::new("it was saved with ").and([Setting::number("lanes", lanes)]);
+        Some(hint.then(format!(", and here there are {}: give the same number", self.lanes)))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
