@@ -19,6 +19,7 @@ __all__ = [
     "Dataset",
     "FormatError",
     "LimitError",
+    "LANES",
     "Loader",
     "MAX_RECORD_BYTES",
     "NoDeviceError",
