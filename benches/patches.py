@@ -3,16 +3,18 @@
 JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
-        [--codec blosc2-lz4 --layout as-given]
+        [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3]
 
 FOLDER takes the scenes, raw and packed: made when they are not there. Every side fills batches of 32 patches, float32
-NumPy. The memmap copies each patch into its row, in one process, from places drawn at random, scene by scene drawn at
-random: what people write. Rounds are alternated, medians of the rates divided: those of the wall clock, and of processor
-time of all threads, which other programs on the machine change less. The page cache is warm, unless --cold, which drops
-the files from it before each round.
+NumPy. A side is opened, runs one epoch, the first, then whole ones for some seconds, and is closed: a loader decodes the
+next epoch while the last one is handed out, so what it has ready at the beginning it has again at the end. Rounds are
+alternated, medians of the rates divided: those of the wall clock, and of processor time of all threads, which other
+programs on the machine change less. The page cache is warm. With --cold files are dropped from it before each side, and
+the first epoch is what counts.
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -46,73 +48,112 @@ class Clock:
         self.begun = time.perf_counter(), time.process_time()
 
     def rates(self, patches: int) -> tuple[float, float]:
-        return patches / (time.perf_counter() - self.begun[0]), patches / (time.process_time() - self.begun[1])
+        wall, processor = time.perf_counter() - self.begun[0], time.process_time() - self.begun[1]
+        return patches / wall, patches / max(processor, 1e-9)
 
 
-def memmap(files: list[Path], patch: int, patches: int, rng: np.random.Generator) -> tuple[float, float]:
-    scenes = [np.load(file, mmap_mode="r") for file in files]
+class Memmap:
+    """What people write: each patch is copied into its row from a place drawn at random, in a scene drawn at random."""
+
+    def __init__(self, files: list[Path], patch: int, patches: int) -> None:
+        self.scenes = [np.load(file, mmap_mode="r") for file in files]
+        self.patch, self.patches, self.rng = patch, patches, np.random.default_rng(0)
+
+    def epoch(self) -> int:
+        patch = self.patch
+        for number in range(self.patches):
+            if number % BATCH == 0:
+                batch = np.empty((BATCH, patch, patch, self.scenes[0].shape[-1]), np.float32)
+            scene = self.scenes[self.rng.integers(len(self.scenes))]
+            y, x = (int(self.rng.integers(side - patch + 1)) for side in scene.shape[:2])
+            batch[number % BATCH] = scene[y : y + patch, x : x + patch]
+        return self.patches
+
+    def close(self) -> None:
+        self.scenes = []
+
+
+class Loaded:
+    def __init__(self, loader: sp.Loader) -> None:
+        self.loader = loader
+
+    def epoch(self) -> int:
+        return sum(len(batch["cube"]) for batch in self.loader)
+
+    def close(self) -> None:
+        self.loader.close()
+
+
+def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
+    """Rates of the first epoch, and of whole ones for so long after it, by the clock and by processor time."""
     clock = Clock()
-    batch = np.empty((BATCH, patch, patch, scenes[0].shape[-1]), np.float32)
-    for number in range(patches):
-        scene = scenes[rng.integers(len(scenes))]
-        y, x = (int(rng.integers(side - patch + 1)) for side in scene.shape[:2])
-        batch[number % BATCH] = scene[y : y + patch, x : x + patch]
-    return clock.rates(patches)
-
-
-def loaded(loader: sp.Loader) -> tuple[float, float]:
-    clock = Clock()
-    return clock.rates(sum(len(batch["cube"]) for batch in loader))
+    side = open_side()
+    first = clock.rates(side.epoch())
+    # The loader has begun the epoch that comes, and will have begun another one at the end.
+    clock, patches = Clock(), 0
+    while time.perf_counter() - clock.begun[0] < seconds:
+        patches += side.epoch()
+    later = clock.rates(patches)
+    side.close()
+    return {"first": first, "later": later}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     for name, value in {"scenes": 12, "side": 600, "bands": 200, "patch": 32, "each": 64, "rounds": 5, "threads": 2}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--cold", action="store_true")
-    for name in ("codec", "layout"):
-        parser.add_argument(f"--{name}", default="auto")
+    for name, value in {"codec": "auto", "layout": "auto", "values": "keep"}.items():
+        parser.add_argument(f"--{name}", default=value)
+    parser.add_argument("--sides", nargs="+", default=["several", "grid", "one", "memmap"])
     options = parser.parse_args()
-    raw, packed = options.folder / "raw", options.folder / f"packed-{options.codec}-{options.layout}"
+    raw = options.folder / "raw"
+    packed = options.folder / f"packed-{options.values}-{options.codec}-{options.layout}"
     if not raw.exists():
         cubes.write(raw, options.scenes, (options.side, options.side, options.bands))
     if not packed.exists():
-        sp.pack(raw, packed, values="keep", codec=options.codec, layout=options.layout)
+        sp.pack(raw, packed, values=options.values, codec=options.codec, layout=options.layout)
     files, dataset = sorted(raw.glob("*.npy")), sp.Dataset(packed)
     patch, each = f"patch{options.patch}x{options.patch}", options.each
     common = {"cube": patch, "fields": ["cube"], "threads": options.threads, "end": "uneven", "dtype": "float32"}
-    sides = {
-        "several": sp.Loader(dataset, BATCH, patches_per_sample=each, **common),
-        "grid": sp.Loader(dataset, BATCH, patches="grid", **common),
-        "one": sp.Loader(dataset, BATCH, **common),
+    loader = functools.partial(sp.Loader, dataset, BATCH, **common)
+    openers = {
+        "several": lambda: Loaded(loader(patches_per_sample=each)),
+        "grid": lambda: Loaded(loader(patches="grid")),
+        "one": lambda: Loaded(loader()),
+        "memmap": lambda: Memmap(files, options.patch, len(files) * each),
     }
-    rng, rates = np.random.default_rng(0), {name: [] for name in (*sides, "memmap")}
-    if not options.cold:
-        for file in [*raw.rglob("*"), *packed.rglob("*")]:
-            file.is_file() and file.read_bytes()
-    for number in range(options.rounds + 1):
+    rates = {name: [] for name in options.sides}
+    for _ in range(options.rounds):
         for name in rates:
             if options.cold:
                 drop(options.folder)
-            rate = loaded(sides[name]) if name in sides else memmap(files, options.patch, len(files) * each, rng)
-            # The first round fills what is made once.
-            if number > 0:
-                rates[name].append(rate)
-    medians = {name: statistics.median(wall for wall, _ in values) for name, values in rates.items()}
-    by_processor = {name: statistics.median(cpu for _, cpu in values) for name, values in rates.items()}
+            else:
+                for file in [*raw.rglob("*"), *packed.rglob("*")]:
+                    file.is_file() and file.read_bytes()
+            rates[name].append(measured(openers[name], 0 if options.cold else options.seconds))
+    counts = "first" if options.cold else "later"
+    wall, processor = (
+        {name: statistics.median(rate[counts][which] for rate in values) for name, values in rates.items()} for which in (0, 1)
+    )
     sizes = {name: sum(file.stat().st_size for file in folder.rglob("*")) for name, folder in {"raw": raw, "packed": packed}.items()}
     result = {
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items() if name != "folder"},
         "bytes": sizes,
-        "patches_a_second": {name: round(value, 1) for name, value in medians.items()},
-        "patches_a_processor_second": {name: round(value, 1) for name, value in by_processor.items()},
-        "by_memmap": {name: round(medians[name] / medians["memmap"], 2) for name in sides},
-        "by_memmap_of_processor_time": {name: round(by_processor[name] / by_processor["memmap"], 2) for name in sides},
-        "several_by_one": round(medians["several"] / medians["one"], 2),
-        "predicted_bytes": {name: loader.predicted_bytes for name, loader in sides.items()},
-        "rates": {name: [[round(rate, 1) for rate in pair] for pair in values] for name, values in rates.items()},
+        "patches_a_second": {name: round(value, 1) for name, value in wall.items()},
+        "patches_a_processor_second": {name: round(value, 1) for name, value in processor.items()},
+        "predicted_bytes": loader(patches_per_sample=each).predicted_bytes,
+        "rates": {
+            name: [{of: [round(rate, 1) for rate in pair] for of, pair in round_.items()} for round_ in values]
+            for name, values in rates.items()
+        },
     }
+    for name, of in (("by_memmap", "memmap"), ("by_one", "one")):
+        if of in rates:
+            result[name] = {side: round(wall[side] / wall[of], 2) for side in rates if side != of}
+            result[f"{name}_of_processor_time"] = {side: round(processor[side] / processor[of], 2) for side in rates if side != of}
     print(json.dumps(result, indent=1))
 
 

@@ -109,9 +109,10 @@ fn check_crops(patches: u32) {
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
                     // Two being decoded, for which room is kept, and up to eight that wait: all pixels
-                    // are little more than a quarter of what 40 patches show. Apart, ten would.
+                    // are little more than a quarter of what 40 patches show, and as float16, as they
+                    // are stored, half of that. Apart, ten would.
                     let apart = 40 * 126 * (12 * 4 + 1);
-                    assert!(loader.stats().peak_run_bytes < 5 * apart, "{}", loader.stats().peak_run_bytes);
+                    assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
                 }
             }
         }

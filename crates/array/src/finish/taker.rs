@@ -85,6 +85,12 @@ impl<'a> Taker<'a> {
             self.next += units;
             return Ok(());
         }
+        let units = elements.len().checked_div(width).unwrap_or(0);
+        if let Some(pixel) = target.place_of_line(self.next..self.next + units) {
+            target.convert(self.next, elements, place(self.out, pixel * size..(pixel + units) * size)?)?;
+            self.next += units;
+            return Ok(());
+        }
         let step = (PIECE_ELEMENTS / target.each().max(1)).max(1);
         for piece in elements.chunks((step * width).max(1)) {
             let units = piece.len() / width;

@@ -4,6 +4,7 @@ use super::room::Origins;
 use super::singles::{self, RUN};
 use super::{Factors, Fill, Finish};
 use crate::turn::Turn;
+use crate::values::widen;
 use shardpack_base::parts::{check_length, part_mut, split_mut};
 use shardpack_format::{Dtype, ElementType, Layout, Result};
 use std::ops::Range;
@@ -108,7 +109,12 @@ impl Target {
 
     /// Whether elements become others.
     pub(crate) fn converts(&self) -> bool {
-        self.factors.is_some() || self.fill.is_some() || self.element != self.decoded
+        self.changes() || self.element != self.decoded
+    }
+
+    /// Whether values become others.
+    fn changes(&self) -> bool {
+        self.factors.is_some() || self.fill.is_some()
     }
 
     /// Whether no element is asked for.
@@ -137,6 +143,18 @@ impl Target {
         let row = top.checked_rem(rows).unwrap_or(0);
         // What goes on into the next plane is not looked at closer.
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
+    }
+
+    /// Where these units go, if they are asked for and go one after the other, in order: as part of
+    /// one line of pixels that is not turned.
+    pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
+        let ([rows, columns], [y, x]) = (self.size, &self.window);
+        if !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
+            return None;
+        }
+        let (row, column) = (units.start.checked_div(columns)?, units.start.checked_rem(columns)?);
+        let is_asked = row < rows && y.contains(&row) && x.contains(&column) && column + units.len() <= x.end;
+        is_asked.then(|| (row - y.start) * x.len() + column - x.start)
     }
 
     /// Where the bytes of the row come from, in units.
@@ -176,6 +194,10 @@ impl Target {
         check_length("finished elements", from.len() / width * size, to.len())?;
         if !self.converts() {
             to.copy_from_slice(from);
+            return Ok(());
+        }
+        if (self.decoded, self.element) == (Dtype::F16, Dtype::F32.into()) && !self.changes() {
+            widen(from, to);
             return Ok(());
         }
         if self.from == Layout::AsShape {

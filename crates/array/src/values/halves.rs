@@ -9,7 +9,7 @@ use half::slice::HalfFloatSliceExt;
 const RUN: usize = 512;
 
 /// Widens little-endian float16 to the same number of float32.
-pub(super) fn widen(stored: &[u8], out: &mut [u8]) {
+pub(crate) fn widen(stored: &[u8], out: &mut [u8]) {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     if let Some(avx2) = fearless_simd::Level::new().as_avx2() {
         let (vectors, rest) = stored.as_chunks();

@@ -14,6 +14,7 @@ mod whole;
 pub(crate) use crate::element::Float;
 use decode::{Tables, decode_piece};
 pub(crate) use decode::{check_tables, special_bits};
+pub(crate) use halves::widen;
 pub(crate) use whole::{Scratch, To, Values, is_as_stored};
 
 use crate::arrange::Arrangement;

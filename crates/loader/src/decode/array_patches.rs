@@ -1,6 +1,7 @@
 //! Several patches of one array: all of a scene that the loader takes, decoded together.
 
 use super::array_row::{ArrayRows, axes, known, plain_bytes};
+use super::narrow::{narrow, quieten};
 use super::recipe::Recipe;
 use super::record::FieldOf;
 use super::volumes::copy_box;
@@ -57,7 +58,8 @@ impl ArrayRows {
         outs: &mut [&mut [u8]],
     ) -> Result<Vec<PatchAt>> {
         let limits = &of.shard.options().limits;
-        let asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
+        let mut asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
+        let is_narrow = narrow(&mut asked);
         let Asked { descriptor, regions, finishes, places } = asked;
         let (descriptor, dtype) = (&descriptor, descriptor.decoded);
         let Self { decoder, volume, decoded, .. } = self;
@@ -74,6 +76,9 @@ impl ArrayRows {
         };
         if finishes.iter().all(|finish| finish.is_nothing(dtype)) {
             decode(outs)?;
+            if is_narrow {
+                outs.iter_mut().for_each(|out| quieten(&finishes, out));
+            }
             return Ok(places);
         }
         let bytes = plain_bytes(dtype, &of.field.shape, limits)?;
@@ -84,6 +89,9 @@ impl ArrayRows {
         let decoded = decoded.get_mut(..all).unwrap_or_default();
         let mut parts: Vec<&mut [u8]> = decoded.chunks_mut(bytes.max(1)).collect();
         decode(&mut parts)?;
+        if is_narrow {
+            parts.iter_mut().for_each(|part| quieten(&finishes, part));
+        }
         let axes = axes(&of.field.shape, channels_first)?;
         for ((finish, part), out) in finishes.iter().zip(parts).zip(outs) {
             finish.apply(dtype, axes, part, out)?;

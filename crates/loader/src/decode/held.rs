@@ -2,6 +2,7 @@
 
 use super::array_patches::Asked;
 use super::array_row::{ArrayRows, axes};
+use super::narrow::{narrow, quieten};
 use super::recipe::Recipe;
 use super::record::FieldOf;
 use crate::fields::Cut;
@@ -22,7 +23,9 @@ impl ArrayRows {
         value: &FieldValue<'_>,
         how: (bool, &Cut),
     ) -> Result<Option<u64>> {
-        let Asked { descriptor, regions, .. } = self.ask_all(recipe, of, value, how, &[of.at])?;
+        let mut asked = self.ask_all(recipe, of, value, how, &[of.at])?;
+        narrow(&mut asked);
+        let Asked { descriptor, regions, .. } = asked;
         let whole = regions.first().and_then(|region| all_pixels(&descriptor, region));
         let limits = &of.shard.options().limits;
         let bytes = |whole: Region| whole.shape_of(&descriptor).map(|shape| shape.bytes);
@@ -38,7 +41,8 @@ impl ArrayRows {
         (channels_first, cut): (bool, &Cut),
         (draws, plan): (&[SampleAt], &Arc<PatchPlan>),
     ) -> Result<(WholeScene, Vec<PatchAt>)> {
-        let asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
+        let mut asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
+        let is_narrow = narrow(&mut asked);
         let Asked { descriptor, regions, finishes, places } = asked;
         let Some(whole) = regions.first().and_then(|region| all_pixels(&descriptor, region)) else {
             return Err(Error::internal("patches of a scene", "at least one", regions.len()));
@@ -46,15 +50,18 @@ impl ArrayRows {
         let found = whole.shape_of(&descriptor)?;
         let wanted = Wanted { region: (whole.bands != Bands::All).then_some(&whole), ..Wanted::ALL };
         let window = |region: &Region| [region.y..region.y + region.height, region.x..region.x + region.width];
-        let patches = regions.iter().map(window).zip(finishes).collect();
         // Of the patch only the order of its axes.
         let (_, layout) = axes(&of.field.shape, channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
-        let mut held = WholeScene { bytes, dtype, shape, layout, patches, plan: Arc::clone(plan) };
+        let mut held = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
         let length = usize::try_from(found.bytes).unwrap_or(usize::MAX);
         let out = held.bytes.get_mut(..length).unwrap_or_default();
         let limits = &of.shard.options().limits;
         self.decoder.decode_wanted(value.codec, &descriptor, value.bytes, &wanted, out, limits)?;
+        if is_narrow {
+            quieten(&finishes, out);
+        }
+        held.patches = regions.iter().map(window).zip(finishes).collect();
         Ok((held, places))
     }
 }

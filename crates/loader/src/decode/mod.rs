@@ -6,6 +6,7 @@ mod bench;
 mod held;
 mod mask;
 mod mend;
+mod narrow;
 mod noise;
 mod objects;
 mod opening;

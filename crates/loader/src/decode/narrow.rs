@@ -1,0 +1,70 @@
+//! Elements of scenes that are stored as float16 and decoded to float32 stay float16 until patches are
+//! made of them: a scene that waits as a whole waits in half the memory, and fewer bytes are moved. Each
+//! patch widens its own.
+
+use super::array_patches::Asked;
+use shardpack_array::{As, Finish};
+use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
+
+/// Bytes of elements that are looked at together: they fit the first-level cache.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Asks for float16 elements as they are stored, if they can stay so; whether they do.
+///
+/// What becomes of them afterwards is the same to the bit, because a float16 is a float32 exactly, if
+/// [`quieten`] comes between.
+pub(crate) fn narrow(asked: &mut Asked) -> bool {
+    let Asked { descriptor, finishes, .. } = asked;
+    let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
+    let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
+    // Patterns that stand for other values have no float16 of their own.
+    if !widens || *codes != Codes::default() || finishes.iter().any(|finish| finish.fill.is_some()) {
+        return false;
+    }
+    descriptor.decoded = Dtype::F16;
+    descriptor.transform = Transform::None;
+    for finish in finishes.iter_mut().filter(|finish| finish.to == As::Decoded) {
+        finish.to = As::F32;
+    }
+    true
+}
+
+/// Makes signalling NaNs quiet, as widening does, if a patch takes elements over bit by bit.
+pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
+    if !finishes.iter().any(|finish| finish.to == As::F16 && finish.factors.is_none()) {
+        return;
+    }
+    for piece in elements.chunks_mut(PIECE_BYTES) {
+        let elements = piece.as_chunks_mut().0;
+        // Seldom there at all: nothing is written.
+        if elements.iter().fold(false, |any, element| any | is_nan(*element)) {
+            for element in elements {
+                *element =
+                    if is_nan(*element) { (u16::from_le_bytes(*element) | 0x0200).to_le_bytes() } else { *element };
+            }
+        }
+    }
+}
+
+const fn is_nan(element: [u8; 2]) -> bool {
+    u16::from_le_bytes(element) & 0x7FFF > 0x7C00
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::f16;
+
+    #[test]
+    fn float16_becomes_what_it_is_by_way_of_float32() {
+        let mut found: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+        let expected: Vec<u8> = (0..=u16::MAX)
+            .flat_map(|bits| f16::from_f32(f16::from_bits(bits).to_f32()).to_bits().to_le_bytes())
+            .collect();
+        let before = found.clone();
+        quieten(&[As::F32.into()], &mut found);
+        assert_eq!(found, before);
+        quieten(&[As::F32.into(), As::F16.into()], &mut found);
+        assert_eq!(found, expected);
+    }
+}
