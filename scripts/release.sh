@@ -9,6 +9,8 @@
 #   --no-try                       build only
 #   --try                          try what an earlier run has built
 #   --sdist-builds                 also build a wheel out of the sdist, alone in a folder
+#   --free-threaded PYTHON         also a wheel for this free-threaded Python (3.14t), for this machine's architecture: the stable ABI
+#                                  of the other wheels does not exist there. It is tried in a virtual environment of that Python
 #
 # It needs Rust with rustup, CMake and Python 3.11, and NASM for x86-64; the C compiler and the linker for both are zig's, from a
 # Python package. Trying needs root, debootstrap and, for aarch64 on x86-64, qemu-user-static: see scripts/try_release.sh.
@@ -18,7 +20,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'release: %s\n' "$*"; }
 fail() { printf 'release: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
-targets=() quick=no build=yes try=yes sdist_builds=no
+targets=() quick=no build=yes try=yes sdist_builds=no free_threaded=
 while (($#)); do
   case $1 in
     --target) targets+=("${2-}"); shift ;;
@@ -26,7 +28,8 @@ while (($#)); do
     --no-try) try=no ;;
     --try) build=no ;;
     --sdist-builds) sdist_builds=yes ;;
-    *) fail "unknown argument: $1" "hint: there are --target, --quick, --no-try, --try and --sdist-builds" ;;
+    --free-threaded) free_threaded=${2-}; shift ;;
+    *) fail "unknown argument: $1" "hint: there are --target, --quick, --no-try, --try, --sdist-builds and --free-threaded" ;;
   esac
   shift
 done
@@ -36,6 +39,10 @@ for target in "${targets[@]}"; do
   [[ $target == x86_64 || $target == aarch64 ]] || fail "--target: expected x86_64 or aarch64, found: $target"
 done
 [[ $build == yes || $try == yes ]] || fail "--try and --no-try: expected one of them"
+if [[ -n $free_threaded ]]; then
+  "$free_threaded" -c 'import sysconfig, sys; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' ||
+    fail "--free-threaded: expected a Python without the GIL, found: $free_threaded"
+fi
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 grep -q "^## $version" CHANGELOG.md || fail "CHANGELOG.md: expected a heading of version $version, found none"
@@ -86,6 +93,31 @@ build_for() {
   rm -rf "$stage"
   say "built for $1: $((SECONDS - started)) s"
 }
+
+build_free_threaded() {
+  local started=$SECONDS
+  say "building the wheel for $("$free_threaded" -VV)"
+  rm -f "$dist"/shardpack-*-cp*t-*.whl
+  maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$(uname -m)-unknown-linux-gnu" \
+    --interpreter "$free_threaded" --compatibility "$manylinux" --out "$dist"
+  say "built: $((SECONDS - started)) s"
+}
+
+try_free_threaded() {
+  local folder wheels started=$SECONDS
+  wheels=("$dist"/shardpack-*-cp*t-*.whl)
+  [[ -e ${wheels[0]} ]] || fail "$dist: expected a wheel for $free_threaded, found none" "hint: build it, without --try"
+  folder=$(mktemp -d)
+  "$free_threaded" -m venv "$folder/env"
+  "$folder/env/bin/python" -m pip install --quiet --disable-pip-version-check "${wheels[0]}"
+  "$folder/env/bin/python" -W error -c 'import shardpack, sys; sys.exit(sys._is_gil_enabled())' ||
+    fail "${wheels[0]}: expected a package that leaves the GIL off, found one that turns it on"
+  "$tools/python" scripts/make_demo.py "$folder/demo" --pictures 60 >/dev/null
+  "$folder/env/bin/python" scripts/try_wheel.py "$folder/demo" "$folder/out" fixtures/compat >/dev/null
+  rm -rf "$folder"
+  say "$(basename "${wheels[0]}"): installed, packs, verifies and loads, and leaves the GIL off: $((SECONDS - started)) s"
+}
+
 there=() left_out=()
 if [[ $build == yes ]]; then
   mkdir -p "$dist"
@@ -105,6 +137,7 @@ if [[ $build == yes ]]; then
     rm -f "$dist"/*"$target".whl "$dist"/*-"$target"-linux.tar.gz
     build_for "$target"
   done
+  [[ -z $free_threaded ]] || build_free_threaded
   maturin sdist --manifest-path python/Cargo.toml --out "$dist"
   twine check --strict "$dist"/*.whl "$dist/shardpack-$version.tar.gz"
   for wheel in "$dist"/*.whl; do
@@ -137,5 +170,8 @@ if [[ $sdist_builds == yes ]]; then
   rm -rf "$folder"
 fi
 
-[[ $try == no ]] || scripts/try_release.sh "$dist" "${targets[@]}"
+if [[ $try == yes ]]; then
+  [[ -z $free_threaded ]] || try_free_threaded
+  scripts/try_release.sh "$dist" "${targets[@]}"
+fi
 ((${#left_out[@]} == 0)) || say "not built: ${left_out[*]}"

@@ -156,7 +156,7 @@ class Configured:
             stage=self._stage,
             resident=bool(resident),
         )
-        self._change = None if transform_batch is None else _function("transform_batch", transform_batch)
+        self._change_batch = None if transform_batch is None else _function("transform_batch", transform_batch)
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, arrays, self._convert)
         self._pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")

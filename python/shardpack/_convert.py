@@ -4,6 +4,7 @@ imported when they are asked for.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -117,8 +118,14 @@ class _Lent:
         self._held: deque[tuple[Any, Any]] = deque()
         # On each device, what the former is made of.
         self._seeds: dict[Any, Any] = {}
+        # Several threads may ask for fields.
+        self._lock = threading.Lock()
 
     def copy(self, tensor: Any) -> Any:
+        with self._lock:
+            return self._copy(tensor)
+
+    def _copy(self, tensor: Any) -> Any:
         import jax
 
         while self._held and self._held[0][0].is_ready():
@@ -134,9 +141,10 @@ class _Lent:
         return copy
 
     def finish(self) -> None:
-        while self._held:
-            self._held[0][0].block_until_ready()
-            self._held.popleft()
+        with self._lock:
+            while self._held:
+                self._held[0][0].block_until_ready()
+                self._held.popleft()
 
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +20,18 @@ from shardpack._device import check_process
 from shardpack._options import State
 
 __all__ = ["Loader", "Shuffle", "Weights"]
+
+_changing = threading.RLock()
+"""Held while a loader takes another core, or is closed."""
+
+
+def _unlock_in_child() -> None:
+    # A thread that is not there may hold it.
+    global _changing
+    _changing = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 class Loader(Configured):
@@ -218,8 +231,6 @@ class Loader(Configured):
     def _begin(self) -> None:
         # Whether it was said that pictures lose bits.
         self._told = False
-        # Counts iterations: an older one must not take batches from a newer one.
-        self._turn = 0
         self._closed = False
         self._resume: State | None = None
         self._pid = os.getpid()
@@ -252,48 +263,54 @@ class Loader(Configured):
 
     def _ask(self) -> None:
         """Takes the place among the ranks that there is by now."""
-        if not self._asks or self._core.has_threads or self._closed:
-            return
-        rank, world_size = _place(None, None)
-        before = self._options
-        if world_size > 1 and (rank, world_size) != (before.rank, before.world_size):
+        with _changing:
+            if not self._asks or self._core.has_threads or self._closed:
+                return
+            rank, world_size = _place(None, None)
+            before = self._options
+            if world_size == 1 or (rank, world_size) == (before.rank, before.world_size):
+                return
             self._options = replace(before, rank=rank, world_size=world_size)
             if self._stage is not None:
                 # Its memory on the device: there may not be room for two loaders.
                 self._core.close()
             try:
-                self._core = self._open()
+                self._change()
             except BaseException:
                 self._options = before
                 if self._stage is not None:
-                    self._core = self._open()
+                    self._change()
                 raise
+
+    def _change(self) -> None:
+        """Takes another core: an iteration goes on there."""
+        core = self._open()
+        core.follow(self._core)
+        self._core = core
 
     def _ready(self) -> _shardpack.Loader:
         """The core, in this process."""
-        if self._closed:
-            raise RuntimeError("loader: expected an open one, found one that was closed")
-        # What has no threads yet can be made anew in a fork; else the core itself says that it cannot be used there.
-        if os.getpid() != self._pid and not self._core.has_threads:
-            self._core = self._open()
-        self._ask()
-        return self._core
+        if not self._closed and self._core.has_threads:
+            # From now on it stays; in a fork the core itself says that it cannot be used there.
+            return self._core
+        with _changing:
+            if self._closed:
+                raise RuntimeError("loader: expected an open one, found one that was closed")
+            # What has no threads yet can be made anew in a fork.
+            if os.getpid() != self._pid and not self._core.has_threads:
+                self._change()
+            self._ask()
+            return self._core
 
     # Iterating
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch: see the class."""
-        core = self._ready()
-        if core.phase() != "fresh":
-            core.set_epoch(_number("epoch", core.state()[2] + 1, 0, 2**32 - 1))
-        self._turn += 1
-        return _Iteration(self, self._turn)
+        return _Iteration(self, self._ready().begin())
 
     def _next(self, turn: int) -> Batch:
-        if turn != self._turn:
-            raise RuntimeError("iteration over a loader: expected the latest one, found one that another has replaced")
         core = self._ready()
-        batch = core.next()
+        batch = core.next(turn)
         if batch is None:
             raise StopIteration
         if not self._told and core.narrowed_pictures() > 0:
@@ -301,7 +318,7 @@ class Loader(Configured):
             _warn.of_lost_bits(name for name in self._fields if name in self._pictures)
         members = self._dataset._members
         lent = lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
-        return lent if self._change is None else _changed(self._change, lent)
+        return lent if self._change_batch is None else _changed(self._change_batch, lent)
 
     def __len__(self) -> int:
         """Number of batches in the whole epoch on this rank. It is exact, and known before the first batch. After
@@ -314,8 +331,8 @@ class Loader(Configured):
     @property
     def epoch(self) -> int:
         """The epoch of the running iteration, or, between two iterations, of the next one."""
-        core = self._ready()
-        return core.state()[2] + (core.phase() == "ended")
+        (_, _, epoch, _, _), phase = self._ready().state()
+        return epoch + (phase == "ended")
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration epoch ``epoch``, from its start. If a state of that epoch was just loaded, the next
@@ -324,13 +341,10 @@ class Loader(Configured):
         after this call.
         """
         core = self._ready()
-        epoch = _number("epoch", epoch, 0, 2**32 - 1)
-        self._turn += 1
-        if core.phase() != "fresh" or core.state()[2] != epoch:
-            core.set_epoch(epoch)
+        core.set_epoch(_number("epoch", epoch, 0, 2**32 - 1))
         if not core.has_threads:
             # For a fork that makes the core anew.
-            self._resume = core.state()
+            self._resume, _ = core.state()
 
     # Resuming
 
@@ -339,16 +353,19 @@ class Loader(Configured):
         of batches; the generation of a dataset that has grown or shrunk; and in an epoch of patches what they are. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
         Save it as JSON, or with ``torch.save``.
         """
-        core = self._ready()
-        fingerprint, seed, epoch, consumed, unit = core.state()
+        return self._state()[0]
+
+    def _state(self) -> tuple[dict[str, int | str], str]:
+        """The state, and how far its epoch is."""
+        (fingerprint, seed, epoch, consumed, unit), phase = self._ready().state()
         # Then every rank is at the end, or will be without another batch.
-        if core.phase() == "ended":
+        if phase == "ended":
             epoch, consumed = epoch + 1, 0
         state: dict[str, int | str] = {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
         if unit != "samples":
             state["unit"] = unit
         # States of a dataset that never grew stay what they were.
-        return state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}
+        return (state if self._dataset.generation == 1 else state | {"generation": self._dataset.generation}), phase
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration continue from ``state``: it has the batches that are left of the epoch, of which
@@ -388,7 +405,6 @@ class Loader(Configured):
         core = self._ready()
         resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit)
         core.restore(*resume)
-        self._turn += 1
         self._resume = None if core.has_threads else resume
 
     def __getitem__(self, index: object) -> NoReturn:
@@ -406,10 +422,11 @@ class Loader(Configured):
 
     def close(self) -> None:
         """Ends the threads; the loader cannot be used any more. Batches that you hold stay valid."""
-        if not self._closed and os.getpid() == self._pid:
+        with _changing:
+            was_closed, self._closed = self._closed, True
+        if not was_closed and os.getpid() == self._pid:
             finish(self._convert)
             self._core.close()
-        self._closed = True
         # The last batch takes the device with it.
         self._stage, self._options = None, replace(self._options, stage=None)
 
@@ -436,8 +453,8 @@ class Loader(Configured):
 
     def _next_state(self) -> dict[str, int | str]:
         """The state at which the next iteration begins; after a broken-off epoch, the start of the next epoch."""
-        state = self.state_dict()
-        if self._core.phase() in ("running", "broken"):
+        state, phase = self._state()
+        if phase in ("running", "broken"):
             return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
         return state
 

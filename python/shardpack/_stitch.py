@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -114,9 +115,10 @@ class Stitcher:
         self._open: dict[int, _Open] = {}
         # Patches of damaged scenes, which were skipped.
         self._skipped: Counter[str] = Counter()
+        self._adding = threading.Lock()
 
     def add(self, batch: Batch, predictions: Any) -> list[Scene]:
-        """Adds the predictions for a batch of the loader.
+        """Adds the predictions for a batch of the loader. May be called from several threads at once.
 
         Parameters
         ----------
@@ -148,6 +150,13 @@ class Stitcher:
         if first:
             values = np.moveaxis(values, 1, -1)
         mask, indices = _array(batch.mask).astype(np.bool_), _array(batch.indices).astype(np.int64)
+        with self._adding:
+            return self._add(batch, values, (mask, indices), first)
+
+    def _add(
+        self, batch: Batch, values: NDArray[Any], rows: tuple[NDArray[np.bool_], NDArray[np.int64]], first: bool
+    ) -> list[Scene]:
+        axes, (mask, indices) = len(self._size), rows
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())

@@ -23,9 +23,9 @@ mod watch;
 mod words;
 mod writer;
 
-/// The compiled part of the package `shardpack`. Its classes are frozen and have their own locks.
-/// The Python code around them relies on the GIL.
-#[pyo3::pymodule(gil_used = true)]
+/// The compiled part of the package `shardpack`. Its classes are frozen and have their own locks: it
+/// needs no GIL.
+#[pyo3::pymodule(gil_used = false)]
 mod _shardpack {
     #[pymodule_export]
     use crate::arguments::option_names;

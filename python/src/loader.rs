@@ -21,7 +21,7 @@ use shardpack_loader::{
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -42,11 +42,16 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Loader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
+    /// The number of the latest iteration. It changes while `inner` is locked.
+    turn: AtomicU64,
     /// The process that made it.
     pid: u32,
     /// Whether it has threads, which a fork has not: known without the lock.
     has_threads: AtomicBool,
 }
+
+/// A state as Python has it: fingerprint, seed, epoch, samples consumed, and what these are.
+type Resume = (String, u64, u32, u64, String);
 
 /// A range of bands such as `10..50`, or their numbers.
 #[derive(FromPyObject)]
@@ -303,19 +308,53 @@ impl Loader {
             py.detach(|| shardpack_loader::Loader::open(&dataset, options))
         };
         let inner = inner.map_err(raise)?;
-        Ok(Self { inner: Mutex::new(Some(inner)), pid: std::process::id(), has_threads: AtomicBool::new(false) })
+        let (pid, has_threads) = (std::process::id(), AtomicBool::new(false));
+        Ok(Self { inner: Mutex::new(Some(inner)), turn: AtomicU64::new(0), pid, has_threads })
     }
 
-    /// The next batch of the epoch, or `None` at its end.
-    fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        self.has_threads.store(true, Ordering::Relaxed);
+    /// Begins an iteration: of the epoch at hand if nothing of it was handed out, else of the next
+    /// one. It asks for batches with the number that it gets here; those before it get no more.
+    fn begin(&self, py: Python<'_>) -> PyResult<u64> {
+        let begun = self.with(py, |loader| {
+            if loader.phase() != EpochPhase::Fresh {
+                let epoch = loader.state().epoch;
+                let most = format!("0 to {}", u32::MAX);
+                let next = epoch.checked_add(1);
+                let next = next.ok_or_else(|| Error::usage("epoch", most, u64::from(epoch) + 1))?;
+                loader.set_epoch(next)?;
+            }
+            Ok(self.replace_iterations())
+        });
+        begun?.map_err(raise)
+    }
+
+    /// The next batch of the epoch, or `None` at its end, for the iteration of this number. Several
+    /// threads may ask at the same time: each batch comes once.
+    fn next(&self, py: Python<'_>, turn: u64) -> PyResult<Option<Batch>> {
+        let next = |loader: &mut shardpack_loader::Loader| {
+            let is_latest = self.turn.load(Ordering::Relaxed) == turn;
+            is_latest.then(|| {
+                self.has_threads.store(true, Ordering::Relaxed);
+                loader.next_batch_timeout(PATIENCE)
+            })
+        };
         loop {
-            match self.with(py, |loader| loader.next_batch_timeout(PATIENCE))? {
-                Poll::Ready(None) => return Ok(None),
-                Poll::Ready(Some(batch)) => return Ok(Some(Batch { inner: batch.map_err(raise)? })),
-                Poll::Pending => py.check_signals()?,
+            match self.with(py, next)? {
+                None => {
+                    return Err(PyRuntimeError::new_err(
+                        "iteration over a loader: expected the latest one, found one that another has replaced",
+                    ));
+                }
+                Some(Poll::Ready(None)) => return Ok(None),
+                Some(Poll::Ready(Some(batch))) => return Ok(Some(Batch { inner: batch.map_err(raise)? })),
+                Some(Poll::Pending) => py.check_signals()?,
             }
         }
+    }
+
+    /// Takes the place of another loader: an iteration that has begun there goes on here.
+    fn follow(&self, other: &Bound<'_, Self>) {
+        self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Batches of the whole epoch, wherever a state went on.
@@ -323,26 +362,31 @@ impl Loader {
         self.with(py, |loader| usize::try_from(loader.epoch_len()).unwrap_or(usize::MAX))
     }
 
-    /// Starts an epoch from its beginning.
+    /// Makes the next iteration this epoch, from its beginning; what is left of it, if a state of it
+    /// was restored and nothing was handed out since. No other iteration goes on.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
-        self.with(py, |loader| loader.set_epoch(epoch))?.map_err(raise)
+        let set = self.with(py, |loader| {
+            self.replace_iterations();
+            match loader.phase() {
+                EpochPhase::Fresh if loader.state().epoch == epoch => Ok(()),
+                _ => loader.set_epoch(epoch),
+            }
+        });
+        set?.map_err(raise)
     }
 
-    /// How far the loader is: fingerprint, seed, epoch, samples consumed, and what these are.
-    fn state(&self, py: Python<'_>) -> PyResult<(String, u64, u32, u64, String)> {
-        let state = self.with(py, |loader| loader.state())?;
+    /// How far the loader is: fingerprint, seed, epoch, samples consumed, and what these are; and how
+    /// far that epoch is: fresh, running, ended or broken.
+    fn state(&self, py: Python<'_>) -> PyResult<(Resume, &'static str)> {
+        let (state, phase) = self.with(py, |loader| (loader.state(), loader.phase()))?;
         let unit = state.unit.to_string();
-        Ok((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed, unit))
-    }
-
-    /// How far the epoch at hand is: fresh, running, ended or broken.
-    fn phase(&self, py: Python<'_>) -> PyResult<&'static str> {
-        Ok(match self.with(py, |loader| loader.phase())? {
+        let phase = match phase {
             EpochPhase::Fresh => "fresh",
             EpochPhase::Ended => "ended",
             EpochPhase::Broken => "broken",
             _ => "running",
-        })
+        };
+        Ok(((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed, unit), phase))
     }
 
     /// Whether it has threads; in a fork, whether it had.
@@ -369,7 +413,8 @@ impl Loader {
         let fingerprint = fingerprint.try_into().map_err(PyValueError::new_err)?;
         let unit = unit.try_into().map_err(PyValueError::new_err)?;
         let state = State { fingerprint, seed, epoch, samples_consumed, unit };
-        self.with(py, |loader| loader.restore(&state))?.map_err(raise)
+        let restored = self.with(py, |loader| loader.restore(&state).inspect(|()| _ = self.replace_iterations()));
+        restored?.map_err(raise)
     }
 
     /// Names of the fields of a batch.
@@ -466,6 +511,11 @@ impl Drop for Loader {
 }
 
 impl Loader {
+    /// Ends all iterations, with the loader in hand; the number of the one that may begin.
+    fn replace_iterations(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// After a fork, a thread that does not exist here may hold the lock.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
