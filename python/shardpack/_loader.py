@@ -263,8 +263,10 @@ class Loader(Configured):
 
     def _ask(self) -> None:
         """Takes the place among the ranks that there is by now."""
+        if not self._may_change():
+            return
         with _changing:
-            if not self._asks or self._core.has_threads or self._closed:
+            if not self._may_change():
                 return
             rank, world_size = _place(None, None)
             before = self._options
@@ -281,6 +283,9 @@ class Loader(Configured):
                 if self._stage is not None:
                     self._change()
                 raise
+
+    def _may_change(self) -> bool:
+        return self._asks and not self._core.has_threads and not self._closed
 
     def _change(self) -> None:
         """Takes another core: an iteration goes on there."""
