@@ -38,6 +38,7 @@ mod error;
 mod exact;
 mod fidelity;
 mod finish;
+mod halves;
 mod options;
 mod region;
 mod settings;

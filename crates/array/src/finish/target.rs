@@ -3,8 +3,8 @@
 use super::room::Origins;
 use super::singles::{self, RUN};
 use super::{Factors, Fill, Finish};
+use crate::halves::widen;
 use crate::turn::Turn;
-use crate::values::widen;
 use shardpack_base::parts::{check_length, part_mut, split_mut};
 use shardpack_format::{Dtype, ElementType, Layout, Result};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! From stored elements to values (spec §4.3).
 
-use super::halves;
 use crate::element::Element;
+use crate::halves;
 use half::f16;
 use shardpack_base::parts::{check_length, part, part_mut};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};

@@ -4,7 +4,6 @@
 mod decode;
 mod fixed;
 mod float16;
-mod halves;
 mod integer;
 mod scan;
 #[cfg(test)]
@@ -14,7 +13,6 @@ mod whole;
 pub(crate) use crate::element::Float;
 use decode::{Tables, decode_piece};
 pub(crate) use decode::{check_tables, special_bits};
-pub(crate) use halves::widen;
 pub(crate) use whole::{Scratch, To, Values, is_as_stored};
 
 use crate::arrange::Arrangement;

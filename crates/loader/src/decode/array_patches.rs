@@ -59,7 +59,7 @@ impl ArrayRows {
     ) -> Result<Vec<PatchAt>> {
         let limits = &of.shard.options().limits;
         let mut asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
-        let is_narrow = narrow(&mut asked);
+        let is_narrow = narrow(&mut asked.descriptor, &mut asked.finishes);
         let Asked { descriptor, regions, finishes, places } = asked;
         let (descriptor, dtype) = (&descriptor, descriptor.decoded);
         let Self { decoder, volume, decoded, .. } = self;

@@ -24,7 +24,7 @@ impl ArrayRows {
         how: (bool, &Cut),
     ) -> Result<Option<u64>> {
         let mut asked = self.ask_all(recipe, of, value, how, &[of.at])?;
-        narrow(&mut asked);
+        narrow(&mut asked.descriptor, &mut asked.finishes);
         let Asked { descriptor, regions, .. } = asked;
         let whole = regions.first().and_then(|region| all_pixels(&descriptor, region));
         let limits = &of.shard.options().limits;
@@ -42,7 +42,7 @@ impl ArrayRows {
         (draws, plan): (&[SampleAt], &Arc<PatchPlan>),
     ) -> Result<(WholeScene, Vec<PatchAt>)> {
         let mut asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
-        let is_narrow = narrow(&mut asked);
+        let is_narrow = narrow(&mut asked.descriptor, &mut asked.finishes);
         let Asked { descriptor, regions, finishes, places } = asked;
         let Some(whole) = regions.first().and_then(|region| all_pixels(&descriptor, region)) else {
             return Err(Error::internal("patches of a scene", "at least one", regions.len()));

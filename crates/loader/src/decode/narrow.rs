@@ -2,7 +2,6 @@
 //! made of them: a scene that waits as a whole waits in half the memory, and fewer bytes are moved. Each
 //! patch widens its own.
 
-use super::array_patches::Asked;
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
@@ -13,8 +12,7 @@ const PIECE_BYTES: usize = 16 << 10;
 ///
 /// What becomes of them afterwards is the same to the bit, because a float16 is a float32 exactly, if
 /// [`quieten`] comes between.
-pub(crate) fn narrow(asked: &mut Asked) -> bool {
-    let Asked { descriptor, finishes, .. } = asked;
+pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
     // Patterns that stand for other values have no float16 of their own.
