@@ -210,7 +210,8 @@ class Batch(MutableMapping[str, Any]):
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            value = self._values[field] = self._make(field)
+            # Several threads may ask first: all get one value, and none replaces what another has set.
+            value = self._values.setdefault(field, self._make(field))
         return value
 
     def __setitem__(self, field: str, value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,8 @@ class Writer:
         self._options = dict(options)
         self._report: dict[str, Any] | None = None
         self._aborted = False
+        # Of several threads the first writes the dataset; `progress` may ask for the report.
+        self._closing = threading.RLock()
         # Where it is, also if the program goes to another folder before the end.
         self._inner = _shardpack.Writer(
             absolute(self._path), fields, None if classes is None else list(classes), stored, settings(storage_options)
@@ -178,14 +181,15 @@ class Writer:
             ``fidelity`` (what was lost, by field), ``settings`` (how arrays are stored), …. If the dataset is already
             complete, the same dict again.
         """
-        if self._report is None:
-            report: dict[str, Any] = json.loads(self._inner.commit(progress))
-            # First, so that a warning that is made an error changes nothing about the dataset.
-            self._report = report
-            _warn.of_rounding(report, self._options)
-            _warn.of_stored_bits(report["pictures_over_8_bits"])
-            _warn.of_damaged(report["damaged_pictures"])
-        return self._report
+        with self._closing:
+            if self._report is None:
+                report: dict[str, Any] = json.loads(self._inner.commit(progress))
+                # First, so that a warning that is made an error changes nothing about the dataset.
+                self._report = report
+                _warn.of_rounding(report, self._options)
+                _warn.of_stored_bits(report["pictures_over_8_bits"])
+                _warn.of_damaged(report["damaged_pictures"])
+            return self._report
 
     def abort(self) -> None:
         """Discard everything that was written. The folder is as it was before. Does nothing once the dataset is

@@ -210,6 +210,34 @@ def test_threads_write_one_dataset(tmp_path: Path) -> None:
         assert dataset.keys[place] == f"{place:03}" and (sample["cube"] == place).all() and sample["n"] == place
 
 
+def test_threads_that_end_a_writer_get_one_report(tmp_path: Path) -> None:
+    for turn in range(5):
+        with sp.Writer(tmp_path / str(turn), values="keep") as writer:
+            for number in range(30):
+                writer.write({"n": number})
+            reports: list[dict[str, Any]] = []
+            together(lambda _, end=writer.close, reports=reports: reports.append(end()))
+        assert len(reports) == THREADS and all(report == reports[0] for report in reports)
+        assert len(sp.Dataset(tmp_path / str(turn))) == 30
+
+
+def test_threads_share_the_values_of_a_batch(photos: Path) -> None:
+    for _ in range(20):
+        with sp.Loader(sp.Dataset(photos), 8, **OPTIONS) as loader:
+            batch = next(iter(loader))
+            values: list[Any] = []
+
+            def ask(number: int) -> None:
+                if number == 0:
+                    batch["label"] = "mine"
+                values.append(batch["image"])
+                assert batch["label"] is not None
+
+            together(ask)
+            assert all(value is values[0] for value in values)
+            assert batch["label"] == "mine", "a thread that reads replaces no value"
+
+
 def test_threads_stitch_one_scene(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     scenes = [rng.random((40, 44, 3)).astype(np.float32) for _ in range(3)]
