@@ -255,7 +255,8 @@ class Batch(MutableMapping[str, Any]):
         if field not in tensors:
             assert self._objects is not None
             missing = [name for name in self._names if name not in tensors and name not in self._values]
-            self._values |= self._objects(core, missing)
+            for name, value in self._objects(core, missing).items():
+                self._values.setdefault(name, value)
             return self._values[field]
         tensor = convert(core.tensor(field))
         if not core.is_ragged(field):

@@ -125,6 +125,7 @@ class Writer:
         self._aborted = False
         # Of several threads the first writes the dataset; `progress` may ask for the report.
         self._closing = threading.RLock()
+        self._pid = os.getpid()
         # Where it is, also if the program goes to another folder before the end.
         self._inner = _shardpack.Writer(
             absolute(self._path), fields, None if classes is None else list(classes), stored, settings(storage_options)
@@ -181,6 +182,9 @@ class Writer:
             ``fidelity`` (what was lost, by field), ``settings`` (how arrays are stored), …. If the dataset is already
             complete, the same dict again.
         """
+        if self._report is None and os.getpid() != self._pid:
+            # A thread that is not in this fork may hold the lock: the core says that it belongs to its parent.
+            self._inner.commit(progress)
         with self._closing:
             if self._report is None:
                 report: dict[str, Any] = json.loads(self._inner.commit(progress))

@@ -238,6 +238,24 @@ def test_threads_share_the_values_of_a_batch(photos: Path) -> None:
             assert batch["label"] == "mine", "a thread that reads replaces no value"
 
 
+def test_a_value_that_is_read_replaces_none_that_was_set(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out") as writer:
+        for number in range(8):
+            writer.write({"caption": f"caption {number}", "title": f"title {number}"})
+    dataset = sp.Dataset(tmp_path / "out")
+    for _ in range(30):
+        with sp.Loader(dataset, 8, fields=["caption", "title"], threads=1) as loader:
+            batch = next(iter(loader))
+
+            def use(number: int) -> None:
+                if number == 0:
+                    batch["title"] = "mine"
+                assert batch["caption"][0].startswith("caption")
+
+            together(use)
+            assert batch["title"] == "mine"
+
+
 def test_threads_stitch_one_scene(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     scenes = [rng.random((40, 44, 3)).astype(np.float32) for _ in range(3)]
