@@ -49,7 +49,7 @@ impl Picks {
     }
 
     /// The lowest band, and the one behind the highest.
-    fn span(&self) -> (u64, u64) {
+    pub(super) fn span(&self) -> (u64, u64) {
         match self {
             Self::Run { first, count } => (*first, first + count),
             Self::List(list) => {

@@ -12,6 +12,7 @@
 
 mod ask;
 mod batch;
+mod blocks;
 mod fault;
 mod kept;
 mod kernels;
@@ -24,6 +25,7 @@ mod work;
 
 pub(crate) use batch::most_scratch_bytes;
 pub use batch::{Batch, Payload, Staged, Stager};
+pub(crate) use blocks::Most;
 pub use fault::Fault;
 pub(crate) use kept::keep;
 pub use kernels::CubeKernels;

@@ -2,11 +2,14 @@
 
 use super::Staged;
 use super::ask::{Ask, Picks};
+use super::batch::most_scratch_bytes;
+use super::blocks::Blocks;
 use super::kept::Kept;
-use super::place::{Placer, Room, Tasks};
-use super::wire::{BF16, CubeRow, Mode, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire, chunk_bands};
+use super::place::{Placer, Room, Tasks, needed_bytes};
+use super::wire::{
+    BF16, BLOCK_ELEMENTS, CubeRow, Mode, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire, chunk_bands,
+};
 use crate::config::STATUS_BYTES;
-use shardpack_array::blosc2::{Content, HEADER_BYTES};
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform};
 
@@ -19,6 +22,7 @@ const ALIGN: u64 = 256;
 pub(crate) struct Needs<'a> {
     payload: Payload<'a>,
     ask: Ask,
+    blocks: Blocks,
     staged: Staged,
     factors: Option<&'a Factors>,
     stored_bytes: usize,
@@ -108,8 +112,12 @@ impl<'a> Needs<'a> {
         else {
             return Err(Error::limit("stored array", "bytes of an address", usize::MAX as u64, stored));
         };
-        let scratch_bytes = super::Stager::scratch_bytes(descriptor)?.next_multiple_of(ALIGN);
-        Ok(Self { payload, ask, staged, factors: finish.factors.as_ref(), stored_bytes, width, scratch_bytes })
+        let blocks = Blocks::of(&ask);
+        let block_bytes = BLOCK_ELEMENTS as u64 * width as u64;
+        let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
+        let scratch_bytes = most_scratch_bytes(decoded, width as u64, 1).next_multiple_of(ALIGN);
+        let factors = finish.factors.as_ref();
+        Ok(Self { payload, ask, blocks, staged, factors, stored_bytes, width, scratch_bytes })
     }
 
     /// What comes out.
@@ -121,19 +129,10 @@ impl<'a> Needs<'a> {
     /// in the slot already; of plain zstd, what it had coded.
     pub(crate) fn bytes(&self, is_in_slot: bool) -> usize {
         let Payload::Here(units) = &self.payload else { return 0 };
-        let copied = |bytes: usize| if is_in_slot { 0 } else { bytes };
         match units {
             _ if self.staged.bytes == 0 => 0,
-            Units::Raw(payload) => copied(payload.len()),
-            Units::Zstd(_) => self.stored_bytes,
-            Units::Blosc2(chunks) => chunks
-                .iter()
-                .map(|chunk| match chunk.content() {
-                    Content::Stored => copied(chunk.bytes().len().saturating_sub(HEADER_BYTES)),
-                    Content::Repeated(_) => 0,
-                    Content::Blocks { .. } => copied(chunk.bytes().len()),
-                })
-                .sum(),
+            Units::Raw(_) | Units::Blosc2(_) if is_in_slot => 0,
+            _ => needed_bytes(units, &self.blocks, self.stored_bytes, self.width),
         }
     }
 
@@ -165,6 +164,7 @@ impl<'a> Needs<'a> {
             tasks: &mut tasks,
             zstd,
             payload_at,
+            blocks: &self.blocks,
             width: self.width,
             number: 0,
             planes: Vec::new(),

@@ -5,6 +5,7 @@
 //! itself, a run is one byte of the constants that stand at the start of each slot. LZ4 streams and
 //! zstd frames are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
+use super::blocks::Blocks;
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
 use shardpack_array::blosc2::{Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
@@ -47,10 +48,18 @@ impl<'a> Room<'a> {
         }
     }
 
-    fn copy(&mut self, bytes: &[u8]) -> Result<u64> {
-        let (at, to) = self.take(bytes.len())?;
-        to.copy_from_slice(bytes);
-        Ok(at)
+    /// The place of so many bytes from `start` on, which are copied if they are on the host.
+    fn at_of(&mut self, from: From<'_>, start: usize, bytes: usize) -> Result<u64> {
+        match from {
+            From::Slot(at) => Ok(at + start as u64),
+            From::Host(all) => {
+                let found = all.get(start..start.saturating_add(bytes));
+                let found = found.ok_or_else(|| Error::internal("bytes of a payload", bytes, all.len()))?;
+                let (at, to) = self.take(bytes)?;
+                to.copy_from_slice(found);
+                Ok(at)
+            }
+        }
     }
 
     fn scratch(&mut self, bytes: usize) -> u64 {
@@ -75,6 +84,8 @@ pub(super) struct Placer<'a, 'b> {
     /// Where the payload is, if it is in the slot already, or among the values that stay on the
     /// device.
     pub(super) payload_at: Option<u64>,
+    /// Those that are needed.
+    pub(super) blocks: &'a Blocks,
     /// Bytes of a stored element.
     pub(super) width: usize,
     /// Streams met so far.
@@ -96,18 +107,14 @@ impl Placer<'_, '_> {
     pub(super) fn place(&mut self, units: &Units<'_>, stored_bytes: usize) -> Result<()> {
         match units {
             Units::Raw(payload) => {
-                let at = match self.payload_at {
-                    Some(at) => at,
-                    None => self.room.copy(payload)?,
-                };
-                self.elements(at, stored_bytes);
+                self.elements(self.payload_at.map_or(From::Host(payload), From::Slot), stored_bytes)?
             }
             Units::Zstd(frames) => {
                 let (at, to) = self.room.take(stored_bytes)?;
                 for (frame, unit) in frames.iter().zip(to.chunks_mut(UNIT_BYTES)) {
                     self.zstd.decode_unit(frame, unit)?;
                 }
-                self.elements(at, stored_bytes);
+                self.elements(From::Slot(at), stored_bytes)?;
             }
             Units::Blosc2(chunks) => {
                 let chunks = chunks.iter().map(|chunk| (chunk.bytes(), chunk.bytes().len(), chunk.content()));
@@ -123,10 +130,7 @@ impl Placer<'_, '_> {
             (Some(chunks), _) => {
                 self.chunks(chunks.iter().map(|(bytes, content)| (&[][..], *bytes, content)), stored_bytes)
             }
-            (None, Some(at)) => {
-                self.elements(at, stored_bytes);
-                Ok(())
-            }
+            (None, Some(at)) => self.elements(From::Slot(at), stored_bytes),
             (None, None) => Err(Error::internal("payload that is known", "one in the slot", "one that is not")),
         }
     }
@@ -148,14 +152,24 @@ impl Placer<'_, '_> {
         Ok(())
     }
 
-    /// Elements that stand beside each other, `bytes` from `at` on.
-    fn elements(&mut self, at: u64, bytes: usize) {
-        let width = self.width as u64;
-        let blocks = bytes.div_ceil(BLOCK_ELEMENTS * self.width) as u64;
-        for block in 0..blocks {
-            let start = at + block * BLOCK_ELEMENTS as u64 * width;
-            self.interleaved(start);
+    /// So many bytes of elements that stand beside each other.
+    fn elements(&mut self, from: From<'_>, bytes: usize) -> Result<()> {
+        let block_bytes = BLOCK_ELEMENTS * self.width;
+        for start in (0..bytes).step_by(block_bytes) {
+            match self.needs_next() {
+                true => {
+                    let at = self.room.at_of(from, start, block_bytes.min(bytes - start))?;
+                    self.interleaved(at);
+                }
+                false => self.constant(0),
+            }
         }
+        Ok(())
+    }
+
+    /// Whether the block that comes next is needed.
+    fn needs_next(&self) -> bool {
+        self.blocks.has(self.planes.len() / self.width.max(1))
     }
 
     /// The planes of a block of elements that stand beside each other.
@@ -170,16 +184,9 @@ impl Placer<'_, '_> {
     }
 
     fn chunk(&mut self, bytes: &[u8], content: &Content, pos: usize, unit: usize) -> Result<()> {
-        let in_slot = self.payload_at.map(|at| at + pos as u64);
+        let from = self.payload_at.map_or(From::Host(bytes), |at| From::Slot(at + pos as u64));
         match content {
-            Content::Stored => {
-                let at = match in_slot {
-                    Some(at) => at + HEADER_BYTES as u64,
-                    None => self.room.copy(bytes.get(HEADER_BYTES..).unwrap_or_default())?,
-                };
-                self.elements(at, unit);
-                Ok(())
-            }
+            Content::Stored => self.elements(from.after(HEADER_BYTES), unit),
             Content::Repeated(item) => {
                 for _ in 0..unit.div_ceil(BLOCK_ELEMENTS * self.width) {
                     self.planes.extend(item.iter().take(self.width).map(|byte| constant(*byte)));
@@ -187,20 +194,15 @@ impl Placer<'_, '_> {
                 Ok(())
             }
             Content::Blocks { coder, filters, block_bytes, streams } => {
-                let at = match in_slot {
-                    Some(at) => at,
-                    None => self.room.copy(bytes)?,
-                };
-                let chunk = Placed { coder: *coder, at };
-                let mut streams = streams.as_slice();
-                for start in (0..unit).step_by((*block_bytes).max(1)) {
-                    let bytes = (*block_bytes).min(unit - start);
-                    // A short last block is one stream; every other block one stream for each byte
-                    // of an element.
-                    let count = if bytes == *block_bytes { self.width } else { 1 };
-                    let (here, rest) = streams.split_at_checked(count).unwrap_or((streams, &[]));
-                    streams = rest;
-                    self.block(chunk, *filters, here, bytes / self.width)?;
+                let chunk = Placed { coder: *coder, from };
+                for (bytes, streams) in blocks_of(streams, *block_bytes, unit, self.width) {
+                    match self.needs_next() {
+                        true => self.block(chunk, *filters, streams, bytes / self.width)?,
+                        false => {
+                            self.number += u32::try_from(streams.len()).unwrap_or(u32::MAX);
+                            self.constant(0);
+                        }
+                    }
                 }
                 Ok(())
             }
@@ -208,7 +210,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block of `items` elements.
-    fn block(&mut self, chunk: Placed, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn block(&mut self, chunk: Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         // Whether each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
@@ -241,7 +243,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block whose streams must be joined before its filters are undone.
-    fn joined_block(&mut self, chunk: Placed, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn joined_block(&mut self, chunk: Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         let width = self.width;
         let source = match streams {
             [stream] => self.decoded(chunk, stream)?,
@@ -320,8 +322,8 @@ impl Placer<'_, '_> {
     }
 
     /// Where a stream's bytes are once it is decoded.
-    fn decoded(&mut self, chunk: Placed, stream: &Stream) -> Result<Source> {
-        match self.source(chunk, stream) {
+    fn decoded(&mut self, chunk: Placed<'_>, stream: &Stream) -> Result<Source> {
+        match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(Source::Run(value)),
             StreamSource::Stored(at) => Ok(Source::At(at, false)),
             source @ (StreamSource::Lz4(_) | StreamSource::Zstd(_)) => {
@@ -333,8 +335,8 @@ impl Placer<'_, '_> {
     }
 
     /// Has a stream decoded to `to`.
-    fn decode_to(&mut self, chunk: Placed, stream: &Stream, to: u64) -> Result<()> {
-        let source = self.source(chunk, stream);
+    fn decode_to(&mut self, chunk: Placed<'_>, stream: &Stream, to: u64) -> Result<()> {
+        let source = self.source(chunk, stream)?;
         self.stream(source, stream, to)
     }
 
@@ -346,23 +348,94 @@ impl Placer<'_, '_> {
     }
 
     /// A stream as it is in the slot.
-    const fn source(&mut self, chunk: Placed, stream: &Stream) -> StreamSource {
+    fn source(&mut self, chunk: Placed<'_>, stream: &Stream) -> Result<StreamSource> {
         self.number += 1;
-        let at = chunk.at + stream.offset as u64;
-        match (stream.kind, chunk.coder) {
-            (StreamKind::Run(value), _) => StreamSource::Run(value),
-            (StreamKind::Stored, _) => StreamSource::Stored(at),
+        if let StreamKind::Run(value) = stream.kind {
+            return Ok(StreamSource::Run(value));
+        }
+        let at = self.room.at_of(chunk.from, stream.offset, stream.bytes)?;
+        Ok(match (stream.kind, chunk.coder) {
             (StreamKind::Coded, StreamCoder::Lz4) => StreamSource::Lz4(at),
             (StreamKind::Coded, StreamCoder::Zstd) => StreamSource::Zstd(at),
+            (StreamKind::Stored | StreamKind::Run(_), _) => StreamSource::Stored(at),
+        })
+    }
+}
+
+/// A chunk, and where its bytes are.
+#[derive(Clone, Copy)]
+struct Placed<'a> {
+    coder: StreamCoder,
+    from: From<'a>,
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy)]
+enum From<'a> {
+    /// In memory of the host: what is needed of them is copied.
+    Host(&'a [u8]),
+    /// At this place of the slot, or among the values that stay on the device.
+    Slot(u64),
+}
+
+impl From<'_> {
+    /// What follows the first `bytes`.
+    fn after(self, bytes: usize) -> Self {
+        match self {
+            Self::Host(all) => Self::Host(all.get(bytes..).unwrap_or_default()),
+            Self::Slot(at) => Self::Slot(at + bytes as u64),
         }
     }
 }
 
-/// A chunk, and its place in the slot.
-#[derive(Clone, Copy)]
-struct Placed {
-    coder: StreamCoder,
-    at: u64,
+/// The blocks of a chunk that decodes to `unit` bytes: the bytes of each, and its streams.
+fn blocks_of(
+    streams: &[Stream],
+    block_bytes: usize,
+    unit: usize,
+    width: usize,
+) -> impl Iterator<Item = (usize, &[Stream])> {
+    let mut left = streams;
+    (0..unit).step_by(block_bytes.max(1)).map(move |start| {
+        let bytes = block_bytes.min(unit - start);
+        // A short last block is one stream; every other block one stream for each byte of an element.
+        let count = if bytes == block_bytes { width } else { 1 };
+        let (here, rest) = left.split_at_checked(count).unwrap_or((left, &[]));
+        left = rest;
+        (bytes, here)
+    })
+}
+
+/// Bytes that the device needs of a payload of `stored_bytes` that is not there yet: the compressed ones
+/// of the blocks; of plain zstd, what it has coded.
+pub(super) fn needed_bytes(units: &Units<'_>, blocks: &Blocks, stored_bytes: usize, width: usize) -> usize {
+    let block_bytes = BLOCK_ELEMENTS * width.max(1);
+    let mut next = 0;
+    let mut needs_next = || {
+        next += 1;
+        blocks.has(next - 1)
+    };
+    let mut of_unit = |content: &Content, unit: usize| match content {
+        Content::Blocks { block_bytes, streams, .. } => {
+            let needed = blocks_of(streams, *block_bytes, unit, width).filter(|_| needs_next());
+            let coded = |stream: &&Stream| !matches!(stream.kind, StreamKind::Run(_));
+            needed.flat_map(|(_, streams)| streams).filter(coded).map(|stream| stream.bytes).sum()
+        }
+        Content::Stored | Content::Repeated(_) => {
+            let needed = (0..unit).step_by(block_bytes).filter(|_| needs_next());
+            let bytes = needed.map(|start| block_bytes.min(unit - start)).sum();
+            if matches!(content, Content::Stored) { bytes } else { 0_usize }
+        }
+    };
+    match units {
+        Units::Zstd(_) => stored_bytes,
+        Units::Raw(_) => of_unit(&Content::Stored, stored_bytes),
+        Units::Blosc2(chunks) => {
+            let starts = (0..stored_bytes).step_by(UNIT_BYTES);
+            let unit = |start: usize| UNIT_BYTES.min(stored_bytes - start);
+            chunks.iter().zip(starts).map(|(chunk, start)| of_unit(chunk.content(), unit(start))).sum()
+        }
+    }
 }
 
 /// A plane of one value: it reads the same constant again and again.

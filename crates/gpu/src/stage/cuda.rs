@@ -156,8 +156,8 @@ impl Stage for CudaStage {
         shares(example)
     }
 
-    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
-        staged_bytes(field, record_bytes, row_bytes)
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+        staged_bytes(field, rows, record_bytes, row_bytes)
     }
 
     fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
@@ -209,20 +209,21 @@ impl Stage for CudaStage {
 pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     match field.source {
         FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
-        FieldSource::Array { stored, is_cut } => {
+        FieldSource::Array { stored, part } => {
             let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
             let is_decompressed = stored.iter().all(|(codec, _)| *codec == Codec::Zstd);
-            !stored.is_empty() && stored.iter().all(fits) && !(is_cut && is_decompressed)
+            !stored.is_empty() && stored.iter().all(fits) && !(part.is_some() && is_decompressed)
         }
         _ => false,
     }
 }
 
-/// Arrays of which the host decodes nothing.
+/// Arrays of which the host decodes nothing, and the device needs most.
 pub(super) fn shares(example: &Value<'_>) -> bool {
     match *example {
-        Value::Array { codec, descriptor, bytes, limits, .. } => {
-            cubes::is_taken_as_stored(codec, descriptor, bytes, limits)
+        Value::Array { codec, descriptor, bytes, region, limits, .. } => {
+            !cubes::Most::of(descriptor, region).is_small()
+                && cubes::is_taken_as_stored(codec, descriptor, bytes, limits)
         }
         _ => false,
     }
@@ -230,14 +231,19 @@ pub(super) fn shares(example: &Value<'_>) -> bool {
 
 /// Compressed bytes as they stand in the record, and tables: of pictures 8 bytes for each segment,
 /// which has 32 bytes at least, as a rule; of arrays 96 for each stream of 64 KiB.
-pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
+pub(super) fn staged_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
-        FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, 1 << 10],
-        FieldSource::Array { stored, .. } => {
-            // What zstd has coded is decoded by the host.
-            let width = stored.iter().filter(|(codec, _)| *codec == Codec::Zstd).map(|(_, d)| d.stored.bytes()).max();
-            let decoded = width.map_or(0, |width| row_bytes.saturating_mul(width) / field.dtype.bytes().max(1));
-            [record_bytes.max(decoded), record_bytes / 16, row_bytes / 256, 8 << 10]
+        FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
+        FieldSource::Array { stored, part } => {
+            let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
+            let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
+                // It is decoded by the host.
+                Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
+                _ => most(descriptor).coded_bytes(rows, record_bytes),
+            };
+            let needed = stored.iter().map(needed).max().unwrap_or(record_bytes);
+            let tables = stored.iter().map(|(_, descriptor)| most(descriptor).table_bytes()).max().unwrap_or(0);
+            [needed, needed / 16, row_bytes / 256, tables.saturating_add(8 << 10).saturating_mul(rows)]
         }
         _ => [0; 4],
     };
@@ -245,18 +251,18 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: 
 }
 
 /// Levels of pictures that are changed before they are written; and of arrays, the elements as they
-/// are stored, as far as they are more than what becomes of them: of all of an array, if a part of it
-/// is cut there.
+/// are stored, as far as they are more than what becomes of them: of a part, all elements of the blocks
+/// that it needs.
 pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     let elements = row_bytes / field.dtype.bytes().max(1);
     match field.source {
         FieldSource::Picture { changes, .. } => pictures::most_level_bytes(changes, elements / 3),
-        FieldSource::Array { stored, is_cut } => {
+        FieldSource::Array { stored, part } => {
             let scratch = |(_, descriptor): &(Codec, ArrayDescriptor)| {
                 let width = descriptor.stored.bytes();
-                let all = match is_cut {
-                    true => descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows),
-                    false => elements.saturating_mul(width),
+                let all = match part {
+                    Some(part) => cubes::Most::of(descriptor, Some(part)).decoded_bytes().saturating_mul(rows),
+                    None => elements.saturating_mul(width),
                 };
                 cubes::most_scratch_bytes(all, width, rows).saturating_sub(row_bytes)
             };

@@ -86,8 +86,8 @@ impl Stage for DryStage {
         takes(field)
     }
 
-    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
-        staged_bytes(field, record_bytes, row_bytes)
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+        staged_bytes(field, rows, record_bytes, row_bytes)
     }
 
     fn device_bytes(&self, _: &Room) -> u64 {

@@ -20,7 +20,7 @@ impl Cut {
     /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
     /// of three axes, and an array that has neither two nor three axes has no pixels to choose
     /// from.
-    fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
+    pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
             _ => (0, 0, None),
@@ -234,7 +234,7 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     }
     let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
     let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
-    let examples = Examples::find(dataset, field, position, &limits, options.stage.as_deref())?;
+    let examples = Examples::find(dataset, field, position, &limits, Some(options))?;
     let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
     let record = at.record;
     let rank = descriptor.shape.len();

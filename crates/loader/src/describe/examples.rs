@@ -1,11 +1,11 @@
 //! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
 //! does not matter which of them is the first.
 
-use crate::fields::loses;
+use crate::fields::{Cut, loses};
 use crate::options::{LoaderOptions, NoData};
 use crate::read::{self, check};
 use crate::sample::{SampleAt, name};
-use crate::stage::{Stage, Value};
+use crate::stage::Value;
 use shardpack_array::{As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting,
@@ -44,13 +44,14 @@ struct Example {
 }
 
 impl Examples {
-    /// `limits` are those that the arrays, as a whole, must be within.
+    /// `limits` are those that the arrays, as a whole, must be within. `wanted` is asked whether values
+    /// are to be read into staging memory.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
         position: usize,
         limits: &Limits,
-        stage: Option<&dyn Stage>,
+        wanted: Option<&LoaderOptions>,
     ) -> Result<Self> {
         let having = Having::of(dataset, field);
         let count = having.samples.min(MOST);
@@ -77,7 +78,7 @@ impl Examples {
         let mut buffer = Vec::new();
         for (kind, samples) in &kinds {
             let checked = samples.iter().take(TRIES).find_map(|&sample| {
-                let example = whole_record(dataset, sample, position, limits, (stage, &mut buffer)).ok()??;
+                let example = whole_record(dataset, sample, position, limits, (wanted, &mut buffer)).ok()??;
                 same_kind(kind, &example.descriptor).then_some(example)
             });
             whole.extend(checked);
@@ -274,7 +275,7 @@ fn whole_record(
     sample: u64,
     position: usize,
     limits: &Limits,
-    (stage, buffer): (Option<&dyn Stage>, &mut Vec<u8>),
+    (wanted, buffer): (Option<&LoaderOptions>, &mut Vec<u8>),
 ) -> Result<Option<Example>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
@@ -283,15 +284,16 @@ fn whole_record(
     let frame = check(&shard, record, bytes)?;
     let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
+    let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     let value = Value::Array {
         codec,
         descriptor: &descriptor,
         bytes: value.bytes,
-        region: None,
+        region: cut.as_ref().map(|cut| &cut.region),
         finish: &Finish::NOTHING,
         limits,
     };
-    let is_shared = stage.is_some_and(|stage| stage.shares(&value));
+    let is_shared = wanted.and_then(|options| options.stage.as_ref()).is_some_and(|stage| stage.shares(&value));
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 

@@ -139,7 +139,7 @@ impl FieldPlan {
         let source = match &self.from {
             From::Picture { view, clip: None, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
             From::Array { stored, cut, fill: None, .. } if !self.is_noisy => {
-                FieldSource::Array { stored, is_cut: cut.is_some() }
+                FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
             }
             From::Picture { .. }
             | From::Array { .. }

@@ -313,7 +313,7 @@ impl Planner {
             for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
                 let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
                 let more = |sum: usize, bytes: u64| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
-                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, stored, bytes as u64));
+                plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, 1, stored, bytes as u64));
                 plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, 1, bytes as u64));
             }
         }

@@ -134,10 +134,8 @@ pub(crate) fn predict(
         *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
         if let (true, Some(stage), Some((records, _))) = (field.staged, &options.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
-            // For a batch as if it were one row, and what rows take however small they are.
-            let each = stage.staged_bytes(&spec, 0, 0).saturating_mul(rows);
-            let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
-            staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
+            let stored = stage.staged_bytes(&spec, rows, whole(records.batch(rows as f64)), batch);
+            staged_bytes = staged_bytes.saturating_add(stored);
             between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
         }
         // A copy of the row, and what the transform makes of it.

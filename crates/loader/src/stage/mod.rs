@@ -52,16 +52,17 @@ pub trait Stage: Send + Sync + fmt::Debug {
 
     /// Whether large values like this one, of a field of arrays that it takes, are to be read straight
     /// into staging memory, by several threads ([`StageSlot::room_for`]): because the device needs
-    /// their bytes as they are stored. Asked about examples, when a loader opens.
+    /// their bytes as they are stored, and most of them. Asked about examples, when a loader opens; the
+    /// region of one says how large a part of it rows are, not where.
     fn shares(&self, example: &Value<'_>) -> bool {
         let _ = example;
         false
     }
 
-    /// Bytes of staging memory for a row of a field that it takes: `record_bytes` are those of the
-    /// record that holds its value, `row_bytes` those of the row in the output. If they turn out
-    /// to be too few, the row is refused.
-    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64;
+    /// Bytes of staging memory for `rows` rows of a field that it takes: `record_bytes` are those of the
+    /// records that hold their values, `row_bytes` those of the rows in the output, all of them together.
+    /// If they turn out to be too few, rows are refused.
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64;
 
     /// Bytes of a slot on the device for what lies between decoding and output of `rows` rows of a
     /// field that it takes, besides what [`Stage::device_bytes`] counts for every field. `row_bytes` are

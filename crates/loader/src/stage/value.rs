@@ -35,8 +35,9 @@ pub enum FieldSource<'a> {
     Array {
         /// Examples of how they are stored, before they are finished.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Whether a row is only a part of an array: a patch, or bands.
-        is_cut: bool,
+        /// Of rows that are only a part of an array its size and its bands. Where it lies differs from
+        /// row to row; without rows (a height of 0) it has all pixels.
+        part: Option<&'a Region>,
     },
     /// Columns of the index, and stored bytes.
     Other,

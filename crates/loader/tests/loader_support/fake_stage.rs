@@ -198,7 +198,7 @@ impl Stage for FakeStage {
         matches!(example, Value::Array { descriptor, .. } if descriptor.shape.len() > 1)
     }
 
-    fn staged_bytes(&self, _: &FieldSpec<'_>, record_bytes: u64, _: u64) -> u64 {
+    fn staged_bytes(&self, _: &FieldSpec<'_>, _: u64, record_bytes: u64, _: u64) -> u64 {
         record_bytes
     }
 

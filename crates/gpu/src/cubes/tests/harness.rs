@@ -53,6 +53,17 @@ impl Item {
 /// What the device says of one array: its values, or why there are none.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
+/// Bytes that are uploaded for a batch.
+pub(super) fn upload_bytes(items: &[Item]) -> usize {
+    let (mut stager, mut slot) = (Stager::default(), vec![0; 1 << 22]);
+    let mut batch = stager.begin(&mut slot).unwrap();
+    for Item { codec, descriptor, payload, region, finish, .. } in items {
+        let payload = Payload::Bytes(payload);
+        batch.push(*codec, descriptor, payload, region.as_ref(), finish, 0, &Limits::default()).unwrap();
+    }
+    batch.finish().unwrap().upload_bytes()
+}
+
 /// Decodes a batch on the played device.
 pub(super) fn play(stager: &mut Stager, items: &[Item], manner: Manner) -> Result<Vec<Played>, Error> {
     let limits = Limits::default();

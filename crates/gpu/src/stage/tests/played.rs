@@ -123,8 +123,8 @@ impl Stage for PlayedStage {
         shares(example)
     }
 
-    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
-        staged_bytes(field, record_bytes, row_bytes) / self.tight
+    fn staged_bytes(&self, field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
+        staged_bytes(field, rows, record_bytes, row_bytes) / self.tight
     }
 
     fn between_bytes(&self, field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {

@@ -26,17 +26,17 @@ fn patches_have_room_for_the_cubes_that_they_are_cut_from() {
         let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
         let payload = encoded.payload.as_slice();
         let stored = [(encoded.codec, encoded.descriptor.clone())];
-        let source = FieldSource::Array { stored: &stored, is_cut: true };
+        let region = Region::new(30, 40, 16, 16);
+        let source = FieldSource::Array { stored: &stored, part: Some(&region) };
         let spec = FieldSpec { name: "cube", dtype: Dtype::U16.into(), source };
         assert!(takes(&spec));
         let row_bytes = 16 * 16 * 50 * 2;
-        let staged = staged_bytes(&spec, payload.len() as u64, row_bytes) * ROWS;
         let output = row_bytes * ROWS;
+        let staged = staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output);
         let between = output.max(3 * staged) + between_bytes(&spec, ROWS, output);
         let mut slot = vec![0; staged as usize];
         let mut stager = Stager::default();
         let mut batch = stager.begin(&mut slot).unwrap();
-        let region = Region::new(30, 40, 16, 16);
         for row in 0..ROWS {
             let (bytes, limits) = (Payload::Bytes(payload), Limits::default());
             batch
@@ -73,8 +73,9 @@ fn parts_of_plain_zstd_are_for_the_host() {
     let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
     assert_eq!(encoded.codec, Codec::Zstd);
     let stored = [(encoded.codec, encoded.descriptor)];
-    for is_cut in [false, true] {
-        let source = FieldSource::Array { stored: &stored, is_cut };
-        assert_eq!(takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }), !is_cut);
+    let region = Region::new(0, 0, 4, 4);
+    for part in [None, Some(&region)] {
+        let source = FieldSource::Array { stored: &stored, part };
+        assert_eq!(takes(&FieldSpec { name: "cube", dtype: Dtype::U16.into(), source }), part.is_none());
     }
 }

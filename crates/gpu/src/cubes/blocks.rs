@@ -1,0 +1,258 @@
+//! Which blocks of an array a part of it needs: the others are neither uploaded nor decoded. Of a
+//! scene of 400 × 400 pixels with 100 bands side by side, a patch of 32 × 32 needs a twelfth.
+
+use super::ask::{Ask, Picks};
+use super::wire::BLOCK_ELEMENTS;
+use shardpack_array::{Bands, Region};
+use shardpack_format::{ArrayDescriptor, Layout};
+use std::ops::Range;
+
+/// Elements of a block.
+const EACH: u64 = BLOCK_ELEMENTS as u64;
+
+/// Blocks of an array that are needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// By number; empty if all are.
+    needed: Vec<bool>,
+}
+
+impl Blocks {
+    /// Those that hold what is asked for, and, of differences, what comes before it.
+    pub(super) fn of(ask: &Ask) -> Self {
+        let elements = ask.pixels.saturating_mul(ask.bands);
+        let is_all = ask.elements() == elements;
+        let Some(count) = usize::try_from(elements.div_ceil(EACH)).ok().filter(|_| !is_all) else {
+            return Self { needed: Vec::new() };
+        };
+        let mut blocks = Self { needed: vec![false; count] };
+        let rows = (0..ask.rows).map(|row| (ask.y + row) * ask.columns + ask.x);
+        if ask.descriptor.layout == Layout::BandMajor {
+            let runs = |band: u64| rows.clone().map(move |pixel| (band * ask.pixels + pixel, ask.region_columns));
+            match &ask.picks {
+                Picks::List(list) if !ask.descriptor.band_difference => {
+                    list.iter().flat_map(|pick| runs(pick.band.into())).for_each(|run| blocks.need(run));
+                }
+                _ => ask.bands_read().flat_map(runs).for_each(|run| blocks.need(run)),
+            }
+        } else {
+            let bands = ask.bands_read();
+            let length = ask.region_columns.saturating_sub(1) * ask.bands + (bands.end - bands.start);
+            rows.for_each(|pixel| blocks.need((pixel * ask.bands + bands.start, length)));
+        }
+        blocks
+    }
+
+    /// So many elements from this one on.
+    fn need(&mut self, (start, length): (u64, u64)) {
+        let Some(last) = length.checked_sub(1).map(|more| (start + more) / EACH) else { return };
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        if let Some(blocks) = self.needed.get_mut(number(start / EACH)..=number(last)) {
+            blocks.fill(true);
+        }
+    }
+
+    /// Whether the block of this number is.
+    pub(super) fn has(&self, number: usize) -> bool {
+        self.needed.is_empty() || self.needed.get(number).copied().unwrap_or(false)
+    }
+
+    /// How many of an array of `all` blocks are.
+    pub(super) fn count(&self, all: u64) -> u64 {
+        if self.needed.is_empty() { all } else { self.needed.iter().filter(|needed| **needed).count() as u64 }
+    }
+}
+
+impl Ask {
+    /// Bands that are read of each pixel: differences are summed up from the first one on.
+    fn bands_read(&self) -> Range<u64> {
+        let (low, high) = self.picks.span();
+        if self.descriptor.band_difference { 0..high } else { low..high }
+    }
+}
+
+/// What a part of this size needs of an array at most, wherever its rows and columns lie. A part
+/// without rows has all pixels.
+pub(crate) struct Most {
+    /// Blocks that are needed, and all of them.
+    blocks: u64,
+    all: u64,
+    /// Bytes of a stored element.
+    width: u64,
+    /// Bytes of all of them.
+    stored_bytes: u64,
+}
+
+impl Most {
+    pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<&Region>) -> Self {
+        let (all, blocks) = most_blocks(descriptor, part);
+        let stored_bytes = descriptor.stored_bytes().unwrap_or(u64::MAX);
+        Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
+    }
+
+    /// Whether less than half of the array is needed.
+    pub(crate) const fn is_small(&self) -> bool {
+        self.blocks < self.all / 2
+    }
+
+    /// Bytes that they decode to.
+    pub(crate) fn decoded_bytes(&self) -> u64 {
+        self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)
+    }
+
+    /// Bytes that are uploaded of arrays in records of so many bytes together, besides tables: the same
+    /// share of these, and half of it more, because blocks do not compress alike.
+    pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
+        if self.blocks == self.all {
+            return record_bytes;
+        }
+        let all = u128::from(self.all).max(1) * 2;
+        let share = u128::from(record_bytes) * u128::from(self.blocks) * 3 / all;
+        let share = u64::try_from(share).unwrap_or(u64::MAX).min(record_bytes);
+        share.min(self.decoded_bytes().saturating_mul(arrays))
+    }
+
+    /// Bytes of the tables of an array of which blocks are left out: 16 for each byte of an element in
+    /// each of all blocks, and 80 for each stream.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let streams = |blocks: u64| blocks.saturating_mul(self.width);
+        let tables = streams(self.all).saturating_mul(16).saturating_add(streams(self.blocks).saturating_mul(80));
+        if self.blocks == self.all { 0 } else { tables }
+    }
+}
+
+/// Blocks of an array, and how many of them a part needs at most.
+fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
+    let elements = descriptor.elements().unwrap_or(u64::MAX);
+    let all = elements.div_ceil(EACH);
+    let Some(part) = part else { return (all, all) };
+    let is_whole = part.height == 0;
+    let (height, width, bands, columns, asked) = match *descriptor.shape {
+        [height, width, bands] => (height, width, bands, part.width, span_of(&part.bands, bands)),
+        // The bands of an array of two axes are its columns, of which nobody knows the first.
+        [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
+        [height, bands] => (height, 1, bands, 1, (0, part.width)),
+        _ => return (all, all),
+    };
+    let (rows, columns) = if is_whole { (height, width) } else { (part.height.min(height), columns.min(width)) };
+    let span = asked.1.min(bands).saturating_sub(if descriptor.band_difference { 0 } else { asked.0 });
+    let needed = match descriptor.layout {
+        Layout::BandMajor => match &part.bands {
+            Bands::List(list) if !descriptor.band_difference => (list.len() as u64).min(span),
+            _ => span,
+        }
+        .saturating_mul(most_of_runs(rows, columns, width)),
+        _ => most_of_runs(
+            rows,
+            columns.saturating_sub(1).saturating_mul(bands).saturating_add(span),
+            width.saturating_mul(bands),
+        ),
+    };
+    (all, needed.min(all))
+}
+
+/// The lowest band that is asked for, and the one behind the highest.
+fn span_of(asked: &Bands, bands: u64) -> (u64, u64) {
+    match asked {
+        Bands::All => (0, bands),
+        Bands::Range(range) => (range.start, range.end),
+        Bands::List(list) => (list.iter().min().copied().unwrap_or(0), list.iter().max().map_or(0, |last| last + 1)),
+    }
+}
+
+/// Blocks that `runs` of `length` elements need at most, each `step` elements behind the one before.
+fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
+    if runs == 0 || length == 0 {
+        return 0;
+    }
+    // A run may begin with the last element of a block.
+    let blocks = |length: u64| length.saturating_add(2 * EACH - 2) / EACH;
+    let together = step.saturating_mul(runs - 1).saturating_add(length);
+    blocks(length).saturating_mul(runs).min(blocks(together))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use shardpack_array::Finish;
+    use shardpack_format::Dtype;
+
+    fn descriptor(shape: Vec<u64>, layout: Layout, band_difference: bool) -> ArrayDescriptor {
+        ArrayDescriptor { layout, band_difference, ..ArrayDescriptor::plain(Dtype::U16, shape) }
+    }
+
+    /// The blocks of all elements that are needed, one by one.
+    fn by_elements(descriptor: &ArrayDescriptor, region: &Region) -> Vec<bool> {
+        let &[height, width, bands] = &*descriptor.shape else { unreachable!("three axes") };
+        let asked: Vec<u64> = match &region.bands {
+            Bands::All => (0..bands).collect(),
+            Bands::Range(range) => range.clone().collect(),
+            Bands::List(list) => list.clone(),
+        };
+        let read: Vec<u64> = match asked.iter().max() {
+            Some(&last) if descriptor.band_difference => (0..=last).collect(),
+            _ => asked,
+        };
+        let mut needed = vec![false; (height * width * bands).div_ceil(EACH) as usize];
+        for (y, x) in
+            (region.y..region.y + region.height).flat_map(|y| (region.x..region.x + region.width).map(move |x| (y, x)))
+        {
+            for &band in &read {
+                let element = match descriptor.layout {
+                    Layout::BandMajor => band * height * width + y * width + x,
+                    _ => (y * width + x) * bands + band,
+                };
+                needed[(element / EACH) as usize] = true;
+            }
+        }
+        needed
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_asked_for_is_needed_and_counted(
+            (height, width, bands) in (1..90_u64, 1..900_u64, 1..40_u64),
+            part in (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+            some in prop::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>())),
+            by_band: bool,
+            band_difference: bool,
+        ) {
+            let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
+            let descriptor = descriptor(vec![height, width, bands], layout, band_difference);
+            let (y, x) = (part.0.index(height as usize) as u64, part.1.index(width as usize) as u64);
+            let size = [1 + part.2.index((height - y) as usize) as u64, 1 + part.3.index((width - x) as usize) as u64];
+            let mut region = Region::new(y, x, size[0], size[1]);
+            if let Some((one, other, is_list)) = some {
+                let (one, other) = (one.index(bands as usize) as u64, other.index(bands as usize) as u64);
+                region.bands = match is_list {
+                    true => Bands::List(vec![one, other, one]),
+                    false => Bands::Range(one.min(other)..one.max(other) + 1),
+                };
+            }
+            let blocks = Blocks::of(&Ask::new(&descriptor, Some(&region), &Finish::NOTHING).unwrap());
+            let expected = by_elements(&descriptor, &region);
+            for (number, needed) in expected.iter().enumerate() {
+                // Of bands side by side, what lies between those of a list is not worth leaving out.
+                prop_assert!(blocks.has(number) || !needed, "{number}");
+                let is_exact = matches!(layout, Layout::BandMajor) || !matches!(region.bands, Bands::List(_));
+                prop_assert!(!is_exact || blocks.needed.is_empty() || blocks.has(number) == *needed, "{number}");
+            }
+            let (all, most) = most_blocks(&descriptor, Some(&region));
+            prop_assert_eq!(all, expected.len() as u64);
+            prop_assert!(blocks.count(all) <= most, "{} of at most {most}", blocks.count(all));
+            prop_assert_eq!(most_blocks(&descriptor, None), (all, all));
+        }
+    }
+
+    #[test]
+    fn a_patch_of_a_scene_needs_a_twelfth() {
+        let (small, scene) = (Region::new(0, 0, 32, 32), vec![400, 400, 100]);
+        let most = |layout| most_blocks(&descriptor(scene.clone(), layout, false), Some(&small));
+        assert_eq!(most(Layout::AsShape), (245, 20));
+        assert_eq!(most(Layout::BandMajor), (245, 200));
+        assert_eq!(most_blocks(&descriptor(vec![0, 4, 4], Layout::AsShape, false), Some(&small)), (0, 0));
+        let rows = Region { bands: Bands::Range(3..5), ..Region::new(0, 0, 0, 0) };
+        assert_eq!(most_blocks(&descriptor(scene, Layout::BandMajor, false), Some(&rows)), (245, 8));
+    }
+}
