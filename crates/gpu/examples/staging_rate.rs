@@ -170,7 +170,7 @@ impl Stage for Memory {
         true
     }
 
-    fn staged_bytes(&self, _: &FieldSpec<'_>, record_bytes: u64, _: u64) -> u64 {
+    fn staged_bytes(&self, _: &FieldSpec<'_>, _: u64, record_bytes: u64, _: u64) -> u64 {
         record_bytes + 64
     }
 

@@ -64,6 +64,7 @@ pub(crate) struct OddRow {
     pub(crate) sample: u64,
     pub(crate) record: u64,
     pub(crate) repetition: u32,
+    pub(crate) patch: u32,
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
     /// Axes of its ragged fields.

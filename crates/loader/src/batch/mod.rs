@@ -188,7 +188,10 @@ impl Batch {
         (self.patch_axes() > 0).then(|| {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
-                if let Some(place) = usize::try_from(row).ok().and_then(|row| places.get_mut(row)) {
+                let row = usize::try_from(row).unwrap_or(usize::MAX);
+                // Of a sample that is skipped because of what the device has found, the place is known.
+                let holds_sample = self.mask().get(row).is_some_and(|holds| *holds);
+                if let Some(place) = places.get_mut(row).filter(|_| holds_sample) {
                     *place = Some(at);
                 }
             }

@@ -17,7 +17,7 @@ impl Bench {
             record: odd.record,
             epoch,
             repetition: odd.repetition,
-            patch: 0,
+            patch: odd.patch,
             origin: None,
         };
         let shard = Arc::clone(&odd.shard);

@@ -41,15 +41,17 @@ impl Bench {
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
         if let Some(scene) = &run.scene {
-            if common.recipe.on_device {
+            if common.recipe.on_device && scene.record.is_none() {
                 let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
                 common.refusals.add(scene_rows::ON_HOST.into(), key);
             }
             return self.patch(common, scene, (shard, at), row, dims);
         }
         if run.is_cached {
-            if common.recipe.resident.as_ref().is_some_and(|resident| resident.is_enough()) {
+            if let Some(resident) = common.recipe.resident.as_ref().filter(|resident| resident.is_enough()) {
                 let promised = dims.to_vec();
+                let Recipe { fields, .. } = common.recipe;
+                let at = SampleAt { origin: resident.origin(fields, at.sample, &common.recipe.key(at)), ..at };
                 if self.fields(common, Source::Device, (shard, at), row, dims).is_ok() {
                     return Ok(());
                 }
@@ -132,11 +134,28 @@ impl Bench {
         let start = Instant::now();
         let frame = check(shard, at.record, bytes).map_err(|error| name(shard, at, error))?;
         add_since(&common.counters.crc, start);
-        self.fields(common, Source::Whole { frame: &frame, bytes }, (shard, at), row, dims)
+        let source = Source::Whole { frame: &frame, bytes };
+        let at = self.placed(common, (shard, source), at).map_err(|error| name(shard, at, error))?;
+        self.fields(common, source, (shard, at), row, dims)
+    }
+
+    /// With the place of its patch, if that is one of several of the sample and its mask decides.
+    fn placed(
+        &mut self,
+        common: Common<'_>,
+        from: (&Shard, Source<'_>),
+        at: SampleAt,
+    ) -> Result<SampleAt, FormatError> {
+        let mut draws = [at];
+        if let Some(plan) = &common.recipe.fields.patches {
+            self.place_by_class(common, from, plan, &mut draws)?;
+        }
+        let [at] = draws;
+        Ok(at)
     }
 
     /// Decodes all fields of a record that was checked.
-    fn fields(
+    pub(crate) fn fields(
         &mut self,
         common: Common<'_>,
         source: Source<'_>,
@@ -328,6 +347,7 @@ impl Bench {
         let Common { recipe, .. } = common;
         let place = |error| name(shard, at, error);
         let frame = check(shard, at.record, bytes).map_err(place)?;
+        let at = self.placed(common, (shard, Source::Whole { frame: &frame, bytes }), at).map_err(place)?;
         self.arrays.begin();
         for (number, _) in &odd.fields {
             let number = usize::try_from(*number).unwrap_or(usize::MAX);

@@ -6,12 +6,12 @@ use super::recipe::{Common, Recipe};
 use super::record::{FieldOf, RecordOf, Source, Viewed};
 use crate::fields::{Cut, From};
 use crate::job::Made;
-use crate::patches::PatchPlan;
-use crate::read::{self, Loaded, Patch, Scene, SceneRead, check};
+use crate::patches::{ClassPlan, PatchPlan};
+use crate::read::{self, Loaded, Patch, Scene, SceneRead, SceneRecord, check};
 use crate::rows::RowMut;
 use crate::sample::{SampleAt, name};
 use crate::stats::{add, add_since};
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, Frame};
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
@@ -38,6 +38,13 @@ impl Bench {
         };
         loaded.shard = Some(Arc::clone(shard));
         loaded.faults.clear();
+        if let Some(plan) = common.recipe.fields.patches.as_ref().filter(|_| read.is_stored) {
+            match self.keep_scene(common, (shard, record), read, plan) {
+                Ok(scene) => loaded.scene = Some(scene),
+                Err(error) => loaded.faults.push((record, error)),
+            }
+            return Ok(());
+        }
         let mut buffer = std::mem::take(&mut self.record);
         let start = Instant::now();
         let result = read::alone(shard, record, &mut buffer).and_then(|bytes| {
@@ -71,19 +78,16 @@ impl Bench {
         add_since(&counters.crc, start);
         let start = Instant::now();
         let source = Source::Whole { frame: &frame, bytes };
-        let draw = |&patch: &u32| SampleAt { repetition: plan.repetition(repetition, patch), patch, ..at };
-        let mut draws: Vec<SampleAt> = read.patches.iter().map(draw).collect();
-        draws.sort_unstable_by_key(|draw| draw.patch);
-        self.place_by_class(common, (shard, source), plan, &mut draws).map_err(place)?;
+        let draws = self.draws(common, (shard, source, at), read, plan).map_err(place)?;
         self.arrays.begin();
         // What is wrong with it is said below.
         let whole = self.whole_bytes(recipe, (shard, source), &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let mut patches: Vec<Patch> = Vec::with_capacity(draws.len());
         let room = || Mutex::new((!is_whole).then(|| plan.room()));
-        patches.extend(draws.iter().map(|draw| Patch { number: draw.patch, at: None, bytes: room() }));
+        patches.extend(draws.iter().map(|draw| Patch { number: draw.patch, at: None, origin: None, bytes: room() }));
         let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
-        let mut scene = Scene { patches, held, shared, missing, objects, plan: Arc::clone(plan) };
+        let mut scene = Scene { patches, held, record: None, shared, missing, objects, plan: Arc::clone(plan) };
         self.arrays.begin();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let of = FieldOf { shard, source, at, field, number };
@@ -143,6 +147,53 @@ impl Bench {
         Ok(scene)
     }
 
+    /// Reads and checks a sample whose patches a stage decodes.
+    fn keep_scene(
+        &mut self,
+        common: Common<'_>,
+        (shard, record): (&Shard, u64),
+        read: &SceneRead,
+        plan: &Arc<PatchPlan>,
+    ) -> Result<Scene> {
+        let counters = common.counters;
+        // Before memory is taken for it.
+        shard.check_length(record)?;
+        let mut buffer = plan.scene_room(shard.row(record)?.length);
+        let start = Instant::now();
+        let length = read::alone(shard, record, &mut buffer)?.len();
+        add_since(&counters.read, start);
+        add(&counters.read_bytes, length as u64);
+        let stored = SceneRecord::new(buffer, length);
+        let bytes = stored.bytes();
+        let SceneRead { sample, epoch, repetition, .. } = *read;
+        let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
+        let place = |error| name(shard, at, error);
+        let start = Instant::now();
+        let frame = check(shard, record, bytes).map_err(place)?;
+        add_since(&counters.crc, start);
+        let draws = self.draws(common, (shard, Source::Whole { frame: &frame, bytes }, at), read, plan);
+        let patch =
+            |draw: SampleAt| Patch { number: draw.patch, at: None, origin: draw.origin, bytes: Mutex::new(None) };
+        let patches = draws.map_err(place)?.into_iter().map(patch).collect();
+        let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
+        Ok(Scene { patches, held, record: Some(stored), shared, missing, objects, plan: Arc::clone(plan) })
+    }
+
+    /// What is drawn for each patch that is wanted of a sample, by their numbers.
+    fn draws(
+        &mut self,
+        common: Common<'_>,
+        (shard, source, at): (&Shard, Source<'_>, SampleAt),
+        read: &SceneRead,
+        plan: &PatchPlan,
+    ) -> Result<Vec<SampleAt>, FormatError> {
+        let draw = |&patch: &u32| SampleAt { repetition: plan.repetition(read.repetition, patch), patch, ..at };
+        let mut draws: Vec<SampleAt> = read.patches.iter().map(draw).collect();
+        draws.sort_unstable_by_key(|draw| draw.patch);
+        self.place_by_class(common, (shard, source), plan, &mut draws)?;
+        Ok(draws)
+    }
+
     /// Memory that the arrays of a sample take which are cut, with all their pixels; `None` if they
     /// cannot wait as a whole.
     fn whole_bytes(
@@ -171,7 +222,7 @@ impl Bench {
 
     /// Puts patches where their mask has a class, if that is asked for. A sample without a mask has
     /// patches anywhere.
-    fn place_by_class(
+    pub(crate) fn place_by_class(
         &mut self,
         common: Common<'_>,
         (shard, source): (&Shard, Source<'_>),
@@ -182,8 +233,8 @@ impl Bench {
         let Some(value) = (RecordOf { shard, source, at }).value(classes.position)? else { return Ok(()) };
         let keys: Vec<DrawKey> = draws.iter().map(|&at| common.recipe.key(at)).collect();
         let how = (&mut self.objects, &shard.options().limits);
-        let origins = classes.origins(&value, how, &keys).map_err(|error| name_field(&classes.field, error))?;
-        draws.iter_mut().zip(origins).for_each(|(at, origin)| at.origin = origin);
+        let map = ClassPlan::map(&value, how).map_err(|error| name_field(&classes.field, error))?;
+        draws.iter_mut().zip(classes.origins(&map, &keys)).for_each(|(at, origin)| at.origin = origin);
         Ok(())
     }
 
@@ -201,6 +252,12 @@ impl Bench {
         self.made = Made::default();
         let place = scene.patches.binary_search_by_key(&at.patch, |patch| patch.number).unwrap_or(usize::MAX);
         let patch = scene.patches.get(place);
+        if let (Some(stored), Some(patch)) = (&scene.record, patch) {
+            let bytes = stored.bytes();
+            let frame = Frame::parse(bytes).map_err(|error| name(shard, at, error))?;
+            let at = SampleAt { origin: patch.origin, ..at };
+            return self.fields(common, Source::Whole { frame: &frame, bytes }, (shard, at), row, dims);
+        }
         let bytes = patch.and_then(|patch| patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take());
         let Some(patch) = patch.filter(|_| bytes.is_some() || !scene.held.is_empty()) else {
             return Err(Error::internal("patch of a scene", "one that was not handed on", at.patch));

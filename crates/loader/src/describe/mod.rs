@@ -79,17 +79,25 @@ impl Fields {
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;
             fields.check_frames(options)?;
-            fields.patches = PatchPlan::new(dataset, &fields.plans, options)?.map(Arc::new);
         }
-        if fields.patches.is_some() {
-            // The host decodes a scene once for all of its patches, also for a stage.
-            return Ok(fields);
-        }
+        let patches = match dataset.is_empty() {
+            true => None,
+            false => PatchPlan::new(dataset, &fields.plans, options)?,
+        };
         if let Some(stage) = &options.stage {
             let Self { plans, layout, scaling, changes, .. } = &mut fields;
             for plan in plans {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
             }
+        }
+        if let Some(patches) = patches {
+            let patches = match options.stage {
+                Some(_) => patches.staged(&mut fields.plans, options)?,
+                None => patches,
+            };
+            // Scenes are read as a whole, each by one thread.
+            fields.patches = Some(Arc::new(patches));
+            return Ok(fields);
         }
         let plans = &fields.plans;
         let part_bytes = options.part_bytes as u64;

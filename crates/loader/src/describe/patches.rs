@@ -31,10 +31,6 @@ impl PatchPlan {
             let error = Error::usage("several patches of a sample", "patches that are placed by it", found);
             return Err(error.with_hint(hint));
         }
-        if options.resident {
-            let found = "values that stay on a device (`resident`)";
-            return Err(Error::usage("several patches of a sample", "samples that are read", found));
-        }
         let (grid, unit) = match options.patches {
             Patches::PerSample(0) => return Err(Error::usage("patches of a sample", "at least 1", 0)),
             Patches::PerSample(count) => (None, Unit::Patches(count)),
@@ -72,8 +68,36 @@ impl PatchPlan {
             parts.push(start..row_bytes);
         }
         let (most, counts, free, free_scenes) = (1, None, Mutex::default(), Mutex::default());
-        let plan = Self { grid, unit, most, counts, parts, row_bytes, shared_bytes, classes, free, free_scenes };
+        let is_staged = false;
+        let plan =
+            Self { grid, unit, most, counts, parts, row_bytes, shared_bytes, classes, is_staged, free, free_scenes };
         plan.counted(dataset, plans, options).map(Some)
+    }
+
+    /// The same for a stage, which decodes patches if it takes all that are cut. If not, it gets none of
+    /// the fields: the host decodes a scene once for all of its patches.
+    ///
+    /// # Errors
+    /// `Usage` if values are to stay on the device.
+    pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
+        let is_left = |plan: &FieldPlan| match &plan.from {
+            From::Array { cut: Some(Cut { place: Some(_), .. }), .. } => !plan.staged,
+            From::Volume(_) => true,
+            _ => false,
+        };
+        let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());
+        if let (Some(name), true) = (&left, options.resident) {
+            let expected = "arrays that the device decodes, for values that stay there (`resident`)";
+            return Err(Error::usage(
+                "several patches of a sample",
+                expected,
+                format!("`{name}`, which the host does"),
+            ));
+        }
+        if left.is_some() {
+            plans.iter_mut().for_each(|plan| plan.staged = false);
+        }
+        Ok(Self { is_staged: left.is_none(), ..self })
     }
 
     /// With the numbers of patches of the samples.

@@ -98,7 +98,7 @@ impl Loader {
             on_corrupt: options.on_corrupt,
             dims: fields.dims,
             is_resident: resident.is_some(),
-            are_scenes: fields.patches.is_some(),
+            are_scenes: fields.patches.is_some() && resident.is_none(),
         };
         let state = State::new(bounds, start.epoch);
         let recipe = Recipe::new(Arc::clone(&fields), epochs.sampling.seed(), &options, resident.clone());

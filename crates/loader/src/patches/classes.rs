@@ -51,42 +51,47 @@ pub(crate) struct ClassPlan {
 }
 
 impl ClassPlan {
-    /// First row and column of the patch of each key; `None` where any place will do.
+    /// Where the classes of a mask are.
     ///
     /// # Errors
-    /// As decoding the mask; `Usage` if it is none of integers.
-    pub(crate) fn origins(
-        &self,
+    /// As decoding it; `Usage` if it is none of integers, or has no two axes.
+    pub(crate) fn map(
         value: &FieldValue<'_>,
         (decoder, limits): (&mut ArrayDecoder, &Limits),
-        keys: &[DrawKey],
-    ) -> Result<Vec<Option<[u64; 2]>>, FormatError> {
+    ) -> Result<ClassMap, FormatError> {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
         let mask = decoder.decode(value.codec, &descriptor, value.bytes, limits)?;
         let &[height, width] = mask.shape() else {
             return Err(FormatError::usage("mask", "two axes", format!("{:?}", mask.shape())));
         };
-        let runs = runs_of(&mask)?;
-        let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-        for run in &runs {
-            *counts.entry(run.class).or_default() += run.length;
+        let mut classes: BTreeMap<i64, Class> = BTreeMap::new();
+        for Run { class, first, length } in runs_of(&mask)? {
+            let Class { count, runs } = classes.entry(class).or_default();
+            runs.push((*count, first));
+            *count += length;
         }
+        Ok(ClassMap { size: [height, width], classes })
+    }
+
+    /// First row and column of the patch of each key; `None` where any place will do.
+    pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 2]>> {
+        let [height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
-        let present: Vec<(i64, f64, u64)> =
-            counts.iter().map(|(&class, &count)| (class, weight(&class), count)).filter(|(_, w, _)| *w > 0.0).collect();
-        let total: f64 = present.iter().map(|(_, weight, _)| weight).sum();
+        let weighed = map.classes.iter().map(|(class, pixels)| (weight(class), pixels));
+        let present: Vec<(f64, &Class)> = weighed.filter(|(weight, _)| *weight > 0.0).collect();
+        let total: f64 = present.iter().map(|(weight, _)| weight).sum();
         let [rows, columns] = [height.checked_sub(self.patch[0]), width.checked_sub(self.patch[1])];
-        let (Some(rows), Some(columns), true) = (rows, columns, total > 0.0) else { return Ok(vec![None; keys.len()]) };
+        let (Some(rows), Some(columns), true) = (rows, columns, total > 0.0) else { return vec![None; keys.len()] };
         let origin = |key: &DrawKey| {
             let draws = key.draws();
             let [which, pixel] = draws.pair(CLASS);
             let mut left = which * total;
-            let chosen = present.iter().find(|(_, weight, _)| {
+            let chosen = present.iter().find(|(weight, _)| {
                 left -= weight;
                 left < 0.0
             });
-            let &(class, _, count) = chosen.or(present.last())?;
-            let at = pixel_of(&runs, class, below(pixel, count))?;
+            let (_, class) = chosen.or(present.last())?;
+            let at = class.pixel(below(pixel, class.count))?;
             let [down, right] = draws.pair(SPOT);
             let place = |at: u64, side: u64, room: u64, draw: f64| {
                 let (first, last) = (at.saturating_sub(side - 1), at.min(room));
@@ -95,7 +100,39 @@ impl ClassPlan {
             let [patch_height, patch_width] = self.patch;
             Some([place(at / width, patch_height, rows, down), place(at % width, patch_width, columns, right)])
         };
-        Ok(keys.iter().map(origin).collect())
+        keys.iter().map(origin).collect()
+    }
+}
+
+/// Where the classes of a mask are.
+#[derive(Debug)]
+pub(crate) struct ClassMap {
+    /// Height and width.
+    size: [u64; 2],
+    classes: BTreeMap<i64, Class>,
+}
+
+/// The pixels of a class, in runs.
+#[derive(Debug, Default)]
+struct Class {
+    count: u64,
+    /// How many pixels of the class come before the run, and its first one.
+    runs: Vec<(u64, u64)>,
+}
+
+impl ClassMap {
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let runs = self.classes.values().map(|class| size_of_val(&*class.runs) + size_of::<(i64, Class)>());
+        runs.sum::<usize>() as u64
+    }
+}
+
+impl Class {
+    /// The pixel with this number among all of the class.
+    fn pixel(&self, number: u64) -> Option<u64> {
+        let run = self.runs.partition_point(|(before, _)| *before <= number).checked_sub(1)?;
+        self.runs.get(run).map(|(before, first)| first + (number - before))
     }
 }
 
@@ -104,17 +141,6 @@ struct Run {
     class: i64,
     first: u64,
     length: u64,
-}
-
-/// The pixel of a class with this number among all of the class.
-fn pixel_of(runs: &[Run], class: i64, mut number: u64) -> Option<u64> {
-    for run in runs.iter().filter(|run| run.class == class) {
-        if number < run.length {
-            return Some(run.first + number);
-        }
-        number -= run.length;
-    }
-    None
 }
 
 /// A whole number below `count`, which is at least 1.
@@ -170,7 +196,8 @@ mod tests {
         let decoded_bytes = mask.len() as u64;
         let value = FieldValue { codec: Codec::Raw, descriptor: &descriptor, bytes: mask, decoded_bytes };
         let keys: Vec<DrawKey> = (0..2_000).map(|epoch| DrawKey { seed: 4, epoch, sample: 1 }).collect();
-        plan.origins(&value, (&mut ArrayDecoder::new(), &Limits::default()), &keys).unwrap()
+        let map = ClassPlan::map(&value, (&mut ArrayDecoder::new(), &Limits::default())).unwrap();
+        plan.origins(&map, &keys)
     }
 
     fn shows([y, x]: [u64; 2], [height, width]: [u64; 2], [row, column]: [u64; 2]) -> bool {

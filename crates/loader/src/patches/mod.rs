@@ -5,8 +5,8 @@ mod classes;
 mod grid;
 mod place;
 
-pub(crate) use classes::ClassPlan;
 pub use classes::PatchClasses;
+pub(crate) use classes::{ClassMap, ClassPlan};
 pub use grid::Grid;
 pub use place::{PatchAt, Place};
 
@@ -60,6 +60,8 @@ pub(crate) struct PatchPlan {
     pub(crate) shared_bytes: usize,
     /// Which classes of a mask they show.
     pub(crate) classes: Option<ClassPlan>,
+    /// Whether a stage decodes them: scenes wait as their records.
+    pub(crate) is_staged: bool,
     /// Memory of patches that were handed on.
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
     /// Memory of scenes of which all patches were.
@@ -68,8 +70,8 @@ pub(crate) struct PatchPlan {
 
 impl PartialEq for PatchPlan {
     fn eq(&self, other: &Self) -> bool {
-        (self.unit, self.most, &self.counts, &self.parts, &self.classes)
-            == (other.unit, other.most, &other.counts, &other.parts, &other.classes)
+        (self.unit, self.most, &self.counts, &self.parts, &self.classes, self.is_staged)
+            == (other.unit, other.most, &other.counts, &other.parts, &other.classes, other.is_staged)
     }
 }
 

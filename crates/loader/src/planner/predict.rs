@@ -214,12 +214,16 @@ pub(crate) fn predict(
             // A round of scenes, and those that threads decode while it is handed out.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
-            let scene = patches.most.saturating_mul(patches.row_bytes as u64);
+            let record = size_class(reads.record);
+            let scene = match patches.is_staged {
+                true => record,
+                false => patches.most.saturating_mul(patches.row_bytes as u64),
+            };
             let all = epoch.len().div_ceil(patches.most.max(1)).max(1);
             let bytes = scene.saturating_mul(scenes_ahead.min(all));
             // What is shared by all patches of a scene, and the record that a thread reads.
             let shared = (patches.shared_bytes as u64).saturating_mul(scenes_ahead);
-            let records = size_class(reads.record).saturating_mul(threads);
+            let records = if patches.is_staged { 0 } else { record.saturating_mul(threads) };
             (bytes, bytes.saturating_add(shared).saturating_add(records))
         }
     };

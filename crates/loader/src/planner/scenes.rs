@@ -63,8 +63,15 @@ impl Scenes {
     pub(crate) fn know(&mut self, key: Key, sample: u64, step: &Step, plan: &PatchPlan) {
         let Some(patches) = step.read.as_ref().and_then(|read| read.patches.as_ref()) else { return };
         self.open.entry(key).or_insert_with(|| {
-            let (repetition, row_bytes) = (draw_of(step), plan.row_bytes as u64);
-            Arc::new(SceneRead { sample, epoch: self.epoch, repetition, patches: patches.clone(), row_bytes })
+            let (repetition, row_bytes, is_stored) = (draw_of(step), plan.row_bytes as u64, plan.is_staged);
+            Arc::new(SceneRead {
+                sample,
+                epoch: self.epoch,
+                repetition,
+                patches: patches.clone(),
+                row_bytes,
+                is_stored,
+            })
         });
     }
 

@@ -5,7 +5,7 @@ mod held;
 mod scene;
 
 pub(crate) use held::WholeScene;
-pub(crate) use scene::{Patch, Scene, SceneRead};
+pub(crate) use scene::{Patch, Scene, SceneRead, SceneRecord};
 
 use crate::fault;
 use crate::sample::Key;

@@ -1,6 +1,7 @@
 //! A scene: the patches of one sample, decoded together out of a record that is read once. They wait
 //! here until their batches come; each is then copied to its row, and its memory goes to the next
-//! scene. Where patches would take at least as much memory as the scene, it waits as a whole.
+//! scene. Where patches would take at least as much memory as the scene, it waits as a whole. Where a
+//! stage decodes them, the record waits as it is stored.
 
 use super::held::WholeScene;
 use crate::fields::Object;
@@ -18,6 +19,8 @@ pub(crate) struct SceneRead {
     pub(crate) patches: Vec<u32>,
     /// Memory of each of them.
     pub(crate) row_bytes: u64,
+    /// Whether the record waits in place of them.
+    pub(crate) is_stored: bool,
 }
 
 impl SceneRead {
@@ -35,6 +38,8 @@ pub(crate) struct Scene {
     /// Of fields that are cut the whole arrays, field by field; empty if patches have memory of their
     /// own.
     pub(crate) held: Vec<Option<WholeScene>>,
+    /// The record, of which a stage decodes patches; then nothing else is here.
+    pub(crate) record: Option<SceneRecord>,
     /// Of fields that are no patches, field by field: all patches share them.
     pub(crate) shared: Vec<Vec<u8>>,
     /// Fields that the sample has no value for.
@@ -43,10 +48,31 @@ pub(crate) struct Scene {
     pub(crate) plan: Arc<PatchPlan>,
 }
 
+/// A record that was read and checked.
+#[derive(Debug)]
+pub(crate) struct SceneRecord {
+    /// Perhaps longer than the record.
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl SceneRecord {
+    /// The first `length` bytes of `bytes`.
+    pub(crate) const fn new(bytes: Vec<u8>, length: usize) -> Self {
+        Self { bytes, length }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Patch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
+    /// First row and column, if its mask decides.
+    pub(crate) origin: Option<[u64; 2]>,
     /// Until it is handed on; nothing where scenes wait as a whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
@@ -65,6 +91,9 @@ impl Scene {
 
     /// Memory of what waits as a whole; `None` if patches have memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
+        if let Some(record) = &self.record {
+            return Some(record.bytes.len() as u64);
+        }
         let bytes = |held: &Option<WholeScene>| held.as_ref().map_or(0, WholeScene::bytes);
         (!self.held.is_empty()).then(|| self.held.iter().map(bytes).fold(0, u64::saturating_add))
     }
@@ -78,8 +107,11 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Of an epoch that was broken off.
+    /// Of an epoch that was broken off; a record always.
     fn drop(&mut self) {
+        if let Some(record) = self.record.take() {
+            self.plan.give_back_scene(record.bytes);
+        }
         for patch in &mut self.patches {
             let bytes = patch.bytes.get_mut().unwrap_or_else(PoisonError::into_inner).take();
             bytes.into_iter().for_each(|bytes| self.plan.give_back(bytes));

@@ -4,11 +4,13 @@
 use super::{Form, Known, Resident};
 use crate::fields::{Fields, From, JPEG, limits_of_a_part, orientation_of};
 use crate::options::LoaderOptions;
+use crate::patches::ClassPlan;
 use crate::read::{self, Loaded, ReadJob, check};
 use crate::stage::{Keeper, Value, slots};
-use shardpack_array::Finish;
+use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Record, Setting};
 use shardpack_jpeg::Rendering;
+use shardpack_reader::raw::name_field;
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::any::Any;
 use std::io;
@@ -304,6 +306,15 @@ impl Filling<'_> {
                 }
             };
             found.push(Found { sample, field: number, value, descriptor, orientation });
+        }
+        let classes = self.fields.patches.as_ref().and_then(|patches| patches.classes.as_ref());
+        if let Some(classes) = classes
+            && let Some(position) = shard.stored_at(classes.position)
+            && let Some(mask) = Record::field_at(&frame, bytes, position, &shard.options().limits).map_err(place)?
+        {
+            let how = (&mut ArrayDecoder::new(), &shard.options().limits);
+            let map = ClassPlan::map(&mask, how).map_err(|error| place(name_field(&classes.field, error)))?;
+            locked(&self.resident).note_map(sample, map);
         }
         Ok(())
     }

@@ -10,8 +10,10 @@ pub use filling::Watch;
 pub(crate) use filling::fill;
 
 use crate::fields::Fields;
+use crate::patches::ClassMap;
 use crate::stage::Keeper;
 use shardpack_format::{Codec, FieldValue};
+use shardpack_jpeg::DrawKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,6 +57,8 @@ pub(crate) struct Resident {
     /// Sample by sample, for each of these.
     known: Vec<Known>,
     forms: Forms,
+    /// Where the classes of masks are, sample by sample, if these say where patches lie.
+    maps: Vec<Option<ClassMap>>,
     /// Whether a batch needs no other bytes of a record.
     is_enough: bool,
     /// Values that are on the device, and bytes that were read for it.
@@ -83,9 +87,13 @@ impl Resident {
         let mut known = Vec::new();
         known.try_reserve_exact(needed).ok()?;
         known.resize(needed, Known::Nothing);
+        let mut maps = Vec::new();
+        if fields.patches.as_ref().is_some_and(|patches| patches.classes.is_some()) {
+            maps.resize_with(usize::try_from(samples).ok()?, || None);
+        }
         let is_enough = fields.objects.is_empty()
             && fields.plans.iter().all(|field| field.staged || field.from.position().is_none());
-        Some(Self { keeper, places, width, known, forms: Forms::default(), is_enough, values: 0, read_bytes: 0 })
+        Some(Self { keeper, places, width, known, forms: Forms::default(), maps, is_enough, values: 0, read_bytes: 0 })
     }
 
     /// Whether rows of which all is known need no record.
@@ -129,6 +137,20 @@ impl Resident {
         self.forms.all.get(usize::try_from(number).ok()?)
     }
 
+    /// Notes where the classes of a sample's mask are.
+    pub(crate) fn note_map(&mut self, sample: u64, map: ClassMap) {
+        if let Some(to) = usize::try_from(sample).ok().and_then(|sample| self.maps.get_mut(sample)) {
+            *to = Some(map);
+        }
+    }
+
+    /// Where a patch of a sample lies, if its mask decides.
+    pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 2]> {
+        let classes = fields.patches.as_ref()?.classes.as_ref()?;
+        let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;
+        classes.origins(map, std::slice::from_ref(key)).pop().flatten()
+    }
+
     /// All is noted.
     pub(crate) fn seal(&mut self) {
         self.keeper.seal();
@@ -144,6 +166,8 @@ impl Resident {
     pub(crate) fn host_bytes(&self) -> u64 {
         let forms = self.forms.all.iter().map(|form| size_of::<Form>() + form.descriptor.len()).sum::<usize>();
         let table = self.known.len().saturating_mul(size_of::<Known>());
-        self.keeper.host_bytes().saturating_add(table as u64).saturating_add(forms as u64)
+        let of_map = |map: &Option<ClassMap>| map.as_ref().map_or(0, ClassMap::bytes) + size_of_val(map) as u64;
+        let maps = self.maps.iter().map(of_map).sum::<u64>();
+        self.keeper.host_bytes().saturating_add(table as u64).saturating_add(forms as u64).saturating_add(maps)
     }
 }

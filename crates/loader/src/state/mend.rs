@@ -41,6 +41,7 @@ impl Open {
                 sample: self.plan.indices.get(place).copied().unwrap_or(u64::MAX),
                 record: planned.record,
                 repetition: planned.repetition,
+                patch: planned.patch,
                 shard: Arc::clone(&read.shard),
                 handle,
                 dims: self.plan.dims.get(start..start.saturating_add(stride)).unwrap_or_default().to_vec(),

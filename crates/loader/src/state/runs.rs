@@ -137,7 +137,10 @@ impl Runs {
             fresh = true;
             queue.push_back(planned.key);
             let span = planned.shard.span(&planned.records).unwrap_or(0..0);
-            let bytes = planned.scene.as_ref().map_or_else(|| size_class(span.end - span.start), |scene| scene.bytes());
+            let bytes = match &planned.scene {
+                Some(scene) if !scene.is_stored => scene.bytes(),
+                _ => size_class(span.end - span.start),
+            };
             Run {
                 shard: Arc::clone(&planned.shard),
                 records: planned.records.clone(),
@@ -176,15 +179,35 @@ impl Runs {
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
         }
-        let key = self.queue.front()?;
-        let run = self.runs.get(key)?;
+        let key = *self.queue.front()?;
+        let run = self.runs.get(&key)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
         let budget = if key.0 == self.epoch { self.budget } else { self.budget_ahead };
         // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice,
         // going on is.
         while needed_by <= front && self.held.saturating_add(bytes) > budget && self.forget_one() {}
         let fits = self.held.saturating_add(bytes) <= budget;
-        (fits || (needed_by <= front && self.reading == 0)).then_some(needed_by)
+        if fits || (needed_by <= front && self.reading == 0) {
+            return Some(needed_by);
+        }
+        if needed_by > front && self.reading == 0 {
+            return self.bring_to_front(front);
+        }
+        None
+    }
+
+    /// What has filled the budget waits for later batches, and so does all at the head of the queue: a run
+    /// of the batch at the front that came behind them, because it could not be had when it was its turn,
+    /// goes first. The batch that needs it; `None` if there is none.
+    fn bring_to_front(&mut self, front: u64) -> Option<u64> {
+        let needed = |key: &Key| {
+            let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
+            (run.needed_by <= front).then_some(run.needed_by)
+        };
+        let place = self.queue.iter().position(|key| needed(key).is_some())?;
+        let key = self.queue.remove(place)?;
+        self.queue.push_front(key);
+        self.runs.get(&key).map(|run| run.needed_by)
     }
 
     /// Drops the run that has been idle for the longest; false if none is.
@@ -301,6 +324,10 @@ impl Runs {
         } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
             // The window of scenes is within the budget: none is decoded twice.
             self.idle.push_back(key);
+            // Of those that are gone by another way, the list knows nothing.
+            if self.idle.len() > 64 + 2 * self.runs.len() {
+                self.idle.retain(|key| self.runs.contains_key(key));
+            }
         }
     }
 

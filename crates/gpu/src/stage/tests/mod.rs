@@ -4,6 +4,7 @@
 pub(crate) mod datasets;
 mod played;
 mod resident;
+mod scenes;
 mod sizes;
 
 use crate::cubes::tests::generate;

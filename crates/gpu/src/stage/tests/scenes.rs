@@ -1,0 +1,119 @@
+//! Several patches of each scene: the host's, whether scenes are read or stay on the device.
+
+use super::datasets::{Disk, Harm, assert_same, epoch};
+use super::of;
+use super::played::PlayedStage;
+use shardpack_augment::BandAugmentation;
+use shardpack_format::Dtype;
+use shardpack_jpeg::PixelLayout;
+use shardpack_loader::order::End;
+use shardpack_loader::{
+    ArrayDtype, Augment, CubeMode, Factors, Loader, LoaderOptions, OnCorrupt, PatchAt, PatchClasses, Patches, Place,
+};
+use std::sync::Arc;
+
+fn ways() -> Vec<(&'static str, LoaderOptions)> {
+    let names = ["cube", "mask", "label"].map(str::to_owned);
+    let base = LoaderOptions {
+        batch_size: 7,
+        threads: 3,
+        seed: 5,
+        end: End::Uneven,
+        on_corrupt: OnCorrupt::Skip { max: 10_000 },
+        cube: CubeMode::Patch { height: 15, width: 16, place: Place::Random },
+        patches: Patches::PerSample(3),
+        fields: Some(names.to_vec()),
+        ..LoaderOptions::default()
+    };
+    let bands: BandAugmentation = "band_jitter(gain=0.5,offset=2)".parse().unwrap();
+    vec![
+        ("at random", base.clone()),
+        ("all of a grid", LoaderOptions { patches: Patches::Grid { overlap: [0, 2, 3] }, ..base.clone() }),
+        ("of each class", LoaderOptions { patch_classes: PatchClasses::Balanced, ..base.clone() }),
+        (
+            "of some classes, changed",
+            LoaderOptions {
+                cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
+                patch_classes: PatchClasses::Weighted(vec![(1, 1.0), (3, 2.5)]),
+                dtype: ArrayDtype::Fields(vec![("cube".to_owned(), Dtype::F16.into())]),
+                normalise: vec![("cube".to_owned(), Factors::new(&[100.0], &[7.5]).unwrap())],
+                augment_bands: vec![bands],
+                augment: Augment { flip_rows: true, flip_columns: true, rotate: true },
+                layout: PixelLayout::ChannelsHeightWidth,
+                ..base
+            },
+        ),
+    ]
+}
+
+/// Where the patches of an epoch lie; of samples that are skipped, nowhere.
+fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
+    std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
+}
+
+/// Two epochs of each way, by the host and by a device: of scenes that are read, and of scenes on the device.
+fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
+    for (n, (name, options)) in ways().into_iter().enumerate() {
+        for resident in [false, true] {
+            let stage = Arc::new(PlayedStage::new(n % 2, tight));
+            let mut host = disk.loader(options.clone());
+            let mut staged =
+                disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), resident, ..options.clone() });
+            assert_eq!(places(&mut staged), places(&mut host), "{name}, resident {resident}");
+            // Not the next one, which may be under way.
+            host.set_epoch(2).unwrap();
+            staged.set_epoch(2).unwrap();
+            assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{name}, resident {resident}"));
+            assert_eq!(staged.stats().skipped, host.stats().skipped, "{name}, resident {resident}");
+            check(name, resident, &stage);
+        }
+    }
+}
+
+#[test]
+fn patches_of_scenes_are_the_hosts() {
+    compare(&Disk::alike(6, Harm::None), 1, |name, resident, stage| {
+        let (taken, kept, refused) = (of(&stage.counts.taken), of(&stage.counts.kept), of(&stage.counts.refused));
+        // Cubes in plain zstd do not stay there.
+        assert!(taken >= 2 * 2 * 6 * 3 && refused == 0, "{name}: {taken} taken, {refused} refused");
+        assert_eq!(kept > 0, resident, "{name}");
+        assert_eq!(of(&stage.counts.faults) + of(&stage.counts.shared), 0, "{name}");
+    });
+}
+
+#[test]
+fn damage_of_scenes_is_said_at_their_rows() {
+    compare(&Disk::as_stored(6, Harm::Damaged), 1, |name, _, stage| {
+        assert!(of(&stage.counts.faults) > 0, "{name}: the device finds some of it");
+    });
+}
+
+#[test]
+fn patches_that_find_no_room_are_decoded_by_the_host() {
+    compare(&Disk::alike(5, Harm::None), 20, |name, resident, stage| {
+        assert!(of(&stage.counts.put) > 0 || resident, "{name}");
+    });
+}
+
+#[test]
+fn a_loader_reads_each_scene_once_an_epoch() {
+    let disk = Disk::alike(6, Harm::None);
+    let (_, options) = ways().swap_remove(0);
+    let bytes = |resident| {
+        let stage = Some(Arc::new(PlayedStage::new(0, 1)) as _);
+        let mut loader = disk.loader(LoaderOptions { stage, resident, begins_ahead: false, ..options.clone() });
+        let before = loader.stats().read_bytes;
+        epoch(&mut loader);
+        loader.stats().read_bytes - before
+    };
+    let dataset = shardpack_reader::Dataset::open(disk.dir.path()).unwrap();
+    let records = (0..dataset.len()).map(|sample| {
+        let (shard, record) = dataset.locate(sample).unwrap();
+        let span = dataset.shard(shard).unwrap().span(&(record..record + 1)).unwrap();
+        span.end - span.start
+    });
+    assert_eq!(bytes(false), records.clone().sum::<u64>());
+    // But for the cubes in plain zstd, of every patch.
+    let zstd = records.enumerate().filter(|(n, _)| n % 5 == 3).map(|(_, bytes)| bytes).sum::<u64>();
+    assert_eq!(bytes(true), 3 * zstd);
+}
