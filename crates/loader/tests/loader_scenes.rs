@@ -14,9 +14,13 @@ use shardpack_loader::order::{End, Members, Mode, Order, Runs, State, Unit, Weig
 use shardpack_loader::{
     Array, Augment, Batch, CubeMode, Grid, Loader, LoaderOptions, Object, OnCorrupt, Patches, Place,
 };
-use shardpack_reader::Bands;
+use shardpack_reader::{Bands, DatasetOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use support::faults::{Fault, FaultyStorage};
 
 /// For `loader_staged.rs`, which has these tests too.
 #[allow(dead_code)]
@@ -419,4 +423,34 @@ fn what_cannot_be_patches_is_refused_in_words() {
     let expected = "size of a scene: expected one of 15 patches, by the index or the samples that were looked at, \
                     found 25 patches, [1, 40, 60]: sample 1, `cube-1`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
+}
+
+/// A scene whose shard could not be opened when it was announced is wanted again behind those that were:
+/// these must not keep it from being read.
+#[test]
+fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
+    // Of more shards than are looked at when a loader opens.
+    let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
+    let options = LoaderOptions { batch_size: 2, ..options(Patches::PerSample(20)) };
+    let run = |fault| {
+        let storage = Arc::new(FaultyStorage::of(made.dir.path(), fault));
+        let operations = Arc::clone(&storage.operations);
+        let dataset = DatasetOptions::new().open_in(storage).unwrap();
+        let mut loader = Loader::open(&dataset, options.clone()).unwrap();
+        let opened = operations.load(Ordering::SeqCst);
+        // In a thread of its own: one that hangs fails the test. Ten minutes are no bound on its speed.
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
+            send.send(failed).unwrap();
+        });
+        let failed = receive.recv_timeout(Duration::from_secs(600)).expect("an end");
+        (failed, opened..operations.load(Ordering::SeqCst))
+    };
+    let (failed, all) = run(Fault::None);
+    assert_eq!(failed, 0);
+    for k in all.clone().step_by((all.end - all.start) as usize / 40) {
+        let (failed, _) = run(Fault::FailAt(k));
+        assert!(failed <= 20, "operation {k}: {failed} batches");
+    }
 }
