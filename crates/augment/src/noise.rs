@@ -39,6 +39,12 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
+    /// What it is drawn by, and by what deviates are multiplied.
+    #[must_use]
+    pub const fn parts(&self) -> (Draws, f32) {
+        (self.draws, self.scale)
+    }
+
     /// Adds it to the values at the places `first`, `first + step`, ….
     pub fn add(&self, first: u64, step: u64, values: &mut [f32]) {
         vectorised(

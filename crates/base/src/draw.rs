@@ -56,6 +56,12 @@ impl Draws {
         [unit(a, b), unit(c, d)]
     }
 
+    /// The epoch's key and the sample's number, two words each, the lower first.
+    #[must_use]
+    pub const fn words(&self) -> [[u32; 2]; 2] {
+        [self.key, self.sample]
+    }
+
     /// Block `n` of those for noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2),
     /// key = epoch's key)`.
     #[inline(always)]

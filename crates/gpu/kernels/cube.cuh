@@ -31,6 +31,13 @@ enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL, FAULT_ZSTD };
 // a time, of two bytes each, which then stand side by side in all blocks.
 enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
+// Which values are no-data: none; those of these bits; both zeros of a float; all NaN.
+enum Fill { FILL_NOTHING, FILL_BITS, FILL_ZEROS, FILL_NANS };
+
+// To which values noise is added: none; all; all but those of a value.
+enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
+#define NOISE_THREADS 256u
+
 // How a stream is stored.
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
@@ -83,6 +90,8 @@ struct Cube {
     u64 out;
     // What reserved codes stand for, as bits of the decoded type.
     u64 special[4];
+    // What is no-data, as bits of the decoded type.
+    u64 no_data;
     u32 codes[4];
     // Bit n: codes[n] is reserved.
     u32 has_codes;
@@ -107,6 +116,13 @@ struct Cube {
     // Largest element of fixed point.
     u32 top;
     u32 row;
+    // Which values come as another one (a Fill), and as which: bits of a float32.
+    u32 fill, fill_with;
+    // What is added to the values that come out (a Noise): by what deviates are multiplied, and which value stays, as
+    // bits of float32; what they are drawn by.
+    u32 noise, noise_scale, noise_keep;
+    u32 noise_key[2], noise_sample[2];
+    u32 unused;
 };
 
 FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {
@@ -218,6 +234,24 @@ FN u32 normalised(u32 x, u32 scale, u32 bias) {
     return float_bits(__fmaf_rn(bits_float(x), bits_float(scale), bits_float(bias)));
 }
 
+// Whether bits of the decoded type are no-data.
+FN bool is_no_data(const Cube& c, u64 value) {
+    const u32 width = c.decoded == F64 || c.decoded == U64 || c.decoded == I64 ? 64
+                      : c.decoded == F32 || c.decoded == U32 || c.decoded == I32 ? 32
+                      : c.decoded == U8 || c.decoded == I8 ? 8 : 16;
+    const u64 bits = value << (64 - width);
+    switch (c.fill) {
+        case FILL_BITS: return bits == c.no_data << (64 - width);
+        case FILL_ZEROS: return bits << 1 == 0;
+        case FILL_NANS: {
+            const u64 exponent = c.decoded == F64 ? 0x7FF0000000000000ull
+                                 : c.decoded == F32 ? 0x7F80000000000000ull : 0x7C00000000000000ull;
+            return (bits & 0x7FFFFFFFFFFFFFFFull) > exponent;
+        }
+        default: return false;
+    }
+}
+
 // A float32 as bits of a float of this type.
 FN u32 float_output(u32 x, u32 type) {
     switch (type) {
@@ -228,9 +262,10 @@ FN u32 float_output(u32 x, u32 type) {
 }
 
 // Bits of the decoded type as bits of the output type: the same, or by way of float32, in which they are normalised, to
-// a shorter float. `place`: of the band among those that come out.
+// a shorter float; no-data as what comes in its place. `place`: of the band among those that come out.
 FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
-    if (c.output == c.decoded && c.factor_bands == 0) return value;
+    if (c.output == c.decoded && c.factor_bands == 0 && c.fill == FILL_NOTHING) return value;
+    if (c.fill != FILL_NOTHING && is_no_data(c, value)) return float_output(c.fill_with, c.output);
     u32 x;
     switch (c.decoded) {
         case F16: x = f32_of_f16((u32)value); break;

@@ -1,4 +1,4 @@
-// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Five kernels, in
+// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Six kernels, in
 // this order, each for all cubes of a batch:
 //
 //   cube_frames    zstd frames, a warp each
@@ -7,6 +7,7 @@
 //   cube_values, cube_quads
 //                  bytes to elements, differences along the bands summed up, values, in the order of the output; quads
 //                  are those of the usual cube, band-major elements of two bytes, where a lane takes four pixels
+//   cube_noise     noise added to the values of those cubes that get any
 //
 // The host has checked all numbers but those inside of LZ4 streams and of zstd's blocks.
 #include "cube.cuh"
@@ -723,6 +724,64 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
+// Four random words: Philox4x32-10, keyed by the epoch, of a sample and a number. Block `n` of those for noise.
+FN uint4 noise_block(const Cube& c, u32 n) {
+    uint4 x = make_uint4(c.noise_sample[0], c.noise_sample[1], n, 2);
+    u32 k0 = c.noise_key[0], k1 = c.noise_key[1];
+#pragma unroll
+    for (u32 round = 0; round < 10; round++) {
+        const u64 a = (u64)0xD2511F53u * x.x, b = (u64)0xCD9E8D57u * x.z;
+        x = make_uint4((u32)(b >> 32) ^ x.y ^ k0, (u32)b, (u32)(a >> 32) ^ x.w ^ k1, (u32)a);
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return x;
+}
+
+// A deviate: the number of ones and the sum of two halves, less their mean; exact in float32.
+FN float noise_deviate(u32 ones, u32 parts) {
+    return (float)((i32)(((u32)__popc(ones) << 16) + (parts & 0xFFFFu) + (parts >> 16)) - (17 * 65536 - 1));
+}
+
+// Adds a deviate to value `n` of a row. A NaN stays, quiet, as processors have it.
+FN void noise_put(const Cube& c, Ptr<u8> out, u32 n, float deviate) {
+    u32 x;
+    switch (c.output) {
+        case F16: x = f32_of_f16(cast<const u16>(out)[n]); break;
+        case BF16: x = (u32)cast<const u16>(out)[n] << 16; break;
+        default: x = cast<const u32>(out)[n];
+    }
+    if (c.noise == NOISE_BUT && bits_float(x) == bits_float(c.noise_keep)) return;
+    const float noise = rounded_product(deviate, bits_float(c.noise_scale));
+    const u32 y = is_nan32(x) ? x | 0x400000u : float_bits(rounded_sum(bits_float(x), noise));
+    if (c.output == F32)
+        cast<u32>(out)[n] = y;
+    else
+        cast<u16>(out)[n] = (u16)float_output(y, c.output);
+}
+
+// Two values a thread, of cube `blockIdx.y`. The place by which a value's deviate is drawn is that in [rows, columns,
+// bands], of which two share a block.
+KERNEL(cube_noise, CubeParams, NOISE_THREADS) {
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.noise == NOISE_NOTHING) return;
+    const u32 pixels = c.region_rows * c.region_columns, count = pixels * c.picks_count;
+    const u32 n = 2 * (blockIdx.x * NOISE_THREADS + threadIdx.x);
+    if (n >= count) return;
+    const Ptr<u8> out = p.out + c.out;
+    if (!c.out_by_band) {
+        const uint4 words = noise_block(c, n / 2);
+        noise_put(c, out, n, noise_deviate(words.x, words.y));
+        if (n + 1 < count) noise_put(c, out, n + 1, noise_deviate(words.z, words.w));
+        return;
+    }
+    for (u32 i = n; i < min(n + 2, count); i++) {
+        const u32 place = i % pixels * c.picks_count + i / pixels;
+        const uint4 words = noise_block(c, place / 2);
+        noise_put(c, out, i, place % 2 == 0 ? noise_deviate(words.x, words.y) : noise_deviate(words.z, words.w));
+    }
+}
+
 struct CubeConfig {
     Ptr<u32> out;
 };
@@ -733,6 +792,7 @@ KERNEL(cube_config, CubeConfig, 32) {
     const u32 sizes[] = {sizeof(CubeParams), sizeof(CubeStream), sizeof(CubePiece), sizeof(CubePlane), sizeof(CubePick),
                          sizeof(Cube),       CUBE_BLOCK,         CUBE_PIXELS,       CUBE_PIECE_THREADS, STREAM_WARPS,
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
-                         FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD};
+                         FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS,         FAULT_ZSTD,
+                         FILL_NANS,          NOISE_BUT,         NOISE_THREADS};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

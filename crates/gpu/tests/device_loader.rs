@@ -21,7 +21,7 @@ mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 
-use datasets::{Disk, Harm, assert_same, epoch, seen, ways};
+use datasets::{Disk, Harm, assert_same, epoch, scene_ways, seen, ways};
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::driver::GpuError;
 use shardpack_loader::LoaderOptions;
@@ -59,7 +59,7 @@ fn epochs_are_the_hosts() {
         (Disk::as_stored(200, Harm::None), "read where it is staged", 1500),
         (Disk::as_stored(200, Harm::Damaged), "read where it is staged, damaged", 1500),
     ] {
-        for (name, options) in ways() {
+        for (name, options) in ways().into_iter().chain(scene_ways()) {
             for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
                 let options = LoaderOptions { batch_size, threads, part_bytes, ..options.clone() };
                 let mut host = disk.loader(options.clone());

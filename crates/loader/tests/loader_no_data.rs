@@ -242,14 +242,10 @@ fn where_there_is_none_is_said() {
     assert!(error.contains("fields without a value for no-data"), "{error}");
 }
 
-/// A device decodes no arrays of which no-data is filled: the host does, and says so.
+/// A device fills it too: what it refuses, it refuses for another reason.
 #[test]
-fn it_is_the_hosts() {
-    let cubes = Cubes::all_declare();
-    let options = options();
-    let expected = if options.stage.is_some() { vec![("the host fills no-data".to_owned(), 8)] } else { Vec::new() };
-    let mut loader = Loader::open(&cubes.open(), options).unwrap();
+fn a_device_is_asked_for_it() {
+    let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();
     epoch(&mut loader);
-    let refused: Vec<_> = loader.refusals().into_iter().map(|refusal| (refusal.reason, refusal.rows)).collect();
-    assert_eq!(refused, expected);
+    assert!(loader.refusals().iter().all(|refusal| refusal.reason == "one of seven"), "{:?}", loader.refusals());
 }

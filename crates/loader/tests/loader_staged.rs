@@ -104,7 +104,7 @@ fn batches_are_the_hosts() {
     }
 }
 
-/// A device decodes no cubes that get noise: the host does, and says so.
+/// Added by the device, and by the host to what that refuses.
 #[test]
 fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
@@ -126,8 +126,8 @@ fn noise_is_the_hosts() {
         assert!(refused.is_empty());
         let (device, refused) = load(staged);
         assert!(device == host && host != load(plain).0);
-        let cubes = refused.iter().find(|refusal| refusal.reason == "the host adds noise to cubes").unwrap();
-        assert_eq!(cubes.rows, 14);
+        let cubes: u64 = refused.iter().map(|refusal| refusal.rows).sum();
+        assert!((1..14).contains(&cubes), "{refused:?}");
     }
 }
 

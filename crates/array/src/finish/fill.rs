@@ -30,7 +30,59 @@ pub struct Fill {
     pub with: f32,
 }
 
+/// Which bits of a type are no-data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoDataBits {
+    /// Those of one value: little-endian, the lowest of these.
+    Of(u64),
+    /// Of a float, those of both zeros.
+    Zeros,
+    /// Of a float, those of every NaN.
+    Nans,
+}
+
 impl Fill {
+    /// Which bits of decoded elements of this type are no-data; `None` if none are.
+    ///
+    /// ```
+    /// use shardpack_array::{Fill, NoDataBits};
+    /// use shardpack_format::Dtype;
+    /// let fill = Fill { no_data: -1.0, with: 0.0 };
+    /// assert_eq!(fill.bits(Dtype::I16), Some(NoDataBits::Of(0xFFFF)));
+    /// assert_eq!(fill.bits(Dtype::U16), None, "it does not hold -1");
+    /// ```
+    #[must_use]
+    pub fn bits(&self, decoded: Dtype) -> Option<NoDataBits> {
+        let of = |bytes: &[u8]| {
+            let mut all = [0; 8];
+            all.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+            NoDataBits::Of(u64::from_le_bytes(all))
+        };
+        let float = |value: f64, bytes: &[u8]| match value {
+            value if value.is_nan() => NoDataBits::Nans,
+            0.0 => NoDataBits::Zeros,
+            _ => of(bytes),
+        };
+        let no_data = self.no_data;
+        Some(match decoded {
+            Dtype::F16 => float(f16::from_f64(no_data).to_f64(), &f16::from_f64(no_data).to_le_bytes()),
+            Dtype::F32 => {
+                let value = <f32 as Float>::from_f64(no_data);
+                float(value.into(), &value.to_le_bytes())
+            }
+            Dtype::F64 => float(no_data, &no_data.to_le_bytes()),
+            Dtype::U8 => of(&u8::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::I8 => of(&i8::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::U16 => of(&u16::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::I16 => of(&i16::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::U32 => of(&u32::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::I32 => of(&i32::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::U64 => of(&u64::from_no_data(no_data)?.to_le_bytes()),
+            Dtype::I64 => of(&i64::from_no_data(no_data)?.to_le_bytes()),
+            _ => return None,
+        })
+    }
+
     /// Puts it into `out` where the elements, at most [`RUN`], are no-data.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;

@@ -1,5 +1,5 @@
 //! From decoded elements to those of a batch: another float type, mean and standard deviation of
-//! each band, and pixels turned. Kernels do the same, to the bit; all but the filling of no-data.
+//! each band, and pixels turned. Kernels do the same, to the bit.
 
 mod factors;
 mod fill;
@@ -12,7 +12,7 @@ mod target;
 mod tests;
 
 pub use factors::Factors;
-pub use fill::Fill;
+pub use fill::{Fill, NoDataBits};
 pub use room::{Origins, Room};
 pub use runs::change_runs;
 pub(crate) use taker::{Scratch, Taker};

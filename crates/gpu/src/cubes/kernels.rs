@@ -14,7 +14,7 @@ pub struct CubeKernels {
 /// Those of `cubes.cu`.
 pub(super) const SOURCE: Source<{ CONFIG.len() }> = Source {
     ptx: include_str!("../../ptx/cubes.ptx"),
-    kernels: &["cube_frames", "cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_config"],
+    kernels: &["cube_frames", "cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_noise", "cube_config"],
     config: "cube_config",
     expected: CONFIG,
 };

@@ -7,10 +7,12 @@ use super::blocks::Blocks;
 use super::kept::Kept;
 use super::place::{Placer, Room, Tasks, needed_bytes};
 use super::wire::{
-    BF16, BLOCK_ELEMENTS, CubeRow, Mode, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire, chunk_bands,
+    BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire,
+    chunk_bands,
 };
 use crate::config::STATUS_BYTES;
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
+use shardpack_augment::Noise;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform};
 
 /// Chunks of bands that a warp takes where nothing ties one to the next.
@@ -25,6 +27,8 @@ pub(crate) struct Needs<'a> {
     blocks: Blocks,
     staged: Staged,
     factors: Option<&'a Factors>,
+    no_data: NoData,
+    noise: NoiseRow,
     stored_bytes: usize,
     /// Bytes of a stored element.
     width: usize,
@@ -90,10 +94,6 @@ impl<'a> Needs<'a> {
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
-        if finish.fill.is_some() {
-            // The loader has the host do it, and says so.
-            return Err(Error::usage("no-data to fill on a device", "none", "some"));
-        }
         let ask = Ask::new(descriptor, region, finish)?;
         let element = finish.to.of(ask.descriptor.decoded)?;
         check_types(&ask.descriptor)?;
@@ -117,7 +117,15 @@ impl<'a> Needs<'a> {
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
         let scratch_bytes = most_scratch_bytes(decoded, width as u64, 1).next_multiple_of(ALIGN);
         let factors = finish.factors.as_ref();
-        Ok(Self { payload, ask, blocks, staged, factors, stored_bytes, width, scratch_bytes })
+        let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
+        let noise = NoiseRow::NONE;
+        Ok(Self { payload, ask, blocks, staged, factors, no_data, noise, stored_bytes, width, scratch_bytes })
+    }
+
+    /// With noise that is added to what comes out, but for values that are kept as they are. Of floats of
+    /// at most 32 bits.
+    pub(crate) fn noisy(self, noise: Option<(Noise, Option<f32>)>) -> Self {
+        Self { noise: noise.map_or(NoiseRow::NONE, |(noise, keep)| NoiseRow::of(&noise, keep)), ..self }
     }
 
     /// What comes out.
@@ -256,7 +264,10 @@ impl<'a> Needs<'a> {
             decoded: descriptor.decoded.code().into(),
             output: code(element),
             transform: descriptor.transform.code().into(),
-            mode: mode(descriptor, element, self.factors.is_some()),
+            mode: match self.no_data == NoData::NONE {
+                true => mode(descriptor, element, self.factors.is_some()),
+                false => Mode::Any,
+            },
             walk: self.walk(),
             difference: descriptor.band_difference,
             out_by_band: ask.out_by_band,
@@ -277,6 +288,8 @@ impl<'a> Needs<'a> {
             chunks_each: if descriptor.band_difference { chunks.max(1) } else { CHUNKS_EACH },
             top,
             row: 0,
+            no_data: self.no_data,
+            noise: self.noise,
         })
     }
 }

@@ -1,6 +1,10 @@
 //! The structs that host and device share, as `kernels/cube.cuh` has them. A test asks the kernels
 //! for their sizes.
 
+use shardpack_array::{Fill, NoDataBits};
+use shardpack_augment::Noise;
+use shardpack_format::Dtype;
+
 /// Elements of a Blosc2 block.
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 /// Pixels of a tile.
@@ -22,10 +26,21 @@ pub(super) const FAULT_LZ4: u32 = 1;
 pub(super) const FAULT_FIXED: u32 = 2;
 pub(super) const FAULT_BOOL: u32 = 3;
 pub(super) const FAULT_ZSTD: u32 = 4;
+/// Which values are no-data: none, those of certain bits, both zeros of a float, all NaN.
+const FILL_NOTHING: u32 = 0;
+const FILL_BITS: u32 = 1;
+const FILL_ZEROS: u32 = 2;
+const FILL_NANS: u32 = 3;
+/// To which values noise is added: none, all, all but those of a value.
+const NOISE_NOTHING: u32 = 0;
+const NOISE_ALL: u32 = 1;
+const NOISE_BUT: u32 = 2;
+/// Threads of a block of `cube_noise`; each takes two values.
+pub(super) const NOISE_THREADS: u32 = 256;
 
 /// What `cube_config` says: sizes of structs and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 20] = [
+pub(super) const CONFIG: [u32; 23] = [
     48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
@@ -46,6 +61,9 @@ pub(super) const CONFIG: [u32; 20] = [
     QUAD_PIXELS as u32,
     Walk::Quads as u32,
     FAULT_ZSTD,
+    FILL_NANS,
+    NOISE_BUT,
+    NOISE_THREADS,
 ];
 
 /// Bands of a chunk, for stored elements of so many bytes.
@@ -184,6 +202,50 @@ pub(super) enum Walk {
     Quads = 2,
 }
 
+/// Which values come as another one, and as which.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NoData {
+    fill: u32,
+    bits: u64,
+    with: f32,
+}
+
+impl NoData {
+    pub(super) const NONE: Self = Self { fill: FILL_NOTHING, bits: 0, with: 0.0 };
+
+    /// What a fill makes of decoded elements of this type.
+    pub(super) fn of(fill: Option<&Fill>, decoded: Dtype) -> Self {
+        let Some(with) = fill.map(|fill| fill.with) else { return Self::NONE };
+        match fill.and_then(|fill| fill.bits(decoded)) {
+            None => Self::NONE,
+            Some(NoDataBits::Nans) => Self { fill: FILL_NANS, bits: 0, with },
+            Some(NoDataBits::Zeros) => Self { fill: FILL_ZEROS, bits: 0, with },
+            Some(NoDataBits::Of(bits)) => Self { fill: FILL_BITS, bits, with },
+        }
+    }
+}
+
+/// What is added to the values of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NoiseRow {
+    kind: u32,
+    scale: f32,
+    keep: f32,
+    /// Keys of the epoch and of the sample.
+    draws: [[u32; 2]; 2],
+}
+
+impl NoiseRow {
+    pub(super) const NONE: Self = Self { kind: NOISE_NOTHING, scale: 0.0, keep: 0.0, draws: [[0; 2]; 2] };
+
+    /// Noise, but for values that are to stay as they are.
+    pub(super) fn of(noise: &Noise, keep: Option<f32>) -> Self {
+        let (draws, scale) = noise.parts();
+        let kind = if keep.is_some() { NOISE_BUT } else { NOISE_ALL };
+        Self { kind, scale, keep: keep.unwrap_or_default(), draws: draws.words() }
+    }
+}
+
 /// `Cube`.
 #[derive(Debug, Clone)]
 pub(super) struct CubeRow {
@@ -221,6 +283,8 @@ pub(super) struct CubeRow {
     pub(super) chunks_each: u32,
     pub(super) top: u32,
     pub(super) row: u32,
+    pub(super) no_data: NoData,
+    pub(super) noise: NoiseRow,
 }
 
 impl CubeRow {
@@ -237,21 +301,29 @@ impl CubeRow {
         if self.walk == Walk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
     }
 
+    /// Blocks that its noise takes, of `cube_noise`.
+    pub(super) fn noise(&self) -> u64 {
+        let values = self.region_pixels() * u64::from(self.picks_count);
+        if self.noise.kind == NOISE_NOTHING { 0 } else { values.div_ceil(2 * u64::from(NOISE_THREADS)) }
+    }
+
     fn region_pixels(&self) -> u64 {
         u64::from(self.region_rows) * u64::from(self.region_columns)
     }
 }
 
 impl Wire for CubeRow {
-    const BYTES: usize = 216;
+    const BYTES: usize = 264;
 
     fn put(&self, out: &mut Vec<u8>) {
         let special = self.reserved.map(|code| code.map_or(0, |(_, bits)| bits));
         let codes = self.reserved.map(|code| code.map_or(0, |(pattern, _)| pattern));
         let has = self.reserved.iter().enumerate().map(|(n, code)| u32::from(code.is_some()) << n).sum();
         put_all([self.planes, self.picks, self.chunk_picks, self.tables, self.factors, self.out], &[], out);
-        put_all(special, &codes, out);
+        put_all(special, &[], out);
+        put_all([self.no_data.bits], &codes, out);
         let [origin, row, column, band] = self.steps;
+        let [[key_low, key_high], [sample_low, sample_high]] = self.noise.draws;
         let words = [
             has,
             self.width,
@@ -283,6 +355,16 @@ impl Wire for CubeRow {
             self.chunks_each,
             self.top,
             self.row,
+            self.no_data.fill,
+            self.no_data.with.to_bits(),
+            self.noise.kind,
+            self.noise.scale.to_bits(),
+            self.noise.keep.to_bits(),
+            key_low,
+            key_high,
+            sample_low,
+            sample_high,
+            0,
         ];
         put_all([], &words, out);
     }

@@ -2,7 +2,9 @@
 //! written.
 
 use super::needs::{Entry, align};
-use super::wire::{CubeRow, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource, StreamTask, TILE_WARPS, Wire};
+use super::wire::{
+    CubeRow, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource, StreamTask, TILE_WARPS, Wire,
+};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
 use shardpack_format::{Error, Result};
@@ -68,6 +70,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
         cubes_at: cubes_at as u64,
         units: most(CubeRow::units)?,
         quads: most(CubeRow::quads)?,
+        noise: most(CubeRow::noise)?,
         out_bytes: entries.iter().map(|entry| entry.out_end).max().unwrap_or(0),
     })
 }
@@ -84,9 +87,11 @@ pub struct Work {
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
-    /// Of the cube that needs most of them, warps of `cube_values` and blocks of `cube_quads`.
+    /// Of the cube that needs most of them, warps of `cube_values`, blocks of `cube_quads` and of
+    /// `cube_noise`.
     units: u32,
     quads: u32,
+    noise: u32,
     out_bytes: u64,
 }
 
@@ -126,7 +131,7 @@ impl Work {
     /// The kernels to run, in this order, with the slot, the values that stay on the device (of
     /// which there may be none) and the output at these addresses.
     #[must_use]
-    pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 5] {
+    pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 6] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
@@ -143,16 +148,17 @@ impl Work {
         };
         let ((frames_at, frames), (streams_at, streams)) = (self.frames, self.streams);
         let (pieces_at, pieces) = self.pieces;
-        let values = |kernel, blocks| {
+        let of_cubes = |kernel, blocks, threads| {
             let grid = [blocks, self.cubes, u32::from(self.cubes > 0)];
-            launch(kernel, grid, 32 * TILE_WARPS, self.cubes_at, self.units)
+            launch(kernel, grid, threads, self.cubes_at, self.units)
         };
         [
             launch("cube_frames", [frames, 1, 1], 32, frames_at, frames),
             launch("cube_streams", [streams.div_ceil(STREAM_WARPS), 1, 1], 32 * STREAM_WARPS, streams_at, streams),
             launch("cube_pieces", [pieces, 1, 1], PIECE_THREADS, pieces_at, pieces),
-            values("cube_values", self.units.div_ceil(TILE_WARPS)),
-            values("cube_quads", self.quads),
+            of_cubes("cube_values", self.units.div_ceil(TILE_WARPS), 32 * TILE_WARPS),
+            of_cubes("cube_quads", self.quads, 32 * TILE_WARPS),
+            of_cubes("cube_noise", self.noise, NOISE_THREADS),
         ]
     }
 }

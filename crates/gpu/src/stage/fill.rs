@@ -7,7 +7,7 @@ use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{Failure, Prepared, Spot, Value};
+use shardpack_loader::stage::{Failure, Prepared, RowNoise, Spot, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -154,7 +154,7 @@ impl<M: Block> Fill<M> {
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
-            Value::Array { codec, descriptor, bytes, region, finish, limits } => {
+            Value::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
                 let (needs, at) = match stored {
                     Stored::Kept(kept) => (cubes::Needs::of_kept(kept, descriptor, region, finish, limits), None),
                     // Places are counted from where the loan begins: it must be those bytes.
@@ -166,7 +166,8 @@ impl<M: Block> Fill<M> {
                     }
                     Stored::Here => (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), None),
                 };
-                self.cube(spot, &needs.map_err(refusal)?, at, zstd).map(|()| None)
+                let needs = needs.map_err(refusal)?.noisy(noise.map(|RowNoise { noise, keep }| (noise, keep)));
+                self.cube(spot, &needs, at, zstd).map(|()| None)
             }
             _ => Err("neither a picture nor an array".into()),
         }

@@ -182,6 +182,7 @@ mod tests {
             bytes: &payload,
             region: None,
             finish: &shardpack_array::Finish::NOTHING,
+            noise: None,
             limits: &limits,
         };
         let short = Value::Array {
@@ -190,6 +191,7 @@ mod tests {
             bytes: payload.get(..19).unwrap(),
             region: None,
             finish: &shardpack_array::Finish::NOTHING,
+            noise: None,
             limits: &limits,
         };
         assert!(store.keep(&[value]).is_err(), "there is no memory yet");

@@ -9,9 +9,6 @@ use shardpack_array::{ArrayDecoder, ArraySplit, As, Factors, Fill, Finish, Regio
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result};
 
-/// Why the host decodes arrays in place of a device.
-pub(crate) const ON_HOST: &str = "the host fills no-data";
-
 /// One thread's decoder of arrays, and its memory: used again for every row.
 pub(crate) struct ArrayRows {
     pub(crate) decoder: ArrayDecoder,

@@ -7,53 +7,47 @@ use super::recipe::Recipe;
 use crate::fields::{FieldPlan, From};
 use crate::rows::RowMut;
 use crate::sample::SampleAt;
+use crate::stage::RowNoise;
 use shardpack_array::change_runs;
 use shardpack_augment::BandAugmentation;
-use shardpack_format::{Error, Layout, Result};
+use shardpack_format::Result;
 
-/// Why the host decodes cubes in place of a device.
-pub(crate) const ON_HOST: &str = "the host adds noise to cubes";
+impl Recipe {
+    /// What is added to the values of a field of a sample, if anything.
+    ///
+    /// # Errors
+    /// `Usage` if the field holds no floats of at most 32 bits.
+    pub(crate) fn noise(&self, field: &FieldPlan, at: SampleAt) -> Result<Option<RowNoise>> {
+        if !field.is_noisy {
+            return Ok(None);
+        }
+        let noise = BandAugmentation::noise(&self.augment_bands, &self.key(at).draws());
+        let Some(noise) = noise else { return Ok(None) };
+        Ok(Some(RowNoise { noise, keep: fill_of(field)? }))
+    }
+
+    /// Adds it to a row that is decoded. `dims` are the axes of a ragged one.
+    ///
+    /// # Errors
+    /// As [`RowNoise::add`].
+    pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
+        let Some(noise) = self.noise(field, at)? else { return Ok(()) };
+        let shape = if field.is_ragged() { dims } else { &field.shape };
+        noise.add(field.dtype, axes(shape, is_channels_first(field))?, row)
+    }
+}
 
 impl Bench {
-    /// Adds noise to the arrays of a row that get any.
+    /// Adds noise to the arrays of a row that get any, and are not for a stage.
     pub(crate) fn add_noise(&self, recipe: &Recipe, at: SampleAt, row: &mut RowMut, dims: &[u64]) -> Result<()> {
-        for (number, field) in recipe.fields.plans.iter().enumerate() {
+        for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {
             let is_missing = || self.made.missing.iter().any(|&missing| usize::try_from(missing) == Ok(number));
             if !field.is_noisy || is_missing() {
                 continue;
             }
-            let shape = match field.is_ragged() {
-                true => dims.get(field.dims_at..field.dims_at + field.shape.len()).unwrap_or_default(),
-                false => &field.shape,
-            };
-            let Some(noise) = BandAugmentation::noise(&recipe.augment_bands, &recipe.key(at).draws()) else { continue };
-            let ([rows, columns, bands], layout) = axes(shape, is_channels_first(field))?;
-            let pixels = rows.saturating_mul(columns);
-            let out = row.part(number);
-            let length = field.dtype.array_bytes(shape)?;
-            let room = out.len();
-            let values = usize::try_from(length).ok().and_then(|length| out.get_mut(..length));
-            let values = values.ok_or_else(|| Error::internal("bytes of a row", length, room))?;
-            let fill = fill_of(field)?;
-            let add = |first: u64, step: u64, run: &mut [f32]| match fill {
-                None => noise.add(first, step, run),
-                Some(fill) => {
-                    let before = run.to_vec();
-                    noise.add(first, step, run);
-                    let is_fill = before.iter().map(|value| *value == fill);
-                    run.iter_mut().zip(is_fill).filter(|(_, is_fill)| *is_fill).for_each(|(value, _)| *value = fill);
-                }
-            };
-            match layout {
-                // The place of a value is that in [height, width, bands], whatever the order of the axes.
-                Layout::AsShape => change_runs(field.dtype, values, |first, run| add(first, 1, run))?,
-                Layout::BandMajor => {
-                    let plane = usize::try_from(pixels).unwrap_or(usize::MAX).saturating_mul(field.dtype.size()).max(1);
-                    for (band, values) in (0_u64..).zip(values.chunks_mut(plane)) {
-                        change_runs(field.dtype, values, |first, run| add(first * bands + band, bands, run))?;
-                    }
-                }
-            }
+            let end = field.dims_at.saturating_add(field.shape.len());
+            let dims = dims.get(field.dims_at..end).unwrap_or_default();
+            recipe.add_noise(field, at, row.part(number), dims)?;
         }
         Ok(())
     }

@@ -1,9 +1,7 @@
 //! What a thread does with one row: find the record in its run, check it, and decode its fields to
 //! where they stay.
 
-use super::array_row;
 use super::bench::Bench;
-use super::noise;
 use super::objects::{self, Values};
 use super::opening::Opening;
 use super::picture_row::{self, Shown, set_size};
@@ -185,14 +183,9 @@ impl Bench {
             let there = match spot {
                 Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
                 None => {
-                    let why = match field.from {
-                        From::Picture { clip: Some(_), .. } => Some(picture_row::ON_HOST),
-                        From::Array { fill: Some(_), .. } => Some(array_row::ON_HOST),
-                        _ => field.is_noisy.then_some(noise::ON_HOST),
-                    };
-                    if let Some(why) = why.filter(|_| recipe.on_device) {
+                    if let (From::Picture { clip: Some(_), .. }, true) = (&field.from, recipe.on_device) {
                         let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
-                        common.refusals.add(why.into(), key);
+                        common.refusals.add(picture_row::ON_HOST.into(), key);
                     }
                     self.field(recipe, &record, row.part(number), dims)
                 }
@@ -267,7 +260,8 @@ impl Bench {
                 let how = (*channels_first, cut.as_ref());
                 let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
                 let FieldValue { codec, bytes, .. } = value;
-                let value = Value::Array { codec, descriptor, bytes, region, finish, limits };
+                let noise = recipe.noise(of.field, of.at)?;
+                let value = Value::Array { codec, descriptor, bytes, region, finish, noise, limits };
                 match of.there() {
                     Some(there) => there.room.prepare(&value, &mut *self.stage),
                     None => slot.prepare(spot, &value, &mut *self.stage),
@@ -320,7 +314,8 @@ impl Bench {
                 let (value, limits) = (form.value(), &of.shard.options().limits);
                 let how = (*channels_first, cut.as_ref());
                 let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
-                let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
+                let (codec, noise) = (value.codec, recipe.noise(of.field, of.at)?);
+                let value = Value::Array { codec, descriptor, bytes: &[], region, finish, noise, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
             From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
@@ -381,6 +376,9 @@ impl Bench {
         row.clear();
         row.resize(row_bytes, 0);
         let result = self.field(recipe, of, &mut row, dims).and_then(|there| {
+            if there {
+                recipe.add_noise(of.field, of.at, &mut row, dims)?;
+            }
             let kept = if there { keep(&row) } else { Ok(()) };
             kept.map_err(|e| FormatError::internal("row for the device", "room for it", e)).map(|()| there)
         });

@@ -291,6 +291,7 @@ fn whole_record(
         bytes: value.bytes,
         region: cut.as_ref().map(|cut| &cut.region),
         finish: &Finish::NOTHING,
+        noise: None,
         limits,
     };
     let is_shared = wanted.and_then(|options| options.stage.as_ref()).is_some_and(|stage| stage.shares(&value));

@@ -138,11 +138,8 @@ impl FieldPlan {
     ) -> FieldSpec<'a> {
         let source = match &self.from {
             From::Picture { view, clip: None, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
-            From::Array { stored, cut, fill: None, .. } if !self.is_noisy => {
-                FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
-            }
+            From::Array { stored, cut, .. } => FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) },
             From::Picture { .. }
-            | From::Array { .. }
             | From::Scalar(_)
             | From::OneHot { .. }
             | From::Volume(_)

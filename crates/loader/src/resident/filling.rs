@@ -328,6 +328,7 @@ impl Filling<'_> {
                 bytes,
                 region: None,
                 finish: &Finish::NOTHING,
+                noise: None,
                 limits: &shard.options().limits,
             },
             None => Value::Picture {

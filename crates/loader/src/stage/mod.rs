@@ -18,6 +18,7 @@
 mod keeper;
 mod refusals;
 mod row_mix;
+mod row_noise;
 mod slot;
 mod stream;
 mod ticket;
@@ -27,6 +28,7 @@ pub use keeper::Keeper;
 pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;
 pub use row_mix::RowMix;
+pub use row_noise::RowNoise;
 pub use slot::{DeviceId, Prepared, Room, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};

@@ -1,5 +1,6 @@
 //! What a stage is told of fields and of their values.
 
+use super::row_noise::RowNoise;
 use shardpack_array::{Finish, Region};
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
@@ -79,6 +80,8 @@ pub enum Value<'a> {
         region: Option<&'a Region>,
         /// What becomes of the decoded elements.
         finish: &'a Finish,
+        /// What is added to them then.
+        noise: Option<RowNoise>,
         /// What decoding may take.
         limits: &'a Limits,
     },

@@ -9,8 +9,8 @@ use shardpack_augment::{Augmentation, Picture, Scratch};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
 use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, RowMix, Spot, Stage, StageSlot, StagedPart,
-    StagedParts, StagedRoom, StreamHandle, Ticket, Value,
+    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, RowMix, RowNoise, Spot, Stage, StageSlot,
+    StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
@@ -124,6 +124,7 @@ enum Job {
         bytes: Vec<u8>,
         region: Option<Region>,
         finish: Box<Finish>,
+        noise: Option<RowNoise>,
         limits: Limits,
     },
     Bytes(Vec<u8>),
@@ -275,10 +276,11 @@ impl StageSlot for FakeSlot {
                 let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
-            Value::Array { codec, descriptor, bytes, region, finish, limits } => {
+            Value::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
                 let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
                 let finish = Box::new(finish.clone());
-                (Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, limits }, bytes.len(), None)
+                let job = Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, noise, limits };
+                (job, bytes.len(), None)
             }
             _ => return Prepared::Refused("unknown".into()),
         };
@@ -441,7 +443,7 @@ impl FakeSlot {
                     _ => float(scaling, dtype, &levels, how.layout, to),
                 }
             }
-            Job::Array { codec, descriptor, bytes, region, finish, limits } => {
+            Job::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
                 let mut decoder = ArrayDecoder::new();
                 // Arrays of other numbers of axes are one row.
                 let whole = Region::whole(&descriptor).ok();
@@ -464,6 +466,10 @@ impl FakeSlot {
                 };
                 let finished = decoded.and_then(|()| finish.apply(descriptor.decoded, (shape, layout), &elements, to));
                 finished.map_err(|e| e.to_string())?;
+                if let Some(noise) = noise {
+                    let dtype = finish.to.of(descriptor.decoded).unwrap();
+                    noise.add(dtype, (shape, layout), to).unwrap();
+                }
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Arrays of every kind, and parts of them; for tests on devices too.
 
 use half::f16;
-use shardpack_array::{Array, As, Bands, Factors, Finish, Output, Region, Turn};
+use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Turn};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
 /// How an array's elements are made.
@@ -160,5 +160,7 @@ pub(crate) fn finish(
         flip_columns: turns && seed & 2 == 2,
         transpose: turns && rows == columns && seed & 4 == 4,
     };
-    Finish { to, factors, turn, ..Finish::NOTHING }
+    let no_data = [-1.0, f64::NAN, 0.0, 40.0, f64::INFINITY][(seed / 128 % 5) as usize];
+    let fill = (seed & 64 == 64 && is_float).then_some(NoData { no_data, with: -5.5 });
+    Finish { to, factors, fill, turn }
 }

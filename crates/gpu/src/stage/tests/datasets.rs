@@ -10,8 +10,8 @@ use shardpack_format::{self as format, Codec, Dtype, FieldKind, Schema};
 use shardpack_jpeg::{PixelLayout, Scaling, View};
 use shardpack_loader::order::End;
 use shardpack_loader::{
-    ArrayDtype, Augment, Batch, BatchMix, CubeMode, ElementType, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt,
-    Place,
+    ArrayDtype, Augment, Batch, BatchMix, CubeMode, ElementType, Factors, ImageMode, Loader, LoaderOptions, NoData,
+    OnCorrupt, PatchClasses, Patches, Place,
 };
 use shardpack_reader::Dataset;
 
@@ -99,7 +99,8 @@ impl Disk {
             let [height, width] = size(id);
             let shape = vec![u64::from(height), u64::from(width), 6];
             let cube = array(Dtype::U16, shape, Fill::Counts, id as u32);
-            let mut cube = ArrayEncoder::new(settings(id)).unwrap().encode(&cube, None).unwrap();
+            // One of many values that it has.
+            let mut cube = ArrayEncoder::new(settings(id)).unwrap().encode(&cube, Some(4000.0)).unwrap();
             let mask = array(Dtype::U8, vec![height.into(), width.into()], Fill::Bits(2), id as u32);
             let mask = ArrayEncoder::new(settings(1)).unwrap().encode(&mask, None).unwrap();
             let mut image = jpeg(height, width, id);
@@ -333,7 +334,11 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 bands: Bands::List(vec![4, 0, 0, 5]),
                 dtype: types(&[("cube", half)]),
                 normalise: vec![("cube".to_owned(), Factors::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0.5]).unwrap())],
-                augment_bands: changes(&["random_gain(gain=0.5)", "band_dropout(p=0.4,value=3)"]),
+                augment_bands: changes(&[
+                    "random_gain(gain=0.5)",
+                    "band_dropout(p=0.4,value=3)",
+                    "gaussian_noise(sigma=2)",
+                ]),
                 augment: all,
                 fields: arrays.clone(),
                 ..base.clone()
@@ -344,7 +349,8 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
             LoaderOptions {
                 dtype: types(&[("cube", brain)]),
                 normalise: vec![("cube".to_owned(), Factors::new(&[-3.0], &[7.5]).unwrap())],
-                augment_bands: changes(&["band_jitter(gain=0.5,offset=2)"]),
+                augment_bands: changes(&["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=0.5..3)"]),
+                no_data: NoData::Cubes(-7.25),
                 augment: all,
                 layout: first,
                 fields: arrays,
@@ -352,5 +358,41 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
             },
         ),
         ("stored bytes", LoaderOptions { image: ImageMode::Raw, ..base }),
+    ]
+}
+
+/// Ways to load several patches of each scene.
+pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
+    let names = ["cube", "mask", "label"].map(str::to_owned);
+    let base = LoaderOptions {
+        batch_size: 7,
+        threads: 3,
+        seed: 5,
+        end: End::Uneven,
+        on_corrupt: OnCorrupt::Skip { max: 10_000 },
+        cube: CubeMode::Patch { height: 15, width: 16, place: Place::Random },
+        patches: Patches::PerSample(3),
+        fields: Some(names.to_vec()),
+        ..LoaderOptions::default()
+    };
+    let changes = ["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=1)"];
+    vec![
+        ("at random", base.clone()),
+        ("all of a grid", LoaderOptions { patches: Patches::Grid { overlap: [0, 2, 3] }, ..base.clone() }),
+        ("of each class", LoaderOptions { patch_classes: PatchClasses::Balanced, ..base.clone() }),
+        (
+            "of some classes, changed",
+            LoaderOptions {
+                cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
+                patch_classes: PatchClasses::Weighted(vec![(1, 1.0), (3, 2.5)]),
+                dtype: ArrayDtype::Fields(vec![("cube".to_owned(), Dtype::F16.into())]),
+                normalise: vec![("cube".to_owned(), Factors::new(&[100.0], &[7.5]).unwrap())],
+                no_data: NoData::Cubes(0.5),
+                augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
+                augment: Augment { flip_rows: true, flip_columns: true, rotate: true },
+                layout: PixelLayout::ChannelsHeightWidth,
+                ..base
+            },
+        ),
     ]
 }

@@ -263,6 +263,7 @@ fn the_last_word_about_a_row_counts() {
         bytes: &payload,
         region: None,
         finish: &Finish::NOTHING,
+        noise: None,
         limits: &limits,
     };
     let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
@@ -302,7 +303,15 @@ fn what_was_read_there_is_taken_as_it_stands() {
     let payload: Vec<u8> = (1..=16).map(|i| 7 * i).collect();
     let limits = Limits::default();
     fn raw<'a>(descriptor: &'a ArrayDescriptor, limits: &'a Limits, bytes: &'a [u8]) -> Value<'a> {
-        Value::Array { codec: Codec::Raw, descriptor, bytes, region: None, finish: &Finish::NOTHING, limits }
+        Value::Array {
+            codec: Codec::Raw,
+            descriptor,
+            bytes,
+            region: None,
+            finish: &Finish::NOTHING,
+            noise: None,
+            limits,
+        }
     }
     let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(3, 1 << 10, 0)), 0).unwrap();
     fill.begin(16 * 3);

@@ -1,50 +1,10 @@
 //! Several patches of each scene: the host's, whether scenes are read or stay on the device.
 
-use super::datasets::{Disk, Harm, assert_same, epoch};
+use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways};
 use super::of;
 use super::played::PlayedStage;
-use shardpack_augment::BandAugmentation;
-use shardpack_format::Dtype;
-use shardpack_jpeg::PixelLayout;
-use shardpack_loader::order::End;
-use shardpack_loader::{
-    ArrayDtype, Augment, CubeMode, Factors, Loader, LoaderOptions, OnCorrupt, PatchAt, PatchClasses, Patches, Place,
-};
+use shardpack_loader::{Loader, LoaderOptions, PatchAt};
 use std::sync::Arc;
-
-fn ways() -> Vec<(&'static str, LoaderOptions)> {
-    let names = ["cube", "mask", "label"].map(str::to_owned);
-    let base = LoaderOptions {
-        batch_size: 7,
-        threads: 3,
-        seed: 5,
-        end: End::Uneven,
-        on_corrupt: OnCorrupt::Skip { max: 10_000 },
-        cube: CubeMode::Patch { height: 15, width: 16, place: Place::Random },
-        patches: Patches::PerSample(3),
-        fields: Some(names.to_vec()),
-        ..LoaderOptions::default()
-    };
-    let bands: BandAugmentation = "band_jitter(gain=0.5,offset=2)".parse().unwrap();
-    vec![
-        ("at random", base.clone()),
-        ("all of a grid", LoaderOptions { patches: Patches::Grid { overlap: [0, 2, 3] }, ..base.clone() }),
-        ("of each class", LoaderOptions { patch_classes: PatchClasses::Balanced, ..base.clone() }),
-        (
-            "of some classes, changed",
-            LoaderOptions {
-                cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
-                patch_classes: PatchClasses::Weighted(vec![(1, 1.0), (3, 2.5)]),
-                dtype: ArrayDtype::Fields(vec![("cube".to_owned(), Dtype::F16.into())]),
-                normalise: vec![("cube".to_owned(), Factors::new(&[100.0], &[7.5]).unwrap())],
-                augment_bands: vec![bands],
-                augment: Augment { flip_rows: true, flip_columns: true, rotate: true },
-                layout: PixelLayout::ChannelsHeightWidth,
-                ..base
-            },
-        ),
-    ]
-}
 
 /// Where the patches of an epoch lie; of samples that are skipped, nowhere.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
@@ -53,7 +13,7 @@ fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
 
 /// Two epochs of each way, by the host and by a device: of scenes that are read, and of scenes on the device.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
-    for (n, (name, options)) in ways().into_iter().enumerate() {
+    for (n, (name, options)) in scene_ways().into_iter().enumerate() {
         for resident in [false, true] {
             let stage = Arc::new(PlayedStage::new(n % 2, tight));
             let mut host = disk.loader(options.clone());
@@ -98,7 +58,7 @@ fn patches_that_find_no_room_are_decoded_by_the_host() {
 #[test]
 fn a_loader_reads_each_scene_once_an_epoch() {
     let disk = Disk::alike(6, Harm::None);
-    let (_, options) = ways().swap_remove(0);
+    let (_, options) = scene_ways().swap_remove(0);
     let bytes = |resident| {
         let stage = Some(Arc::new(PlayedStage::new(0, 1)) as _);
         let mut loader = disk.loader(LoaderOptions { stage, resident, begins_ahead: false, ..options.clone() });

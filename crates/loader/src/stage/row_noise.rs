@@ -1,0 +1,50 @@
+//! Noise on the values of a row, as it comes: what a stage adds, and the host where it decodes in its place.
+
+use shardpack_array::change_runs;
+use shardpack_augment::Noise;
+use shardpack_format::{ElementType, Error, Layout, Result};
+
+/// What is added to the values of a row, after all else has become of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowNoise {
+    /// Noise, by the place of a value in `[height, width, bands]`, whatever the order of the axes.
+    pub noise: Noise,
+    /// Values that stay as they are: what comes in the place of no-data, rounded to the type of the row.
+    pub keep: Option<f32>,
+}
+
+impl RowNoise {
+    /// Adds it to the values of a row of so many rows, columns and bands, in the order of the layout.
+    ///
+    /// # Errors
+    /// `Usage` if they are no floats of at most 32 bits; `Internal` if `row` is shorter than that.
+    pub fn add(
+        &self,
+        dtype: ElementType,
+        ([rows, columns, bands], layout): ([u64; 3], Layout),
+        row: &mut [u8],
+    ) -> Result<()> {
+        let (length, room) = (dtype.array_bytes(&[rows, columns, bands])?, row.len());
+        let values = usize::try_from(length).ok().and_then(|length| row.get_mut(..length));
+        let values = values.ok_or_else(|| Error::internal("bytes of a row", length, room))?;
+        let add = |first: u64, step: u64, run: &mut [f32]| match self.keep {
+            None => self.noise.add(first, step, run),
+            Some(keep) => {
+                let before = run.to_vec();
+                self.noise.add(first, step, run);
+                let is_kept = before.iter().map(|value| *value == keep);
+                run.iter_mut().zip(is_kept).filter(|(_, is_kept)| *is_kept).for_each(|(value, _)| *value = keep);
+            }
+        };
+        match layout {
+            Layout::AsShape => change_runs(dtype, values, |first, run| add(first, 1, run)),
+            Layout::BandMajor => {
+                let pixels = usize::try_from(rows.saturating_mul(columns)).unwrap_or(usize::MAX);
+                let plane = pixels.saturating_mul(dtype.size()).max(1);
+                (0_u64..).zip(values.chunks_mut(plane)).try_for_each(|(band, values)| {
+                    change_runs(dtype, values, |first, run| add(first * bands + band, bands, run))
+                })
+            }
+        }
+    }
+}
