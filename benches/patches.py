@@ -3,10 +3,11 @@
 JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
-        [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3]
+        [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3] [--device cuda:0] [--batch 32]
 
-FOLDER takes the scenes, raw and packed: made when they are not there. Every side fills batches of 32 patches, float32
-NumPy. A side is opened, runs one epoch, the first, then whole ones for some seconds, and is closed: a loader decodes the
+FOLDER takes the scenes, raw and packed: made when they are not there. Every side fills batches of patches, float32
+NumPy. With --device there are two more: `device`, tensors of PyTorch there, decoded there, and `resident`, of scenes
+that stay there; `memmap-device` copies those of the memmap there. A side is opened, runs one epoch, the first, then whole ones for some seconds, and is closed: a loader decodes the
 next epoch while the last one is handed out, so what it has ready at the beginning it has again at the end. Rounds are
 alternated, medians of the rates divided: those of the wall clock, and of processor time of all threads, which other
 programs on the machine change less. The page cache is warm. With --cold files are dropped from it before each side, and
@@ -28,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import cubes
 import shardpack as sp
 
-BATCH = 32
 
 
 def drop(folder: Path) -> None:
@@ -55,18 +55,23 @@ class Clock:
 class Memmap:
     """What people write: each patch is copied into its row from a place drawn at random, in a scene drawn at random."""
 
-    def __init__(self, files: list[Path], patch: int, patches: int) -> None:
+    def __init__(self, files: list[Path], patch: int, patches: int, batch: int, device: str | None = None) -> None:
+        self.batch, self.device = batch, device
         self.scenes = [np.load(file, mmap_mode="r") for file in files]
         self.patch, self.patches, self.rng = patch, patches, np.random.default_rng(0)
 
     def epoch(self) -> int:
         patch = self.patch
         for number in range(self.patches):
-            if number % BATCH == 0:
-                batch = np.empty((BATCH, patch, patch, self.scenes[0].shape[-1]), np.float32)
+            if number % self.batch == 0:
+                batch = np.empty((self.batch, patch, patch, self.scenes[0].shape[-1]), np.float32)
             scene = self.scenes[self.rng.integers(len(self.scenes))]
             y, x = (int(self.rng.integers(side - patch + 1)) for side in scene.shape[:2])
-            batch[number % BATCH] = scene[y : y + patch, x : x + patch]
+            batch[number % self.batch] = scene[y : y + patch, x : x + patch]
+            if self.device and number % self.batch == self.batch - 1:
+                import torch
+
+                torch.from_numpy(batch).to(self.device)
         return self.patches
 
     def close(self) -> None:
@@ -101,14 +106,17 @@ def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    for name, value in {"scenes": 12, "side": 600, "bands": 200, "patch": 32, "each": 64, "rounds": 5, "threads": 2}.items():
+    for name, value in {"scenes": 12, "side": 600, "bands": 200, "patch": 32, "each": 64, "rounds": 5, "threads": 2, "batch": 32}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--device", help="a GPU, such as cuda:0")
     for name, value in {"codec": "auto", "layout": "auto", "values": "keep"}.items():
         parser.add_argument(f"--{name}", default=value)
-    parser.add_argument("--sides", nargs="+", default=["several", "grid", "one", "memmap"])
+    parser.add_argument("--sides", nargs="+")
     options = parser.parse_args()
+    on_device = ["device", "resident", "memmap-device"] if options.device else []
+    options.sides = options.sides or ["several", "grid", "one", "memmap", *on_device]
     raw = options.folder / "raw"
     packed = options.folder / f"packed-{options.values}-{options.codec}-{options.layout}"
     if not raw.exists():
@@ -118,12 +126,16 @@ def main() -> None:
     files, dataset = sorted(raw.glob("*.npy")), sp.Dataset(packed)
     patch, each = f"patch{options.patch}x{options.patch}", options.each
     common = {"cube": patch, "fields": ["cube"], "threads": options.threads, "end": "uneven", "dtype": "float32"}
-    loader = functools.partial(sp.Loader, dataset, BATCH, **common)
+    loader = functools.partial(sp.Loader, dataset, options.batch, **common)
+    there = {"patches_per_sample": each, "device": options.device, "decode": "device", "to": "torch"}
     openers = {
         "several": lambda: Loaded(loader(patches_per_sample=each)),
         "grid": lambda: Loaded(loader(patches="grid")),
         "one": lambda: Loaded(loader()),
-        "memmap": lambda: Memmap(files, options.patch, len(files) * each),
+        "device": lambda: Loaded(loader(**there)),
+        "resident": lambda: Loaded(loader(**there, resident=True)),
+        "memmap": lambda: Memmap(files, options.patch, len(files) * each, options.batch),
+        "memmap-device": lambda: Memmap(files, options.patch, len(files) * each, options.batch, options.device),
     }
     rates = {name: [] for name in options.sides}
     for _ in range(options.rounds):

@@ -16,6 +16,7 @@ import shardpack as sp
 from conftest import pack
 from device_support import BIG, NORMALISED, big, compare, gpu, loader, on_host, same  # noqa: F401
 from PIL import Image
+from test_no_data import scenes
 
 
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
@@ -135,9 +136,31 @@ def test_cubes_and_masks_are_those_of_the_host(cubes: Path, options: dict[str, A
     stats = compare(cubes, epochs=2, rows=6, **options)
     if options.get("cube") == "raw":
         return
-    several = "the host decodes scenes of several patches"
-    assert stats["refused"].keys() <= {several}
-    assert (stats["device_rows"] > 0) == (not stats["refused"])
+    assert (stats["refused"], stats["device_rows"] > 0) == ({}, True)
+
+
+@pytest.mark.parametrize("resident", [False, True], ids=["read", "resident"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"patches_per_sample": 5},
+        {"patches": "grid", "overlap": 3},
+        {"patches_per_sample": 4, "patches": "balanced", "layout": "chw"},
+        {"patches_per_sample": 4, "augment": [*"hflip vflip".split(), sp.augment.gaussian_noise(0.3)], "dtype": {"cube": "float32"}},
+    ],
+    ids=str,
+)
+def test_patches_of_scenes_are_those_of_the_host(cubes: Path, options: dict[str, Any], resident: bool) -> None:
+    fields = ["cube", "mask"]
+    stats = compare(cubes, epochs=2, rows=6, cube="patch6x6", fields=fields, resident=resident, **options)
+    assert (stats["refused"], stats["device_rows"] > 0) == ({}, True)
+    assert not resident or stats["resident_values"] > 0
+
+
+def test_no_data_is_filled_as_on_the_host(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"no_data": -1.0, "mean": {"cube": 2.0}, "std": {"cube": 3.0}, "dtype": {"cube": "float16"}}
+    stats = compare(scenes(tmp_path, "int16"), epochs=2, rows=4, fields=["cube"], **options)
+    assert (stats["refused"], stats["device_rows"] > 0) == ({}, True)
 
 
 def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list[np.ndarray]) -> None:
