@@ -77,7 +77,8 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
             (FieldKind::Scalar, Some(Dtype::Bool), values @ Values::Bool(_))
             | (FieldKind::Scalar, Some(Dtype::I64), values @ Values::Int(_))
             | (FieldKind::Scalar, Some(Dtype::F64), values @ Values::Float(_))
-            | (FieldKind::Text, None, values @ Values::Text(_)) => values,
+            | (FieldKind::Text, None, values @ Values::Text(_))
+            | (FieldKind::Json, None, values @ Values::Json(_)) => values,
             (FieldKind::Scalar, Some(Dtype::F64), Values::Int(whole)) => {
                 if let Some(large) = whole.iter().find(|value| value.unsigned_abs() > 1 << 53) {
                     bail!("column `{name}`: expected numbers that float64 holds, as in the dataset, found {large}");
@@ -85,11 +86,13 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                 #[allow(clippy::cast_precision_loss, reason = "at most 53 bits, checked above")]
                 Values::Float(whole.into_iter().map(|value| value as f64).collect())
             }
-            (_, dtype, values) => bail!(
-                "column `{name}`: expected {}, as in the dataset, found {}",
-                dtype.map_or("text", Dtype::name),
-                values.type_name()
-            ),
+            (kind, dtype, values) => {
+                let expected = match kind {
+                    FieldKind::Json => "lists or objects",
+                    _ => dtype.map_or("text", Dtype::name),
+                };
+                bail!("column `{name}`: expected {expected}, as in the dataset, found {}", values.type_name())
+            }
         };
         listing.columns.push(crate::sources::Column { name: field.name.clone(), values });
     }

@@ -216,6 +216,34 @@ fn what_the_dataset_has_no_place_for_is_refused() {
 }
 
 #[test]
+fn lists_and_objects_of_a_table_come_along() {
+    let place = Place::new();
+    let row = |key: &str, boxes: &str| format!("{{\"key\": \"{key}\", \"boxes\": {boxes}, \"who\": {{\"n\": 1}}}}\n");
+    place.photo("src/a.jpg", 1);
+    fs::write(place.path("labels.jsonl"), row("a.jpg", "[[1, 2, 3, 4]]")).unwrap();
+    let source = SourceOptions { labels: Some(place.path("labels.jsonl")), ..SourceOptions::default() };
+    place.pack(&PackOptions { source, ..small() });
+    let with = |week: &str, table: String| {
+        let file = place.path(&format!("{week}.jsonl"));
+        fs::write(&file, table).unwrap();
+        place.add(week, &AddOptions { labels: Some(file), ..AddOptions::default() })
+    };
+    for (number, week, boxes) in [(2, "week-1", "[]"), (3, "week-2", "[[5, 6, 7, 8]]")] {
+        let key = format!("{number}.jpg");
+        place.photo(&format!("{week}/{key}"), number);
+        let added = with(week, row(&key, boxes)).unwrap();
+        assert_eq!(added.generation, u32::from(number));
+        let newest = place.open(None);
+        let sample = newest.get(newest.by_key(&key).unwrap().unwrap()).unwrap();
+        assert_eq!(sample.field("boxes").unwrap().unwrap().bytes, boxes.as_bytes());
+    }
+    place.photo("week-3/d.jpg", 4);
+    let error = with("week-3", row("d.jpg", "\"none\"")).unwrap_err().to_string();
+    assert_eq!(error, "column `boxes`: expected lists or objects, as in the dataset, found text");
+    place.verify(3);
+}
+
+#[test]
 fn a_dataset_without_classes_gets_none() {
     let place = Place::new();
     place.photo("src/a.jpg", 1);
