@@ -117,7 +117,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &given.limits)?;
     let base = growth.manifest();
-    let recipe::Known { options, trials } = recipe::read(dataset, &base.shard_recipe(), base.classes.is_some(), given)?;
+    let recipe::Known { options, trials } = recipe::read(dataset, base, given)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let mut listing = pool.install(|| sources::enumerate(src, &options.source))?;
     let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;

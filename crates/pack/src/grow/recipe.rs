@@ -8,7 +8,7 @@ use crate::sources::{Kind, OnBadInput, SourceOptions};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use shardpack_array::Trial;
-use shardpack_format::{Hint, Hinted, Recipe, Setting};
+use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Recipe, Schema, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use std::path::Path;
 
@@ -19,9 +19,9 @@ pub(super) struct Known {
     pub(super) trials: Vec<(String, Trial)>,
 }
 
-/// Reads the recipe of `dataset`. `classes` is whether the dataset has any.
-pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOptions) -> anyhow::Result<Known> {
-    let name = dataset.display();
+/// Reads the recipe of `dataset`, whose newest generation is `base`.
+pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyhow::Result<Known> {
+    let (name, recipe, classes) = (dataset.display(), &base.shard_recipe(), base.classes.is_some());
     let Some(kind) = kind(recipe) else {
         bail!(Hinted::new(
             format!(
@@ -65,6 +65,7 @@ pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOp
     let source = SourceOptions {
         kind: Some(kind),
         labels: given.labels.clone(),
+        text_columns: text_columns(&base.schema, classes),
         masks: given.masks.clone(),
         clips: recipe.get("clips").and_then(Value::as_bool) == Some(true),
         class_folders: Some(classes && given.labels.is_none()),
@@ -89,6 +90,17 @@ pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOp
         ..PackOptions::default()
     };
     Ok(Known { options, trials })
+}
+
+/// The columns of a table that are text: those that are in the dataset, and the one that names its
+/// classes. What the cells of one week look like does not change what the column is.
+fn text_columns(schema: &Schema, classes: bool) -> Vec<String> {
+    let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
+    let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();
+    let has = |name: &&str| schema.fields().iter().any(|field| field.name == *name);
+    // A dataset with a field `class` has its classes out of `label`.
+    let naming = ["label", "class"].into_iter().filter(|name| classes && (*name == "label" || !has(name)));
+    names.into_iter().chain(naming.map(str::to_owned)).collect()
 }
 
 fn kind(recipe: &Recipe) -> Option<Kind> {

@@ -244,6 +244,44 @@ fn lists_and_objects_of_a_table_come_along() {
 }
 
 #[test]
+fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
+    let place = Place::new();
+    let with = |name: &str, table: &str| {
+        fs::write(place.path(name), table).unwrap();
+        Some(place.path(name))
+    };
+    place.photo("src/a.jpg", 1);
+    place.photo("src/b.jpg", 2);
+    let source = SourceOptions {
+        labels: with("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n"),
+        ..SourceOptions::default()
+    };
+    place.pack(&PackOptions { source, ..small() });
+    place.photo("week/c.jpg", 3);
+    place.photo("week/d.jpg", 4);
+    // Numbers for classes and codes, a cell with spaces, and one that is empty.
+    let tables = [("week", "key,label,code\nc.jpg,7,12\nd.jpg,9, 1.50 \n"), ("next", "key,label,code\ne.jpg,7,\n")];
+    place.photo("next/e.jpg", 5);
+    for (week, table) in tables {
+        place.add(week, &AddOptions { labels: with("week.csv", table), ..AddOptions::default() }).unwrap();
+    }
+    place.photo("last/f.jpg", 6);
+    let last = with("last.jsonl", "{\"key\": \"f.jpg\", \"label\": \"7\", \"code\": \"NaN\"}\n");
+    place.add("last", &AddOptions { labels: last, ..AddOptions::default() }).unwrap();
+    let newest = place.open(None);
+    assert_eq!(newest.classes().unwrap(), ["7", "none", "9"]);
+    for (key, class, code) in
+        [("a", 0, "A1"), ("b", 1, "007"), ("c", 0, "12"), ("d", 2, " 1.50 "), ("e", 0, ""), ("f", 0, "NaN")]
+    {
+        let key = format!("{key}.jpg");
+        let sample = newest.get(newest.by_key(&key).unwrap().unwrap()).unwrap();
+        assert_eq!(sample.field("code").unwrap().unwrap().bytes, code.as_bytes(), "{key}");
+        assert_eq!(labels(&newest)[&key], class, "{key}");
+    }
+    place.verify(4);
+}
+
+#[test]
 fn a_dataset_without_classes_gets_none() {
     let place = Place::new();
     place.photo("src/a.jpg", 1);

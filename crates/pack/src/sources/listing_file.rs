@@ -216,6 +216,7 @@ fn of_options(options: &SourceOptions) -> Value {
         "kind": options.kind,
         "labels": path(&options.labels),
         "key_column": options.key_column,
+        "text_columns": options.text_columns,
         "masks": path(&options.masks),
         "class_folders": options.class_folders,
         "clips": options.clips,

@@ -77,6 +77,9 @@ pub struct SourceOptions {
     /// Name of the column of `labels` that holds the keys. Default: the first of `key`, `path`,
     /// `file`, `filename`, `file_name`, `file_path`, `image`, `image_path`, `image_id` and `id`.
     pub key_column: Option<String>,
+    /// Columns of `labels` that are text, whatever their cells look like: in CSV `12` may be a number
+    /// or a code. Default: none, the type of a column is told from its cells.
+    pub text_columns: Vec<String>,
     /// Folder of masks. Each is looked at to check that it fits its sample. Default: none.
     pub masks: Option<PathBuf>,
     /// Whether first-level folders are classes. Default: for images, if every sample is in one and

@@ -1,5 +1,5 @@
 //! CSV with a header. The type of a column is the narrowest one that fits every cell: true/false,
-//! integer, number, text.
+//! integer, number, text. Columns that are said to be text stay text.
 
 use super::{Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
@@ -42,8 +42,9 @@ struct Building {
 }
 
 impl Building {
-    const fn new(texts: Texts) -> Self {
-        Self { texts, truths: true, integers: true, numbers: true, filled: false, empty: None }
+    const fn new(is_text: bool) -> Self {
+        let fits = !is_text;
+        Self { texts: Texts::new(), truths: fits, integers: fits, numbers: fits, filled: false, empty: None }
     }
 
     fn push(&mut self, text: &str, line: u64) {
@@ -54,7 +55,7 @@ impl Building {
             return;
         }
         self.filled = true;
-        self.truths &= cells::truth(text).is_some();
+        self.truths = self.truths && cells::truth(text).is_some();
         self.integers = self.integers && cells::integer(text).is_some();
         self.numbers = self.numbers && cells::number(text).is_some();
     }
@@ -94,7 +95,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>>
     // Of lines that end in CR LF, the reader counts the LF with the line behind it.
     let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
     let behind = u64::from(reader.position().line() == 1 + inside);
-    let mut columns: Vec<_> = names.iter().map(|_| Building::new(Texts::default())).collect();
+    let mut columns: Vec<_> = names.iter().map(|name| Building::new(rows.is_text(name))).collect();
     let mut record = ::csv::StringRecord::new();
     loop {
         rows.cancel.check()?;

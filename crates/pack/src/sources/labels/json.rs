@@ -194,7 +194,8 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
     }
     let Some((names, key_place)) = header else { return Ok(Vec::new()) };
     let named = names.list.into_iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
-    Ok(named.map(|(_, (name, values))| Column { name, values: finished(values) }).collect())
+    let column = |(name, values): (String, _)| Column { values: finished(values, rows.is_text(&name)), name };
+    Ok(named.map(|(_, named)| column(named)).collect())
 }
 
 /// The names in the first row, and the position of each.
@@ -252,9 +253,10 @@ fn all_not_finite(values: &Values) -> Option<Vec<f64>> {
 }
 
 /// A column after all its values were added.
-fn finished(values: Option<Values>) -> Values {
+fn finished(values: Option<Values>, is_text: bool) -> Values {
     let values = values.unwrap_or(Values::Text(Texts::new()));
-    all_not_finite(&values).map_or(values, Values::Float)
+    let floats = if is_text { None } else { all_not_finite(&values) };
+    floats.map_or(values, Values::Float)
 }
 
 /// An empty column of the type of `cell`.

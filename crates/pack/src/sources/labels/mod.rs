@@ -55,7 +55,8 @@ impl Labels {
 }
 
 /// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
-/// skipped. `options.key_column` names the column of the keys. Stops when `cancel` is raised.
+/// skipped. `options.key_column` names the column of the keys, `options.text_columns` those that are
+/// text also where all cells are numbers. Stops when `cancel` is raised.
 pub(crate) fn read(
     file: &Path,
     options: &SourceOptions,
@@ -77,6 +78,7 @@ pub(crate) fn read(
     let mut rows = Rows {
         file,
         key_column,
+        text_columns: &options.text_columns,
         keys,
         names,
         left_out,
@@ -114,6 +116,7 @@ fn with_classes(mut columns: Vec<Column>) -> Result<Labels> {
 struct Rows<'a> {
     file: &'a Path,
     key_column: Option<&'a str>,
+    text_columns: &'a [String],
     keys: &'a [&'a str],
     names: Names<'a>,
     left_out: Names<'a>,
@@ -130,6 +133,11 @@ struct Rows<'a> {
 impl Rows<'_> {
     fn error(&self, line: Option<u64>, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
+    }
+
+    /// Whether the column `name` is said to be text.
+    fn is_text(&self, name: &str) -> bool {
+        self.text_columns.iter().any(|column| column == name)
     }
 
     /// Gives the row in `line` to the sample that `key` names; false if that was left out.
