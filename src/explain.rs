@@ -27,6 +27,20 @@ use std::io;
 /// ```
 #[must_use]
 pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
+    explain_where(error, voice, |_| true)
+}
+
+/// The same, with those hints alone that can be followed where it is said.
+///
+/// ```
+/// use shardpack::explain::explain_where;
+/// use shardpack_format::{Hint, Hinted, Setting, Voice};
+/// use shardpack_pack::grow::AddOptions;
+/// let error = anyhow::Error::from(Hinted::new("a palette", Hint::set([Setting::word("kind", "images")])));
+/// assert_eq!(explain_where(&error, Voice::Command, AddOptions::can_follow), "a palette");
+/// ```
+#[must_use]
+pub fn explain_where(error: &anyhow::Error, voice: Voice, can_follow: impl Fn(&Hint) -> bool) -> String {
     let mut text = String::new();
     // What was added as context is no cause: only the whole error finds it.
     let context = error.downcast_ref::<Hinted>().and_then(|hinted| Hinted::hint_in(hinted));
@@ -45,6 +59,7 @@ pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
             }
         }
     }
+    hints.retain(can_follow);
     told(text, &hints, voice)
 }
 

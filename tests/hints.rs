@@ -1,11 +1,13 @@
 //! What errors and notes say to do next names options that there are, and reaches the user.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use shardpack_format::{Hint, Setting};
 use shardpack_pack::arguments::{PackArguments, ReportArguments};
 use shardpack_pack::grow::AddOptions;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Options of single commands, and of a loader where they are not named after a field of
 /// `LoaderOptions`.
@@ -44,6 +46,15 @@ fn code() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
+/// The options that hints in this code name.
+fn settings(code: &str) -> impl Iterator<Item = &str> {
+    code.split("Setting::").skip(1).filter_map(|found| {
+        // The name is the first argument, wherever the line is broken.
+        let (_, arguments) = found.split_once('(')?;
+        arguments.trim_start().strip_prefix('"')?.split('"').next()
+    })
+}
+
 #[test]
 fn every_option_that_is_named_is_there() {
     let of_loaders = of_loaders();
@@ -57,17 +68,65 @@ fn every_option_that_is_named_is_there() {
         .collect();
     let mut named = BTreeSet::new();
     for (path, text) in code() {
-        for found in text.split("Setting::").skip(1) {
-            // The name is the first argument, wherever the line is broken.
-            let Some((_, arguments)) = found.split_once('(') else { continue };
-            let Some(name) = arguments.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
-                continue;
-            };
+        for name in settings(&text) {
             assert!(known.contains(name), "{}: there is no option `{name}`", path.display());
             named.insert(name.to_owned());
         }
     }
     assert!(named.len() > 15, "the search finds them: {named:?}");
+}
+
+/// The options of a command, as its help lists them.
+fn of_command(command: &str) -> BTreeSet<String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_shardpack")).args([command, "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let options = help.lines().filter_map(|line| {
+        // `  -o, --output <FILE>`
+        let (before, option) = line.split_once("--")?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let starts = before.trim().is_empty() || before.trim().len() == 3;
+        starts.then(|| option.split(|c| !is_name(c)).next().unwrap_or_default().replace('-', "_"))
+    });
+    options.collect()
+}
+
+/// What a module says alone, the command that it is of must take.
+#[test]
+fn each_command_has_the_options_that_its_own_hints_name() {
+    let modules = [
+        ("pack", "src/cli/pack/"),
+        ("add", "crates/pack/src/grow/"),
+        ("add", "src/cli/grow/"),
+        ("cat", "src/cli/cat.rs"),
+        ("bench", "src/cli/bench/"),
+        ("report", "src/cli/report/"),
+        // Every part of reading a source is one of packing; of adding, `AddOptions::can_follow` decides.
+        ("pack", "crates/pack/src/sources/"),
+        ("pack", "crates/pack/src/pack/"),
+    ];
+    let mut checked = 0;
+    for (path, text) in code() {
+        let path = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().to_str().unwrap();
+        for (command, _) in modules.iter().filter(|(_, module)| path.starts_with(module)) {
+            let options = of_command(command);
+            for name in settings(&text) {
+                assert!(options.contains(name), "{path}: `{command}` has no option `{name}`: {options:?}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 30, "the search finds them: {checked}");
+}
+
+#[test]
+fn add_takes_the_options_that_its_table_lists() {
+    let mut options = of_command("add");
+    assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
+    assert_eq!(options, AddOptions::NAMES.map(str::to_owned).into());
+    // What its errors recommend for a table, a link or a file is among them.
+    for name in ["key_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
+        assert!(AddOptions::can_follow(&Hint::set([Setting::named(name)])), "{name}");
+    }
 }
 
 /// A hint in a text would come before the causes of an error, and spell options in one way for all.

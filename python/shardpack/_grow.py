@@ -22,8 +22,12 @@ class AddOptions(TypedDict, total=False):
 
     labels: StrPath
     """Table of labels of the new samples; needed if the dataset was packed with one."""
+    key_column: str
+    """Name of the column of ``labels`` that holds the paths. Default: the one that the dataset was packed with."""
     masks: StrPath
     """Folder of label masks, paired with the new samples by stem."""
+    follow_links: bool
+    """Follow symbolic links that lead out of ``src``. Links that lead in a circle are bad input."""
     on_bad_input: Literal["stop", "skip"]
     """What to do about files that cannot be packed. Default: as the dataset was packed."""
     on_known_key: Literal["stop", "skip"]

@@ -3,13 +3,13 @@
 use crate::arguments::{adding, destination, packing};
 use crate::errors::{UsageError, raise};
 use crate::watch::watch;
-use crate::words::raise_any;
+use crate::words::{raise_any, raise_where};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_packing};
 use shardpack_format::{Note, Voice};
 use shardpack_pack::arguments::parse_size;
-use shardpack_pack::grow::RemoveOptions;
+use shardpack_pack::grow::{AddOptions, RemoveOptions};
 use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ pub(crate) fn add(
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
         shardpack_pack::grow::add(&dataset, &src, &options, &hooks)
     })?;
-    let added = added.map_err(|e| raise_any(&e))?;
+    let added = added.map_err(|e| raise_where(&e, AddOptions::can_follow))?;
     Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 

@@ -3,15 +3,20 @@
 use crate::errors::{FormatError, LimitError, UsageError, os_error};
 use pyo3::exceptions::{PyBlockingIOError, PyOSError};
 use pyo3::prelude::*;
-use shardpack::explain::explain;
-use shardpack_format::Voice;
+use shardpack::explain::explain_where;
+use shardpack_format::{Hint, Voice};
 use shardpack_pack::collect::CollectError;
 use shardpack_pack::pack::SampleError;
 use std::io;
 
 /// The exception for the error that stopped the packer.
 pub(crate) fn raise_any(error: &anyhow::Error) -> PyErr {
-    let text = explain(error, Voice::Python);
+    raise_where(error, |_| true)
+}
+
+/// The same, with those hints alone that can be followed by who called.
+pub(crate) fn raise_where(error: &anyhow::Error, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
+    let text = explain_where(error, Voice::Python, can_follow);
     for cause in error.chain() {
         if let Some(found) = cause.downcast_ref::<CollectError>() {
             return match found {

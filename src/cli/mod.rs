@@ -30,6 +30,7 @@ pub use verify::{Checked, Checks, check};
 
 use args::{Cli, Command};
 use clap::Parser;
+use shardpack_pack::grow::AddOptions;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -81,6 +82,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         cli.command,
         Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)
     );
+    let adds = matches!(cli.command, Command::Add(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Plan(args) => plan::run(&args),
@@ -103,7 +105,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Ok(Outcome::Interrupted) => u8::try_from(interrupt::EXIT_CODE).unwrap_or(1),
         Err(error) if show::is_broken_pipe(&error) => 0,
         Err(error) => {
-            show::error(&error);
+            show::error_where(&error, |hint| !adds || AddOptions::can_follow(hint));
             if reads && show::is_about_data(&error) { 1 } else { 2 }
         }
     }

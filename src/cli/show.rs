@@ -1,6 +1,6 @@
 //! What the command prints: results on stdout, everything else on stderr.
 
-use crate::explain::explain;
+use crate::explain::explain_where;
 use serde::Serialize;
 use serde_json::Value;
 use shardpack_format::{Error as FormatError, Hint, Note, Voice, told};
@@ -39,7 +39,12 @@ pub(super) fn hint(hint: &Hint) {
 
 /// Writes an error and its causes to stderr, hints last.
 pub(super) fn error(error: &anyhow::Error) {
-    note(&format!("error: {}", explain(error, Voice::Command)));
+    error_where(error, |_| true);
+}
+
+/// The same, with those hints alone that the command can follow.
+pub(super) fn error_where(error: &anyhow::Error, can_follow: impl Fn(&Hint) -> bool) {
+    note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
 
 /// An error of the reader, with what to do next.

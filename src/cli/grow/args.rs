@@ -25,9 +25,15 @@ pub(in super::super) struct AddArgs {
     /// Table of labels of the new samples, as for `pack`; needed if the dataset was packed with one
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
+    /// Name of the column of --labels that holds the paths [default: as the dataset was packed]
+    #[arg(long, value_name = "NAME")]
+    pub key_column: Option<String>,
     /// Folder of label masks of the new samples, as for `pack`
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
+    /// Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input
+    #[arg(long)]
+    pub follow_links: bool,
     /// What to do about files that cannot be packed: stop, or skip them, list them, and end with
     /// exit code 1 [default: as the dataset was packed]
     #[arg(long, value_name = "POLICY", value_parser = words::<OnBadInput>())]

@@ -25,7 +25,9 @@ fn options(args: &AddArgs) -> AddOptions {
     let defaults = AddOptions::default();
     AddOptions {
         labels: args.labels.clone(),
+        key_column: args.key_column.clone(),
         masks: args.masks.clone(),
+        follow_links: args.follow_links,
         on_bad_input: args.on_bad_input,
         on_known_key: args.on_known_key,
         max_cube: args.max_cube,

@@ -88,13 +88,7 @@ impl SourceArguments {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        if self.key_column.is_some() && self.labels.is_none() {
-            let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names it");
-            return Err(
-                ArgumentError::new("key_column", "a table of labels that it is a column of", "none").with_hint(hint)
-            );
-        }
-        Ok(())
+        check_key_column(self.key_column.is_some(), self.labels.is_some())
     }
 
     /// The same for reading the source; what is not said here is left at its default.
@@ -116,4 +110,13 @@ impl SourceArguments {
             ..SourceOptions::default()
         }
     }
+}
+
+/// Refuses the column of a table that is not there.
+pub(super) fn check_key_column(has_column: bool, has_table: bool) -> Result<()> {
+    if !has_column || has_table {
+        return Ok(());
+    }
+    let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names it");
+    Err(ArgumentError::new("key_column", "a table of labels that it is a column of", "none").with_hint(hint))
 }

@@ -38,8 +38,13 @@ pub enum OnKnownKey {
 pub struct AddOptions {
     /// Table of labels; needed if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
+    /// Name of the column of `labels` that holds the keys. Default: the one that the dataset was
+    /// packed with, if it was named then; else the first that has one of the usual names.
+    pub key_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
+    /// Follow symbolic links that lead out of the source. Default: false, as for every packing.
+    pub follow_links: bool,
     /// What to do about files that cannot be packed. Default: as the dataset was packed.
     pub on_bad_input: Option<OnBadInput>,
     /// What to do about keys that are there already. Default: stop.
@@ -62,7 +67,9 @@ impl Default for AddOptions {
     fn default() -> Self {
         Self {
             labels: None,
+            key_column: None,
             masks: None,
+            follow_links: false,
             on_bad_input: None,
             on_known_key: OnKnownKey::Stop,
             max_cube: MAX_BYTES,
@@ -113,6 +120,7 @@ impl AddReport {
 /// the policy to stop); if the new samples do not fit its fields; else as
 /// [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> anyhow::Result<AddReport> {
+    given.check()?;
     refuse_overlap(src, dataset, &Files::default())?;
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &given.limits)?;
@@ -129,7 +137,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     };
     let known = (count - listing.samples.len()) as u64;
     let adding = Adding { growth: &growth, opened: &opened, options: &options, hooks };
-    let packed = match listing.kind {
+    let mut packed = match listing.kind {
         Kind::Images => {
             let icc = base.schema.fields().iter().any(|field| field.name == "icc");
             let beside = images::Beside { icc, masks: trials.first().map(|(_, trial)| trial.clone()) };
@@ -151,6 +159,9 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
             adding.run(&listing, source.fields(), &stored, &source, source.trials().to_vec())?
         }
     };
+    for note in &mut packed.notes {
+        note.hint = note.hint.take().filter(AddOptions::can_follow);
+    }
     let generation = open(dataset, &given.limits)?;
     Ok(AddReport { packed, generation: generation.generation(), samples: generation.len(), new_classes, known })
 }

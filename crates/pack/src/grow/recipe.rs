@@ -65,8 +65,10 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyho
     let source = SourceOptions {
         kind: Some(kind),
         labels: given.labels.clone(),
+        key_column: given.key_column.clone().or_else(|| key_column(recipe)),
         text_columns: text_columns(&base.schema, classes),
         masks: given.masks.clone(),
+        follow_links: given.follow_links,
         clips: recipe.get("clips").and_then(Value::as_bool) == Some(true),
         class_folders: Some(classes && given.labels.is_none()),
         on_bad_input: given.on_bad_input.unwrap_or(policy),
@@ -90,6 +92,11 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyho
         ..PackOptions::default()
     };
     Ok(Known { options, trials })
+}
+
+/// The column of the keys that was named when the dataset was packed.
+fn key_column(recipe: &Recipe) -> Option<String> {
+    recipe.get("labels")?.get("key_column")?.as_str().map(str::to_owned)
 }
 
 /// The columns of a table that are text: those that are in the dataset, and the one that names its

@@ -282,6 +282,70 @@ fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
 }
 
 #[test]
+fn the_column_of_keys_is_the_one_of_packing_or_another() {
+    let place = Place::new();
+    let with = |name: &str, table: &str| {
+        fs::write(place.path(name), table).unwrap();
+        Some(place.path(name))
+    };
+    place.photo("src/a.jpg", 1);
+    let labels = with("labels.csv", "photo,id\na.jpg,11\n");
+    let key_column = Some("photo".to_owned());
+    place.pack(&PackOptions { source: SourceOptions { labels, key_column, ..SourceOptions::default() }, ..small() });
+    assert_eq!(place.open(None).recipe()["labels"]["key_column"], "photo");
+    place.photo("week/b.jpg", 2);
+    place.photo("next/c.jpg", 3);
+    // `id` has one of the usual names, and is a column like any other.
+    let table = with("week.csv", "id,photo\n12,b.jpg\n");
+    place.add("week", &AddOptions { labels: table, ..AddOptions::default() }).unwrap();
+    let next = AddOptions { labels: with("next.csv", "id,picture\n13,c.jpg\n"), ..AddOptions::default() };
+    let error = place.add("next", &next).unwrap_err();
+    let hints = error.downcast_ref::<crate::sources::SourceError>().unwrap().hints();
+    assert!(error.to_string().contains("expected the column `photo` of the keys"), "{error}");
+    assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` names another");
+    place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
+    assert_eq!(place.open(None).column("id").unwrap().to_i64s().unwrap().len(), 3);
+    let alone = AddOptions { key_column: Some("photo".into()), ..AddOptions::default() };
+    let error = place.add("next", &alone).unwrap_err().to_string();
+    assert!(error.contains("expected a table of labels that it is a column of"), "{error}");
+    place.verify(3);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_if_that_is_asked_for() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.pack(&small());
+    place.photo("elsewhere/b.jpg", 2);
+    fs::create_dir(place.path("week")).unwrap();
+    std::os::unix::fs::symlink(place.path("elsewhere/b.jpg"), place.path("week/b.jpg")).unwrap();
+    let error = place.add("week", &AddOptions::default()).unwrap_err();
+    let hints = error.downcast_ref::<crate::sources::SourceError>().unwrap().hints();
+    assert!(hints.iter().any(|hint| hint.told(Voice::Command) == "`--follow-links` follows it"), "{hints:?}");
+    let added = place.add("week", &AddOptions { follow_links: true, ..AddOptions::default() }).unwrap();
+    assert_eq!(added.samples, 2);
+}
+
+#[test]
+fn notes_of_adding_name_options_of_adding() {
+    let place = Place::new();
+    for name in ["src/a.npy", "week/b.npy"] {
+        place.cube(name, [6, 5, 4], 0.5);
+    }
+    place.pack(&small());
+    // A note on such folders says that `class_folders` takes them for classes, which `add` cannot be told.
+    for (number, name) in (1..).zip(["week/train/c.npy", "week/test/d.npy"]) {
+        place.cube(name, [6, 5, 4], f32::from(number as u8));
+    }
+    fs::write(place.path("week/table.csv"), "key,age\n").unwrap();
+    let added = place.add("week", &AddOptions::default()).unwrap();
+    let hints: Vec<String> =
+        added.packed.notes.iter().filter_map(|note| Some(note.hint.as_ref()?.told(Voice::Command))).collect();
+    assert_eq!(hints, ["`--labels FILE` reads labels from a table"], "{:?}", added.packed.notes);
+}
+
+#[test]
 fn a_dataset_without_classes_gets_none() {
     let place = Place::new();
     place.photo("src/a.jpg", 1);

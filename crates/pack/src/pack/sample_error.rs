@@ -52,7 +52,7 @@ impl SampleError {
             Self::Cube(error) => error.hint().into_iter().collect(),
             Self::Encode(error) => error.hint().into_iter().collect(),
             Self::Format(error) => error.hint().into_iter().collect(),
-            Self::Picture { .. } => vec![skip_or_keep()],
+            Self::Picture { .. } => vec![skip(), keep()],
             Self::Meta(_) | Self::Mask { .. } => Vec::new(),
         }
     }
@@ -77,6 +77,16 @@ impl SampleError {
 pub(super) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
+}
+
+// Two hints: of a dataset that grows, the recipe says how pictures are stored.
+
+fn skip() -> Hint {
+    Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")
+}
+
+fn keep() -> Hint {
+    Hint::set([Setting::word("jpeg", "keep")]).then(" stores it as it is")
 }
 
 /// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.

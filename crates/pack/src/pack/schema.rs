@@ -38,7 +38,12 @@ pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> Recipe {
         if !listing.classes.is_empty() && !columns.contains(&"label") {
             columns.insert(0, "label");
         }
-        put("labels", json!({ "columns": columns }));
+        let mut labels = json!({ "columns": columns });
+        // Where nobody named it, the tables of other weeks may call it otherwise.
+        if let Some(name) = &options.source.key_column {
+            labels["key_column"] = json!(name);
+        }
+        put("labels", labels);
     }
     recipe
 }

@@ -224,7 +224,7 @@ impl Rows<'_> {
         let place = match self.key_column {
             Some(wanted) => position(wanted).ok_or_else(|| {
                 let message = format!("expected the column `{}` of the keys, found {}", short(wanted), list());
-                self.error(Some(line), message, "")
+                self.error(Some(line), message, Hint::set([Setting::any("key_column", "NAME")]).then(" names another"))
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
                 let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());

@@ -262,7 +262,8 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
     assert_eq!(values(&labels, "id"), Values::Int(vec![7]));
     let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
-    assert_eq!(error, ", line 1: expected the column `Photo` of the keys, found `id`, `photo`");
+    let words = ", line 1: expected the column `Photo` of the keys, found `id`, `photo`";
+    assert_eq!(error, format!("{words}\nhint: `--key-column NAME` names another"));
 }
 
 #[test]
