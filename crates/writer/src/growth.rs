@@ -40,7 +40,6 @@ pub struct Growth<'a> {
     pub(crate) out: PathBuf,
     lock: Lock,
     pub(crate) manifest: Manifest,
-    settled: Option<u32>,
 }
 
 impl std::fmt::Debug for Growth<'_> {
@@ -89,21 +88,15 @@ impl<'a> Growth<'a> {
             return Err(Error::usage(what, "a dataset: a folder with a manifest.json", "none", hint));
         }
         let lock = Lock::take(disk, out, None)?;
-        let settled = settle(disk, out)?;
+        settle(disk, out)?;
         let (manifest, _) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
-        Ok(Self { disk, out: out.to_owned(), lock, manifest, settled })
+        Ok(Self { disk, out: out.to_owned(), lock, manifest })
     }
 
     /// The manifest of the newest generation.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
-    }
-
-    /// The generation that an interrupted run had ready, and that is now in place.
-    #[must_use]
-    pub const fn settled(&self) -> Option<u32> {
-        self.settled
     }
 
     /// A report of the dataset as it is.
@@ -216,12 +209,12 @@ pub(crate) fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<(Manifest, Ve
     Ok((manifest, bytes))
 }
 
-/// Puts the generation in place whose manifest an interrupted run has left, and says which it is.
-fn settle(disk: Disk<'_>, out: &Path) -> Result<Option<u32>> {
+/// Puts the generation in place whose manifest an interrupted run has left.
+fn settle(disk: Disk<'_>, out: &Path) -> Result<()> {
     let folder = out.join(NEXT);
     let there = disk.list_if_there(&folder)?;
     if !there.iter().any(|name| name == MANIFEST_NAME) {
-        return Ok(None);
+        return Ok(());
     }
     let (next, next_bytes) = read_manifest(disk, &folder.join(MANIFEST_NAME))?;
     let (now, now_bytes) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
@@ -257,8 +250,7 @@ fn settle(disk: Disk<'_>, out: &Path) -> Result<Option<u32>> {
     disk.remove_if_there(&folder.join(MANIFEST_NAME))?;
     // What a desktop or a file system left in it does not keep the generation from being there.
     disk.remove_dir_if_empty(&folder)?;
-    disk.sync_dir(out)?;
-    Ok(Some(generation))
+    disk.sync_dir(out)
 }
 
 /// Refuses a file that is not ours under the name that the manifest `now` is to keep.

@@ -1,6 +1,6 @@
 //! New samples behind those of a dataset.
 
-use super::{fit, open, recipe, some};
+use super::{before, fit, open, recipe, some};
 use crate::arguments::MAX_BYTES;
 use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
@@ -131,7 +131,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;
     fit::refuse_more(&listing, &base.schema, &options)?;
     let count = listing.samples.len();
-    let Some(mut listing) = without_known(listing, &opened, given.on_known_key, growth.settled().is_some())? else {
+    let Some(mut listing) = without_known(listing, dataset, &opened, given)? else {
         let report = growth.unchanged()?;
         return Ok(nothing_to_add(report, base.generation(), &options, count as u64));
     };
@@ -169,10 +169,11 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
 /// The samples whose keys are new; `None` if there are none left to add.
 fn without_known(
     listing: Listing,
+    dataset: &Path,
     opened: &Dataset,
-    policy: OnKnownKey,
-    settled: bool,
+    given: &AddOptions,
 ) -> anyhow::Result<Option<Listing>> {
+    let policy = given.on_known_key;
     let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
     for (position, entry) in listing.samples.iter().enumerate() {
         match opened.by_key(&entry.key)? {
@@ -186,7 +187,11 @@ fn without_known(
     if known.is_empty() {
         return Ok(Some(listing));
     }
-    if fresh.is_empty() && (policy == OnKnownKey::Skip || settled || is_last_addition(opened, &places, known.len())?) {
+    let is_last = || match before(dataset, opened, &given.limits) {
+        Some(before) => is_addition_to(&before, opened, &known),
+        None => is_last_addition(opened, &places, known.len()),
+    };
+    if fresh.is_empty() && (policy == OnKnownKey::Skip || is_last()?) {
         return Ok(None);
     }
     if policy == OnKnownKey::Stop {
@@ -204,8 +209,22 @@ fn without_known(
     Ok(Some(Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left }))
 }
 
-/// Whether the shards `places` are those of the newest addition, and hold `count` samples: then the
-/// same command was given again after it had come to its end.
+/// Whether the newest generation is the one `before` it and the samples `keys`: then the same command
+/// was given again after it had come to its end.
+fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> anyhow::Result<bool> {
+    if opened.len() != before.len() + keys.len() as u64 {
+        return Ok(false);
+    }
+    for key in keys {
+        if before.by_key(key)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The same where the generation before is gone: whether the shards `places` are those of the newest
+/// addition, and hold `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> anyhow::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;

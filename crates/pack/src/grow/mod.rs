@@ -22,6 +22,13 @@ fn open(dataset: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
     Ok(DatasetOptions::new().limits(limits.clone()).open(dataset)?)
 }
 
+/// The generation before the newest; `None` if there was none, or it was compacted away.
+fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
+    let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
+    let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
+    before.filter(|before| before.dataset_id() == newest.dataset_id())
+}
+
 /// Some names, for a message.
 fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", name.escape_debug())).collect();

@@ -1,12 +1,12 @@
 //! Samples left out of a dataset, and older generations deleted.
 
-use super::{open, some};
+use super::{before, open, some};
 use crate::pack::{Tally, copy_record, default_memory};
 use crate::salvage::tally_of;
 use anyhow::bail;
 use serde_json::{Value, json};
 use shardpack_format::{Hinted, Limits, Metadata, Schema};
-use shardpack_reader::{Dataset, DatasetOptions, Shard};
+use shardpack_reader::{Dataset, Shard};
 use shardpack_writer::{
     Compacted, Encoded, EncodedSample, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
 };
@@ -99,7 +99,7 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> a
     if keys.is_empty() {
         bail!("keys to remove: expected at least one, found none");
     }
-    let is_done = || Ok(growth.settled().is_some() || is_last_removal(dataset, &opened, &keys, options)?);
+    let is_done = || is_last_removal(dataset, &opened, &keys, options);
     let Some(leaving) = locate(&opened, &keys, is_done)? else {
         return Ok(report(0, &opened, 0, 0, Vec::new()));
     };
@@ -159,11 +159,8 @@ fn is_last_removal(
     keys: &BTreeSet<&str>,
     options: &RemoveOptions<'_>,
 ) -> anyhow::Result<bool> {
-    let before = opened.generation() - 1;
-    let before = DatasetOptions::new().limits(options.limits.clone()).generation(Some(before)).open(dataset);
-    // It may have been compacted away, or there was none.
-    let Ok(before) = before else { return Ok(false) };
-    if before.dataset_id() != opened.dataset_id() || before.len() != opened.len() + keys.len() as u64 {
+    let Some(before) = before(dataset, opened, &options.limits) else { return Ok(false) };
+    if before.len() != opened.len() + keys.len() as u64 {
         return Ok(false);
     }
     for key in keys {

@@ -423,6 +423,59 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     assert_eq!((added.generation, added.samples), (3, 12));
 }
 
+/// Takes the newest generation, the second, back to where an interrupted run had it ready.
+fn unsettle(out: &Path) {
+    fs::create_dir_all(out.join(".shardpack-next")).unwrap();
+    fs::rename(out.join("manifest.json"), out.join(".shardpack-next/manifest.json")).unwrap();
+    fs::remove_file(out.join("manifest-0002.json")).unwrap();
+    fs::copy(out.join("manifest-0001.json"), out.join("manifest.json")).unwrap();
+}
+
+#[test]
+fn an_interrupted_removal_makes_no_other_command_a_success() {
+    let place = Place::new();
+    for (number, name) in (1..).zip(["src/a.jpg", "src/b.jpg", "src/c.jpg"]) {
+        place.photo(name, number);
+    }
+    place.pack(&small());
+    let out = place.path("out");
+    let remove = |names: &[&str]| remove(&out, &keys(names), &RemoveOptions::default());
+    remove(&["a.jpg"]).unwrap();
+    unsettle(&out);
+    let error = remove(&["x.jpg"]).unwrap_err().to_string();
+    assert!(error.starts_with("1 of 1 keys to remove are not in the dataset"), "{error}");
+    assert_eq!(place.open(None).len(), 2, "what was ready is in place all the same");
+    unsettle(&out);
+    assert_eq!(remove(&["a.jpg", "x.jpg"]).unwrap_err().to_string().split(' ').next(), Some("2"));
+    unsettle(&out);
+    let again = remove(&["a.jpg"]).unwrap();
+    assert_eq!((again.removed, again.generation, again.samples), (0, 2, 2));
+    // The samples that stay are no addition.
+    unsettle(&out);
+    fs::remove_file(place.path("src/a.jpg")).unwrap();
+    let error = place.add("src", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("2 of 2 new samples have keys"), "{error}");
+    place.verify(2);
+}
+
+#[test]
+fn an_interrupted_addition_is_done_for_its_own_samples_alone() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.pack(&small());
+    place.photo("week/c.jpg", 3);
+    place.add("week", &AddOptions::default()).unwrap();
+    unsettle(&place.path("out"));
+    let error = place.add("src", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("1 of 1 new samples have keys"), "{error}");
+    unsettle(&place.path("out"));
+    let again = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((again.packed.report.outcome, again.generation), (Outcome::AlreadyComplete, 2));
+    compact(&place.path("out")).unwrap();
+    let again = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((again.packed.report.outcome, again.generation), (Outcome::AlreadyComplete, 2));
+}
+
 #[test]
 fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
     let place = Place::new();
