@@ -125,7 +125,8 @@ def remove(
     Returns
     -------
     dict
-        ``removed``, ``samples`` (that are left), ``generation``, ``shards`` (written anew), ``bytes_out``.
+        ``removed``, ``samples`` (that are left), ``generation``, ``shards`` (written anew), ``bytes_out``, and
+        ``empty_classes``: those that no sample has any more, whose names stay.
 
     Raises
     ------
@@ -148,12 +149,14 @@ def compact(dataset: StrPath) -> dict[str, Any]:
     """Delete all generations of a dataset but the newest, and the shards that only they have.
 
     After :func:`remove` this is what makes the bytes of the removed samples go: no file of the folder holds them any
-    more. Copies of the folder, backups and the blocks of the disk are beyond it.
+    more. Copies of the folder, backups and the blocks of the disk are beyond it, and so are names of classes: they stay
+    in the manifest and in every shard, also of classes without samples.
 
     Returns
     -------
     dict
-        ``generations`` that are gone, the ``shards`` that went with them, and their ``bytes``.
+        ``generations`` that are gone, the ``shards`` that went with them, their ``bytes``, and ``empty_classes``: those
+        of the dataset that no sample has.
 
     Raises
     ------
@@ -163,5 +166,5 @@ def compact(dataset: StrPath) -> dict[str, Any]:
         The newest generation is not whole; a file cannot be removed.
     """
     refuse("compact", hint=COPY_AND_DELETE, dataset=dataset)
-    generations, shards, count = _shardpack.compact(os.fspath(dataset))
-    return {"generations": generations, "shards": shards, "bytes": count}
+    report: dict[str, Any] = json.loads(_shardpack.compact(os.fspath(dataset)))
+    return report

@@ -179,10 +179,10 @@ pub(crate) fn remove(
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
-/// Deletes all generations but the newest: their numbers, the names of the shards that are gone, and
-/// their bytes.
+/// Deletes all generations but the newest. Returns the object that `shardpack compact --json` prints,
+/// as text.
 #[pyfunction]
-pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<(Vec<u32>, Vec<String>, u64)> {
+pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
     let gone = py.detach(|| shardpack_pack::grow::compact(&dataset)).map_err(|e| raise_any(&e))?;
-    Ok((gone.generations, gone.shards, gone.bytes))
+    Ok(gone.to_json().to_string())
 }

@@ -58,6 +58,24 @@ class GrowTest(CommandTest):
         self.assertEqual(reader.verify(str(self.data)), [])
         self.assertIn("nothing to delete", self.expect(0, "compact", self.data).out)
 
+    def test_the_name_of_a_class_goes_with_packing_anew(self):
+        keys = self.tmp / "keys.txt"
+        listed = self.expect(0, "ls", self.data, "--where", "class=class 1").out
+        keys.write_text(listed)
+        removed = self.expect(0, "remove", self.data, "--keys", keys).out
+        self.assertIn("1 class without samples, whose name stays in the manifest and in every shard: `class 1`", removed)
+        self.assertIn("1 class without samples", self.expect(0, "compact", self.data).out)
+        self.assertEqual(self.expect(0, "compact", self.data, "--json").json()["empty_classes"], ["class 1"])
+
+        def holding(folder, needle):
+            return sorted(path.name for path in folder.iterdir() if needle in path.read_bytes())
+
+        self.assertEqual(holding(self.data, b"class 1/"), [])
+        self.assertIn("manifest.json", holding(self.data, b"class 1"))
+        self.expect(0, "unpack", self.data, self.tmp / "files")
+        self.expect(0, "pack", self.tmp / "files", self.tmp / "anew")
+        self.assertEqual(holding(self.tmp / "anew", b"class 1"), [])
+
     def test_keys_that_are_there_and_the_same_command_again(self):
         self.expect(0, "add", self.data, self.week)
         self.assertIn("nothing to add", self.expect(0, "add", self.data, self.week).out)

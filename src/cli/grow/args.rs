@@ -91,7 +91,9 @@ pub(in super::super) struct RemoveArgs {
 /// Delete all generations of a dataset but the newest, and the shards that only they have.
 ///
 /// After `remove`, this is what makes the bytes of the removed samples go: no file of the folder
-/// holds them any more. Copies of the folder, backups and the blocks of the disk are beyond it.
+/// holds them any more. Copies of the folder, backups and the blocks of the disk are beyond it, and so
+/// are names of classes: they stay in the manifest and in every shard, also of classes without
+/// samples, which are listed.
 #[derive(Debug, Args)]
 #[command(after_help = examples::COMPACT)]
 pub(in super::super) struct CompactArgs {

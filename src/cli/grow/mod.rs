@@ -7,7 +7,6 @@ use super::{Outcome, interrupt, open, pack, show, units};
 use crate::place::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
 use anyhow::Context;
 use args::{AddArgs, CompactArgs, RemoveArgs};
-use serde_json::json;
 use shardpack_format::Voice;
 use shardpack_pack::grow::{AddOptions, AddReport, RemoveOptions, add, compact, remove};
 use shardpack_pack::pack::{Hooks, Planned};
@@ -126,7 +125,9 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
     removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
         show::json(&removed.to_json())?;
-    } else if removed.removed == 0 {
+        return Ok(Outcome::Fine);
+    }
+    if removed.removed == 0 {
         show::print(&format!(
             "nothing to remove: `{}` is without these keys already; it stays at generation {} of {}\n",
             args.dataset.display(),
@@ -145,7 +146,29 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
             units::bytes(removed.bytes_out),
         ))?;
     }
+    show::print(&empty_text(&removed.empty_classes))?;
     Ok(Outcome::Fine)
+}
+
+/// How many classes without samples the text lists; `--json` has them all.
+const SHOWN: usize = 5;
+
+/// Classes whose names outlive their samples.
+fn empty_text(classes: &[String]) -> String {
+    if classes.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = classes.iter().take(SHOWN).map(|name| format!("`{}`", show::plain(name))).collect();
+    let more = match classes.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!(" and {} more (--json lists all)", units::count(n as u64)),
+    };
+    let stay = if classes.len() == 1 { "whose name stays" } else { "whose names stay" };
+    format!(
+        "{} without samples, {stay} in the manifest and in every shard: {}{more}\n",
+        units::plural(classes.len() as u64, "class"),
+        names.join(", "),
+    )
 }
 
 /// The keys on the lines of a file; empty lines say nothing.
@@ -174,19 +197,20 @@ pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.dataset, "compact", COPY_AND_DELETE)?;
     let gone = compact(&args.dataset)?;
     if args.json {
-        show::json(&json!({ "generations": gone.generations, "shards": gone.shards, "bytes": gone.bytes }))?;
+        show::json(&gone.to_json())?;
         return Ok(Outcome::Fine);
     }
     let name = args.dataset.display();
     if gone.generations.is_empty() && gone.shards.is_empty() {
         show::print(&format!("nothing to delete: `{name}` has one generation\n"))?;
-        return Ok(Outcome::Fine);
+    } else {
+        show::print(&format!(
+            "deleted {} of `{name}`, and {} that only they had, {}\n",
+            units::plural(gone.generations.len() as u64, "older generation"),
+            units::plural(gone.shards.len() as u64, "shard"),
+            units::bytes(gone.bytes),
+        ))?;
     }
-    show::print(&format!(
-        "deleted {} of `{name}`, and {} that only they had, {}\n",
-        units::plural(gone.generations.len() as u64, "older generation"),
-        units::plural(gone.shards.len() as u64, "shard"),
-        units::bytes(gone.bytes),
-    ))?;
+    show::print(&empty_text(&gone.empty_classes))?;
     Ok(Outcome::Fine)
 }

@@ -12,9 +12,10 @@ mod remove;
 mod tests;
 
 pub use add::{AddOptions, AddReport, OnKnownKey, add};
-pub use remove::{RemoveOptions, RemoveReport, compact, remove};
+pub use remove::{CompactReport, RemoveOptions, RemoveReport, compact, remove};
 
 use shardpack_reader::{Dataset, DatasetOptions, Limits};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// The newest generation, for a program that writes the next one.
@@ -27,6 +28,14 @@ fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> 
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
     let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())
+}
+
+/// The classes that no sample has: their names and numbers stay, because labels are the numbers
+/// (spec §3.5). None where the labels cannot be read; what is damaged is for `verify` to find.
+fn empty_classes(newest: &Dataset) -> Vec<String> {
+    let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
+    let used: HashSet<i64> = labels.into_iter().collect();
+    (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
 }
 
 /// Some names, for a message.

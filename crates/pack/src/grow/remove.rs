@@ -1,6 +1,6 @@
 //! Samples left out of a dataset, and older generations deleted.
 
-use super::{before, open, some};
+use super::{before, empty_classes, open, some};
 use crate::pack::{Tally, copy_record, default_memory};
 use crate::salvage::tally_of;
 use anyhow::bail;
@@ -64,6 +64,8 @@ pub struct RemoveReport {
     pub shards: u32,
     /// Their bytes.
     pub bytes_out: u64,
+    /// Classes that no sample has any more. Their names stay in the manifest and in every shard.
+    pub empty_classes: Vec<String>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -78,6 +80,7 @@ impl RemoveReport {
             "generation": self.generation,
             "shards": self.shards,
             "bytes_out": self.bytes_out,
+            "empty_classes": self.empty_classes,
         })
     }
 }
@@ -148,7 +151,9 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> a
 }
 
 fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Vec<String>) -> RemoveReport {
-    RemoveReport { removed, samples: newest.len(), generation: newest.generation(), shards, bytes_out, notes }
+    let empty_classes = empty_classes(newest);
+    let (samples, generation) = (newest.len(), newest.generation());
+    RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
 /// Whether the newest generation is the one before it without these keys: then the same command was
@@ -206,14 +211,44 @@ fn locate(
     bail!(Hinted::new(text, hint))
 }
 
+/// What [`compact`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Older generations, which cannot be opened any more.
+    pub generations: Vec<u32>,
+    /// Shards that the newest generation does not have, which are deleted.
+    pub shards: Vec<String>,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Classes of the newest generation that no sample has. Their names are still in the manifest and
+    /// in every shard.
+    pub empty_classes: Vec<String>,
+}
+
+impl CompactReport {
+    /// The object that `compact --json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "generations": self.generations,
+            "shards": self.shards,
+            "bytes": self.bytes,
+            "empty_classes": self.empty_classes,
+        })
+    }
+}
+
 /// Deletes every generation but the newest of the dataset in the folder `dataset`, and the shards
-/// that only they have.
+/// that only they have. Names of classes stay, also of those without samples.
 ///
 /// # Errors
 /// If there is no dataset, if the newest generation is not whole, or if an addition or a removal
 /// was begun and not finished.
-pub fn compact(dataset: &Path) -> anyhow::Result<Compacted> {
-    Ok(Growth::take(dataset)?.compact()?)
+pub fn compact(dataset: &Path) -> anyhow::Result<CompactReport> {
+    let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
+    let newest = open(dataset, &Limits::default());
+    let empty_classes = newest.as_ref().map(empty_classes).unwrap_or_default();
+    Ok(CompactReport { generations, shards, bytes, empty_classes })
 }
 
 /// The records that stay, as samples for the writer.

@@ -477,6 +477,41 @@ fn an_interrupted_addition_is_done_for_its_own_samples_alone() {
 }
 
 #[test]
+fn a_class_without_samples_is_named_and_its_name_stays() {
+    let place = Place::new();
+    for (number, name) in (1..).zip(["src/ant/1.jpg", "src/patient 17/x.jpg", "src/zebra/2.jpg"]) {
+        place.photo(name, number);
+    }
+    place.pack(&small());
+    let out = place.path("out");
+    let removed = remove(&out, &keys(&["ant/1.jpg"]), &RemoveOptions::default()).unwrap();
+    assert_eq!(removed.empty_classes, ["ant"]);
+    let removed = remove(&out, &keys(&["patient 17/x.jpg"]), &RemoveOptions::default()).unwrap();
+    assert_eq!(removed.empty_classes, ["ant", "patient 17"]);
+    let gone = compact(&out).unwrap();
+    assert_eq!((gone.generations, gone.empty_classes), (vec![1, 2], keys(&["ant", "patient 17"])));
+    // Of the sample nothing is left. Its class stays, wherever classes stand: numbers mean them.
+    let holding = |needle: &[u8]| {
+        let files = walk(&out).into_iter().map(|file| (file.clone(), fs::read(file).unwrap()));
+        let holding = files.filter(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle));
+        holding.map(|(file, _)| file.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(holding(b"patient 17/x.jpg"), keys(&[]));
+    let newest = place.open(None);
+    let mut expected: Vec<String> = newest.shards().map(|shard| shard.name.clone()).collect();
+    expected.extend(keys(&["manifest.json", "manifest-0003.json"]));
+    expected.sort_unstable();
+    let mut found = holding(b"patient 17");
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    assert_eq!(labels(&newest)["zebra/2.jpg"], 2);
+    // Of a class that gets samples again nothing is said.
+    place.photo("week/ant/3.jpg", 4);
+    place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!(compact(&out).unwrap().empty_classes, ["patient 17"]);
+}
+
+#[test]
 fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
     let place = Place::new();
     place.photo("src/a.jpg", 1);
