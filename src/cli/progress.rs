@@ -2,35 +2,75 @@
 
 use super::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use shardpack_writer::Progress;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// A bar over bytes that also shows samples per second; silent if stderr is not a terminal.
+/// Seconds of work before a rate is one.
+const KNOWN_AFTER_S: f64 = 1.0;
+
+/// A bar over bytes that also shows samples; silent if stderr is not a terminal.
 pub(super) struct Bar {
     bar: ProgressBar,
     start: Instant,
+    samples: Option<u64>,
+}
+
+/// How far the work is, and how much of it this run has done.
+struct Pace {
+    samples: u64,
+    samples_total: Option<u64>,
+    own_samples: u64,
+    own_bytes: u64,
+    bytes_left: u64,
+    seconds: f64,
+}
+
+impl Pace {
+    /// In words: what is done, and once there is a rate, that and the time that is left. Short: the bar
+    /// has what the text leaves of a line.
+    fn told(&self) -> String {
+        let mut text = match self.samples_total {
+            Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
+            None => units::plural(self.samples, "sample"),
+        };
+        if self.own_bytes == 0 || self.seconds < KNOWN_AFTER_S {
+            return text;
+        }
+        text += &format!(", {:.0}/s", self.own_samples as f64 / self.seconds);
+        if self.bytes_left > 0 {
+            let left = self.bytes_left as f64 / self.own_bytes as f64 * self.seconds;
+            text += &format!(", {} left", time_left(left));
+        }
+        text
+    }
+}
+
+/// Whole seconds: nobody waits for tenths.
+fn time_left(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
 }
 
 impl Bar {
-    /// A bar for `total_bytes` of work, with a verb in front.
-    pub(super) fn new(verb: &'static str, total_bytes: u64) -> Self {
+    /// A bar for `total_bytes` of work on so many samples, if that is known, with a verb in front.
+    pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(total_bytes), target);
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3}% {msg}, {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3}% {msg}") {
             bar.set_style(style);
         }
         bar.set_prefix(verb);
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self { bar, start: Instant::now() }
+        Self { bar, start: Instant::now(), samples }
     }
 
     /// A bar over steps of work, whose number is told with each.
     pub(super) fn of_steps(verb: &'static str) -> Self {
-        Self::new(verb, 1)
+        Self::new(verb, 1, None)
     }
 
     /// Reports how many steps of what are done.
@@ -40,33 +80,82 @@ impl Bar {
         }
         self.bar.set_length(of.max(1));
         self.bar.set_position(done);
-        self.bar.set_message(format!("{what}: {done} of {of}"));
+        // Zero until there is a rate.
+        let left = match self.bar.eta() {
+            Duration::ZERO => String::new(),
+            left => format!(", {} left", time_left(left.as_secs_f64())),
+        };
+        self.bar.set_message(format!("{what}: {done} of {of}{left}"));
     }
 
     /// Reports how far reading is: samples and bytes so far.
     pub(super) fn read(&self, samples: u64, bytes: u64) {
-        self.show(samples, bytes, bytes, String::new());
+        let total = self.bar.length().unwrap_or(bytes);
+        let rate = bytes as f64 / self.start.elapsed().as_secs_f64().max(1e-3) / 1e6;
+        self.show(samples, self.samples, (samples, bytes), (bytes, total), &format!(", {rate:.0} MB/s"));
     }
 
-    /// Reports how far packing is: samples of this run, bytes read in all, how many of those an
-    /// earlier run had read, bytes written.
-    pub(super) fn pack(&self, samples: u64, bytes: u64, bytes_reused: u64, bytes_out: u64) {
-        let sizes = format!(", {} → {}", units::bytes(bytes), units::bytes(bytes_out));
-        self.show(samples, bytes.saturating_sub(bytes_reused), bytes, sizes);
+    /// Reports how far packing is.
+    pub(super) fn pack(&self, now: &Progress) {
+        let sizes = format!(", {} → {}", units::bytes(now.bytes_in), units::bytes(now.bytes_out));
+        let own = (now.samples.saturating_sub(now.samples_reused), now.bytes_in.saturating_sub(now.bytes_in_reused));
+        self.show(now.samples, Some(now.samples_total), own, (now.bytes_in, now.bytes_in_total), &sizes);
     }
 
-    fn show(&self, samples: u64, own_bytes: u64, position: u64, sizes: String) {
+    fn show(
+        &self,
+        samples: u64,
+        samples_total: Option<u64>,
+        (own_samples, own_bytes): (u64, u64),
+        (bytes, total): (u64, u64),
+        more: &str,
+    ) {
         if self.bar.is_hidden() {
             return;
         }
-        let seconds = self.start.elapsed().as_secs_f64().max(1e-3);
-        let (samples, megabytes) = (samples as f64 / seconds, own_bytes as f64 / seconds / 1e6);
-        self.bar.set_message(format!("{samples:.0} samples/s, {megabytes:.0} MB/s{sizes}"));
-        self.bar.set_position(position);
+        let (seconds, bytes_left) = (self.start.elapsed().as_secs_f64(), total.saturating_sub(bytes));
+        let pace = Pace { samples, samples_total, own_samples, own_bytes, bytes_left, seconds };
+        self.bar.set_message(pace.told() + more);
+        self.bar.set_length(total);
+        self.bar.set_position(bytes);
     }
 
     /// Takes the bar away.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_told_once_there_is_a_rate() {
+        let start = Pace {
+            samples: 0,
+            samples_total: Some(5000),
+            own_samples: 0,
+            own_bytes: 0,
+            bytes_left: 100_000_000,
+            seconds: 5.0,
+        };
+        assert_eq!(start.told(), "0 of 5,000 samples");
+        let early = Pace { samples: 12, own_samples: 12, own_bytes: 240_000, seconds: 0.2, ..start };
+        assert_eq!(early.told(), "12 of 5,000 samples");
+        let later = Pace {
+            samples: 1200,
+            own_samples: 200,
+            own_bytes: 4_000_000,
+            bytes_left: 76_000_000,
+            seconds: 2.0,
+            samples_total: Some(5000),
+        };
+        // Of the 1,200 an earlier run made 1,000: they say nothing about the time.
+        assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
+        let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
+        assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");
+        let end = Pace { bytes_left: 0, samples: 5000, samples_total: Some(5000), ..long };
+        assert_eq!(end.told(), "5,000 of 5,000 samples, 100/s");
     }
 }

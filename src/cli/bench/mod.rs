@@ -37,7 +37,7 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
 
 fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
     let mut setup = setup::setup(args)?;
-    let bar = Bar::new("bench", setup.setting.dataset_bytes.saturating_mul(args.epochs.into()));
+    let bar = Bar::new("bench", setup.setting.dataset_bytes.saturating_mul(args.epochs.into()), None);
     let mut epochs = Vec::new();
     for number in 0..args.epochs {
         if args.cold {

@@ -45,11 +45,11 @@ pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
         interrupt.graceful.store(true, Ordering::SeqCst);
-        let _ = bar.set(Bar::new("add", planned.source_bytes));
+        let _ = bar.set(Bar::new("add", planned.source_bytes, Some(planned.samples)));
     };
     let on_progress = |p: &shardpack_writer::Progress| {
         if let Some(bar) = bar.get() {
-            bar.pack(p.samples.saturating_sub(p.samples_reused), p.bytes_in, p.bytes_in_reused, p.bytes_out);
+            bar.pack(p);
         }
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel: &interrupt.raised };
@@ -111,14 +111,22 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.dataset, "remove", COPY_AND_SEND)?;
     let keys = read_keys(&args.keys)?;
     let interrupt = interrupt::install(true)?;
+    let bar = OnceCell::new();
+    let on_progress = |p: &shardpack_writer::Progress| {
+        bar.get_or_init(|| Bar::new("remove", p.bytes_in_total, Some(p.samples_total))).pack(p);
+    };
     let options = RemoveOptions {
         force: args.force,
         threads: args.threads.unwrap_or_else(open::all_cores).max(1),
         limits: open::limits(args.max_record),
-        on_progress: None,
+        on_progress: Some(&on_progress),
         cancel: Some(&interrupt.raised),
     };
-    let removed = match remove(&args.dataset, &keys, &options) {
+    let result = remove(&args.dataset, &keys, &options);
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    let removed = match result {
         Err(error) if interrupt::is_cancelled(&error) => return Ok(interrupted()),
         other => other?,
     };

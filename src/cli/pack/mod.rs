@@ -51,13 +51,13 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
                 show::note(&format!("shards wait in `{}` until they are sent", bucket.spool().display()));
             }
         }
-        if let Some(before) = bar.replace(Some(Bar::new("pack", planned.source_bytes))) {
+        if let Some(before) = bar.replace(Some(Bar::new("pack", planned.source_bytes, Some(planned.samples)))) {
             before.finish();
         }
     };
     let on_progress = |p: &shardpack_writer::Progress| {
         if let Some(bar) = bar.borrow().as_ref() {
-            bar.pack(p.samples.saturating_sub(p.samples_reused), p.bytes_in, p.bytes_in_reused, p.bytes_out);
+            bar.pack(p);
         }
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };

@@ -30,7 +30,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", args.dir.display()))?;
     let _held = hold(&args.dir)?;
     let start = Instant::now();
-    let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());
+    let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum(), Some(dataset.len()));
     let unpacker = Unpacker::new(&args.dir, names, cancel);
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
     let mut table =
