@@ -154,6 +154,18 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow:
     Ok(())
 }
 
+/// Refuses a URL where a command writes files: as a path it would be a folder called `s3:`.
+///
+/// # Errors
+/// If it is one.
+pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> anyhow::Result<()> {
+    if is_url(path) {
+        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", path.display());
+        anyhow::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
+    }
+    Ok(())
+}
+
 #[cfg(feature = "store")]
 mod remote {
     use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};

@@ -2,6 +2,7 @@
 
 use super::args::CatArgs;
 use super::{Outcome, open, show};
+use crate::place::refuse_url_to_write;
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
@@ -12,6 +13,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
+    if let Some(output) = &args.output {
+        refuse_url_to_write(output, "cat")?;
+    }
     let limits = open::limits(args.max_record);
     let dataset = open::dataset(&args.dataset, &limits, &args.from)?;
     let index = find(&dataset, &args.sample)?;

@@ -102,13 +102,15 @@ class Stores(CommandTest):
         for args, hint in (
             (("salvage", "s3://bucket/train", self.tmp / "out"), "copy it here first"),
             (("salvage", self.dataset, "s3://bucket/train"), "name a folder of this machine"),
+            (("unpack", self.dataset, "s3://bucket/train"), "name a path of this machine"),
+            (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "name a path of this machine"),
             (("add", "s3://bucket/train", self.tmp), "send what is new back, `manifest.json` last"),
             (("add", self.dataset, "s3://bucket/train"), "copy it here first"),
             (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "send what is new back, `manifest.json` last"),
             (("compact", "s3://bucket/train"), "delete in the store what it has no longer, manifests first"),
         ):
             refused = self.expect(2, *args).err
-            self.assertIn("works on folders of this machine, not on URLs: `s3://bucket/train`", refused)
+            self.assertRegex(refused, "(works on folders of|writes to) this machine, not (on|to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
             self.assertIn("expected s3://, gs:// or az:// to write to, found http", self.expect(2, *args).err)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Union
 
+from .._url import refuse
 from ..convert import did_you_mean
 from ._samples import Samples
 
@@ -85,6 +86,7 @@ def export(
                 f"option: expected one of {', '.join(module.OPTIONS)}, "
                 f"found: {name!r}{did_you_mean(name, module.OPTIONS)}"
             )
+    refuse("export", hint="name a folder of this machine, then copy what is there to the store", out=out)
     target = Path(out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(17, "expected no folder, or an empty one", str(target))

@@ -6,6 +6,7 @@ mod work;
 use super::args::UnpackArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, units};
+use crate::place::refuse_url_to_write;
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind, Hinted};
@@ -22,6 +23,7 @@ use work::{Tally, Unpacker};
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
+    refuse_url_to_write(&args.dir, "unpack")?;
     let dataset = open::dataset(&args.dataset, &open::limits(args.max_record), &args.from)?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
