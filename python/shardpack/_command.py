@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardpack import _pack
+from shardpack._dataset import Dataset
 from shardpack._keywords import types_of
 from shardpack._size import size
 from shardpack.convert import FORMATS, convert
@@ -104,13 +105,15 @@ def _export(args: Sequence[str]) -> int:
     parser.add_argument("dataset", metavar="DATASET", help="folder of a dataset")
     parser.add_argument("format", metavar="FORMAT", choices=OUTWARD, help=" or ".join(OUTWARD))
     parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty or not exist")
+    parser.add_argument("--generation", metavar="N", type=int, help="generation of a dataset that has grown or shrunk, from 1 [default: the newest]")
     parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
     parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")
     parser.add_argument("--keys", choices=("dataset", "number"), help="keys in tars: those of the dataset, or running numbers [default: dataset]")
     given = parser.parse_args(args)
     options = {name: value for name in ("shard_size", "keys") if (value := getattr(given, name)) is not None}
     progress = _Progress("exporting")
-    report = export(given.dataset, given.format, given.out, fields=given.fields, progress=progress, **options)
+    dataset = given.dataset if given.generation is None else Dataset(given.dataset, generation=given.generation)
+    report = export(dataset, given.format, given.out, fields=given.fields, progress=progress, **options)
     progress.finish()
     _tell(report, given.json, f"exported {report['samples']:,} samples to `{given.out}` in {report['seconds']:.1f} s", report["fields"])
     return 0

@@ -155,6 +155,9 @@ pub(super) struct UnpackArgs {
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
+    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
     /// Folder to write to. Existing files are never overwritten: a file with the same content is
     /// skipped, one with other content is an error
     pub dir: PathBuf,
@@ -179,6 +182,9 @@ pub(super) struct LsArgs {
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
+    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
     /// Only keys that match this pattern: `*` and `?` stand for any characters, `/` included
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
@@ -206,6 +212,9 @@ pub(super) struct CatArgs {
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
+    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub generation: Option<u32>,
     /// Key of the sample, or its index in stored order
     pub sample: String,
     /// Field to write [default: the picture or the cube]

@@ -17,7 +17,7 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
         refuse_url_to_write(output, "cat")?;
     }
     let limits = open::limits(args.max_record);
-    let dataset = open::dataset(&args.dataset, &limits, &args.from)?;
+    let dataset = open::generation(&args.dataset, &limits, args.generation, &args.from)?;
     let index = find(&dataset, &args.sample)?;
     let sample = dataset.get(index)?;
     let view = sample.view();

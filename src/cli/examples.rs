@@ -29,13 +29,15 @@ Examples:
 
 pub(super) const UNPACK: &str = "\
 Examples:
-  shardpack unpack train photos";
+  shardpack unpack train photos
+  shardpack unpack train photos-of-then --generation 1";
 
 pub(super) const LS: &str = "\
 Examples:
   shardpack ls train | wc -l
   shardpack ls train --keys 'cat/*' --columns class,height,width,bytes
-  shardpack ls train --where class=ant --where 'height>=256' --limit 10 --json";
+  shardpack ls train --where class=ant --where 'height>=256' --limit 10 --json
+  shardpack ls train --generation 1";
 
 pub(super) const CAT: &str = "\
 Examples:

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::io::{self, BufWriter, Write};
 
 pub(super) fn run(args: &LsArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::dataset(&args.dataset, &open::limits(super::MAX_RECORD_BYTES), &args.from)?;
+    let dataset = open::generation(&args.dataset, &open::limits(super::MAX_RECORD_BYTES), args.generation, &args.from)?;
     let pattern = args.keys.as_deref().map(Pattern::new).transpose();
     let pattern = pattern.with_context(|| {
         format!("--keys: expected a pattern with *, ? and [a-z], found `{}`", args.keys.as_deref().unwrap_or_default())

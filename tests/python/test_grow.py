@@ -43,6 +43,15 @@ class GrowTest(CommandTest):
         self.assertEqual(self.expect(0, "inspect", self.data, "--generation", "1", "--json").json()["samples"], 30)
         self.assertEqual(self.expect(0, "inspect", self.data, "--json").json()["generation"], 2)
         self.expect(0, "bench", self.data, "--generation", "1", "--epochs", "1", "--json")
+        self.assertEqual([len(self.expect(0, "ls", self.data, *of).out.splitlines()) for of in ((), ("--generation", "1"))], [50, 30])
+        new = "class 3/week-0003.jpg"
+        self.assertIn("index", self.expect(0, "cat", self.data, new, "--json").json())
+        self.expect(2, "cat", self.data, new, "--json", "--generation", "1")
+        for generation, count in ((1, 30), (2, 50)):
+            files = self.tmp / f"files of {generation}"
+            self.expect(0, "unpack", self.data, files, "--generation", generation)
+            self.assertEqual(len(list(files.rglob("*.jpg"))), count)
+        self.assertIn("up to 2, found 3", self.expect(2, "ls", self.data, "--generation", "3").err)
 
         keys = self.tmp / "keys.txt"
         keys.write_text("class 3/week-0003.jpg\nno such key\n")

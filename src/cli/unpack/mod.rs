@@ -24,7 +24,7 @@ const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     refuse_url_to_write(&args.dir, "unpack")?;
-    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record), &args.from)?;
+    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);
