@@ -284,7 +284,8 @@ def verify(
     generation : int, optional
         Which generation of a dataset, from 1. Default: the newest.
     progress : callable, optional
-        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``.
+        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and ``samples_total``
+        where the manifest says it.
     storage_options : mapping from str to str, optional
         With a URL: how its store is reached, as for :class:`Dataset`.
 

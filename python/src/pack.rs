@@ -127,6 +127,7 @@ pub(crate) fn verify(
     let checks = shardpack::cli::Checks { deep, digest, generation, limits, threads };
     let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, PyDict>| {
         dict.set_item("samples", now.samples_done)?;
+        now.samples_total.map_or(Ok(()), |total| dict.set_item("samples_total", total))?;
         dict.set_item("bytes", now.bytes_done)?;
         dict.set_item("bytes_total", now.bytes_total)
     };

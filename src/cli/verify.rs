@@ -178,8 +178,9 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let limits = open::limits(args.max_record);
     let interrupt = interrupt::install(true)?;
     let bar = OnceLock::new();
-    let on_progress =
-        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total, None)).read(p.samples_done, p.bytes_done);
+    let on_progress = |p: Progress| {
+        bar.get_or_init(|| Bar::new("verify", p.bytes_total, p.samples_total)).read(p.samples_done, p.bytes_done)
+    };
     let threads = args.threads.unwrap_or(0);
     let raised = &interrupt.raised;
     let settings = args.from.settings()?;

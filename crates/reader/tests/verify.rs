@@ -203,6 +203,7 @@ fn progress_ends_at_the_total_and_cancelling_stops() {
     let report = verify(disk.path(), &options).unwrap();
     let last = *last.lock().unwrap();
     assert_eq!((last.bytes_done, last.samples_done), (last.bytes_total, 80));
+    assert_eq!(last.samples_total, Some(80));
     assert_eq!(report.bytes, last.bytes_total);
 
     let cancel = AtomicBool::new(false);

@@ -37,7 +37,7 @@ pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 ///
 /// ```
 /// use shardpack_reader::Progress;
-/// let progress = Progress { bytes_done: 1 << 20, bytes_total: 4 << 20, samples_done: 9 };
+/// let progress = Progress { bytes_done: 1 << 20, bytes_total: 4 << 20, samples_done: 9, samples_total: None };
 /// assert!(progress.bytes_done <= progress.bytes_total);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +48,8 @@ pub struct Progress {
     pub bytes_total: u64,
     /// Samples checked so far.
     pub samples_done: u64,
+    /// Samples that the manifest counts. `None` for a lone shard.
+    pub samples_total: Option<u64>,
 }
 
 /// What to verify, and how.

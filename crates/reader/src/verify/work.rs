@@ -235,7 +235,8 @@ impl Run<'_> {
         let bytes_done = self.bytes_done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let samples_done = self.samples_done.fetch_add(samples, Ordering::Relaxed) + samples;
         if let Some(on_progress) = self.options.on_progress {
-            on_progress(Progress { bytes_done, bytes_total: self.bytes_total, samples_done });
+            let samples_total = self.manifest.map(|manifest| manifest.samples);
+            on_progress(Progress { bytes_done, bytes_total: self.bytes_total, samples_done, samples_total });
         }
     }
 
