@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 
 import shardpack as sp
 from shardpack import _shardpack
+from shardpack._command import run
 from shardpack._keywords import types_of
 
 
@@ -54,6 +56,25 @@ def test_generations_are_opened_by_number(grown: Path) -> None:
     for generation in (1, 2, None):
         report = sp.verify(grown, deep=True, digest=True, generation=generation)
         assert report["whole"], report["problems"]
+
+
+def test_the_command_exports_a_generation(grown: Path, tmp_path: Path) -> None:
+    for options, count in (([], 10), (["--generation", "1"], 6)):
+        out = tmp_path / f"tars of {count}"
+        assert run(["export", str(grown), "webdataset", str(out), *options]) == 0
+        tars = [tarfile.open(path) for path in sorted(out.glob("*.tar"))]
+        assert len([name for tar in tars for name in tar.getnames() if name.endswith(".jpg")]) == count
+
+
+def test_a_table_with_a_column_of_keys_of_its_own(tmp_path: Path) -> None:
+    first, week = photos(tmp_path / "first", ["a.jpg"]), photos(tmp_path / "week", ["b.jpg"])
+    for name, rows in (("first", "photo,id\na.jpg,1\n"), ("week", "scan,id\nb.jpg,2\n")):
+        (tmp_path / f"{name}.csv").write_text(rows)
+    sp.pack(first, tmp_path / "out", labels=tmp_path / "first.csv", key_column="photo")
+    with pytest.raises(sp.UsageError, match='column `photo` of the keys.*\nhint: `key_column=NAME` names another'):
+        sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv")
+    sp.add(tmp_path / "out", week, labels=tmp_path / "week.csv", key_column="scan")
+    assert sorted(sp.Dataset(tmp_path / "out").columns["id"]) == [1, 2]
 
 
 def test_a_pickle_means_the_generation_that_was_open(grown: Path, tmp_path: Path) -> None:
