@@ -161,4 +161,17 @@ def test_a_damaged_chunk_is_named_and_can_be_skipped(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[chunk.byte_offset + chunk.size // 2] ^= 0xFF
     path.write_bytes(raw)
-    refuse(path, r"a\.h5`, rows 0 to 2999: ")
+    refuse(path, r"a\.h5`, row 2000: ")
+    report = sp.convert("hdf5", path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (2000, 1000, True)
+
+
+def test_a_row_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        text = file.create_dataset("text", (600,), h5py.string_dtype())
+        text[:] = [b"\xff" if i == 333 else f"row {i}".encode() for i in range(600)]
+    report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", on_bad_input="skip", shuffle=False)
+    assert (report["samples"], report["samples_skipped"]) == (599, 1)
+    assert "row 333: 'utf-8' codec can't decode byte 0xff" in report["skipped"][0]["reason"]
+    texts = [sample["text"] for sample in sp.Dataset(tmp_path / "out")]
+    assert texts == [f"row {i}" for i in range(600) if i != 333]

@@ -173,7 +173,7 @@ def test_damaged_shards_are_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"shard\.00000\.mds`: expected the sha1"):
             sp.convert("mds", tmp_path / "src", tmp_path / "out")
     report = sp.convert("mds", tmp_path / "src", tmp_path / "out", on_bad_input="skip")
-    assert (report["samples"], report["samples_skipped"]) == (1, 1)
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (1, 3, True)
 
 
 def test_damage_without_digests(tmp_path: Path) -> None:

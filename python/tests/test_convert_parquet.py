@@ -163,7 +163,43 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     damaged = bytearray(whole)
     damaged[4:60] = b"\xff" * 56
     (tmp_path / "a.parquet").write_bytes(damaged)
-    refuse(tmp_path / "a.parquet", r"a\.parquet`, from row 0: expected readable rows, found damage")
+    refuse(tmp_path / "a.parquet", r"a\.parquet`, rows 0 to 4999: expected readable rows, found damage")
+
+
+def not_utf8(count: int, bad: int) -> Any:
+    """Texts `row 000` …, one of which is not UTF-8."""
+    _, offsets, letters = pa.array([f"row {i:03}" for i in range(count)]).buffers()
+    damaged = bytearray(letters.to_pybytes())
+    damaged[7 * bad] = 0xFF
+    return pa.Array.from_buffers(pa.string(), count, [None, offsets, pa.py_buffer(bytes(damaged))])
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_row_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path, suffix: str) -> None:
+    texts, path = not_utf8(300, 150), tmp_path / f"a.{suffix}"
+    pictures = pa.StructArray.from_arrays([pa.array([picture(0, "PNG")] * 300), texts], ["bytes", "path"])
+    table = pa.table({"text": texts, "image": pictures, "x": range(300)})
+    if suffix == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as out:
+            out.write_table(table)
+    report = sp.convert("parquet", path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (299, 1, True)
+    assert f"a.{suffix}`, row 150: expected a readable row, found damage: " in report["skipped"][0]["reason"]
+    assert set(sp.Dataset(tmp_path / "out").column("x").tolist()) == set(range(300)) - {150}
+
+
+def test_a_damaged_row_group_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": np.arange(500)}), path, row_group_size=100, use_dictionary=False)
+    damaged = bytearray(path.read_bytes())
+    begin = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    damaged[begin : begin + 40] = b"\xff" * 40
+    path.write_bytes(damaged)
+    report = sp.convert("parquet", path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (400, 100, True)
+    assert "a.parquet`, rows 200 to 299: expected readable rows" in report["skipped"][0]["reason"]
 
 
 def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:

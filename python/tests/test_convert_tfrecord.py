@@ -120,12 +120,28 @@ def test_every_truncation_and_every_flipped_bit_is_found(tmp_path: Path) -> None
     half = len(whole) // 2
     for length in [n for n in range(1, len(whole)) if n != half]:
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"a\.tfrecord`, after record \d: .*(cut short|found 0)"):
+        with pytest.raises(ValueError, match=r"a\.tfrecord`, from record \d on: .*(cut short|found 0)"):
             sp.convert("tfrecord", path, tmp_path / "out")
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
         with pytest.raises(ValueError, match=r"CRC32C does not match"):
             sp.convert("tfrecord", path, tmp_path / "out")
+
+
+def test_a_damaged_record_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord", [example(a=[i], b=[b"0123456789"]) for i in range(10)])
+    damaged = bytearray(path.read_bytes())
+    length = len(damaged) // 10
+    damaged[3 * length + length // 2] ^= 4
+    path.write_bytes(damaged)
+    report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (9, 1, True)
+    assert "record 3: expected a whole record, found data whose CRC32C" in report["skipped"][0]["reason"]
+    # Without its length nobody knows where the next record begins.
+    damaged[7 * length] ^= 4
+    path.write_bytes(damaged)
+    report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip", force=True)
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (6, 2, False)
 
 
 @pytest.mark.parametrize(

@@ -107,5 +107,13 @@ def test_a_damaged_chunk_is_named(tmp_path: Path) -> None:
     (chunk,) = (path for path in (tmp_path / "a.zarr/x").rglob("*") if path.is_file() and path.name != "zarr.json")
     for data in (b"", chunk.read_bytes()[:-5]):
         chunk.write_bytes(data)
-        with pytest.raises(ValueError, match=r"a\.zarr`, rows 0 to 4: "):
+        with pytest.raises(ValueError, match=r"a\.zarr`, row 0: "):
             sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
+
+
+def test_a_damaged_chunk_takes_no_other_with_it(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("x", data=np.arange(50), chunks=(5,))
+    (tmp_path / "a.zarr/x/c/3").write_bytes(b"")
+    report = sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (45, 5, True)

@@ -71,7 +71,7 @@ def convert(
         where the source and its first sample do not show it correctly.
     on_bad_input
         ``"stop"`` (default): the first sample that cannot be converted is an error. ``"skip"``: such samples are left
-        out, counted and listed in the report.
+        out, counted and listed in the report. Their neighbours are converted, as far as they can be read.
     progress
         Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
         they are read, and written in their final order at the end), ``samples`` and ``total`` (or None) of that phase,
@@ -84,8 +84,11 @@ def convert(
     -------
     dict
         The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (of
-        up to 1000 samples that were left out ``key``, if it is known, and ``reason``), ``samples_skipped`` (how many),
-        ``dropped`` (column to number of samples that had it). ``seconds`` are those of the whole conversion.
+        up to 1000 samples, or parts of files, that were left out ``key``, if it is known, and ``reason``),
+        ``samples_skipped`` (how many samples), ``samples_skipped_exact`` (False: at least so many, as the rest of a file
+        does not say what is in it), ``dropped`` (column to number of samples that had it), ``notes`` (what you should
+        know of the fields; each is also a warning, once the first sample was read). ``seconds`` are those of the whole
+        conversion.
 
     Raises
     ------

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -204,21 +204,38 @@ def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str
     )
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
     for begin in range(0, rows, step):
-        end = min(rows, begin + step)
-        try:
-            blocks = {name: column.read(slice(begin, end)) for name, column in columns.items()}
-        except Exception as error:  # Libraries of formats, and their codecs, raise whatever they find.
-            yield Problem(f"{where}, rows {begin} to {end - 1}: {error}")
-            continue
-        for row in range(begin, end):
-            at = f"{where}, row {row}"
-            try:
-                values = {name: _value(columns[name], block[row - begin]) for name, block in blocks.items()}
-            except ValueError as error:
-                yield Problem(f"{at}: {error}")
+        for first, last, blocks in _blocks(columns, begin, min(rows, begin + step)):
+            if isinstance(blocks, Exception):
+                yield Problem(f"{where}, row {first}: {blocks}")
                 continue
-            sample_key = values.pop(key) if key is not None else None
-            yield Sample(sample_key, values | dict.fromkeys(drop), at)
+            for row in range(first, last):
+                at = f"{where}, row {row}"
+                try:
+                    values = {name: _value(columns[name], block[row - first]) for name, block in blocks.items()}
+                except ValueError as error:
+                    yield Problem(f"{at}: {error}")
+                    continue
+                sample_key = values.pop(key) if key is not None else None
+                yield Sample(sample_key, values | dict.fromkeys(drop), at)
+
+
+def _blocks(
+    columns: dict[str, Column], begin: int, end: int
+) -> Iterator[tuple[int, int, Union[dict[str, Any], Exception]]]:
+    """Rows of all columns: first row, the one after the last, and values. Of rows that cannot be read together the halves,
+    down to a single row with its error: those beside a damaged one are not lost. Halving reads a damaged chunk about twice
+    for each of its rows, and whole ones a few times."""
+    blocks: Union[dict[str, Any], Exception]
+    try:
+        blocks = {name: column.read(slice(begin, end)) for name, column in columns.items()}
+    except Exception as error:  # Libraries of formats, and their codecs, raise whatever they find.
+        blocks = error
+    if isinstance(blocks, dict) or end - begin == 1:
+        yield begin, end, blocks
+        return
+    middle = (begin + end) // 2
+    yield from _blocks(columns, begin, middle)
+    yield from _blocks(columns, middle, end)
 
 
 def _by_groups(

@@ -43,6 +43,7 @@ class Run:
         self.taken = 0
         self.samples = 0
         self.skipped = 0
+        self.skipped_exact = True
         self.listed: list[dict[str, str | None]] = []
         self.started = time.monotonic()
         self.reported = 0.0
@@ -62,6 +63,7 @@ class Run:
             "kinds": dict(self.fields.kinds),
             "skipped": self.listed,
             "samples_skipped": self.skipped,
+            "samples_skipped_exact": self.skipped_exact,
             "dropped": dict(self.fields.dropped),
             "seconds": time.monotonic() - self.started,
         }
@@ -99,7 +101,7 @@ class Run:
         for item in items:
             if isinstance(item, Sample):
                 return item
-            self._problem(item.message)
+            self._problem(item.message, samples=item.samples)
         raise self._no_samples()
 
     def _no_samples(self) -> SourceError:
@@ -115,7 +117,7 @@ class Run:
         ordered: bool,
     ) -> None:
         if isinstance(item, Problem):
-            self._problem(item.message)
+            self._problem(item.message, samples=item.samples)
             return
         try:
             values = self.fields.take(item.values)
@@ -143,10 +145,13 @@ class Run:
         text = f"{text}\nhint: {hint}" if hint and "key: expected each once" in text else text
         self._problem(f"{sample.where}: {text}", sample.key, error)
 
-    def _problem(self, message: str, key: str | None = None, cause: Exception | None = None) -> None:
+    def _problem(
+        self, message: str, key: str | None = None, cause: Exception | None = None, samples: int | None = 1
+    ) -> None:
         if not self.skip:
             raise SourceError(f"{message}\nhint: on_bad_input='skip' leaves such samples out") from cause
-        self.skipped += 1
+        self.skipped += 1 if samples is None else samples
+        self.skipped_exact &= samples is not None
         if len(self.listed) < _LISTED:
             self.listed.append({"key": key, "reason": message})
         self._report("convert", self.samples, self.source.total)

@@ -24,9 +24,11 @@ class Sample(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One sample, or the rest of one file, that cannot be converted; the stream continues after it."""
+    """Samples that cannot be converted: one, or those in a part of a file. The stream continues after them."""
 
     message: str
+    samples: int | None = 1
+    """How many; None: at least one, and nobody can tell how many."""
 
 
 Item = Union[Sample, Problem]

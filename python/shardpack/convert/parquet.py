@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
 
 
 class _Table:
-    """One file: Parquet by row groups, Arrow by record batches."""
+    """One file."""
 
     def __init__(self, file: Path) -> None:
         pyarrow, parquet = library("pyarrow", "parquet"), library("pyarrow.parquet", "parquet")
@@ -85,24 +85,24 @@ class _Table:
             if _begins_with(file, b"PAR1"):
                 opened = parquet.ParquetFile(file)
                 self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
-                self._batches: Callable[[Any], Any] = lambda columns: opened.iter_batches(_BATCH_ROWS, columns=columns)
+                self.parts = [_row_group(opened, number) for number in range(opened.metadata.num_row_groups)]
             else:
                 source = pyarrow.memory_map(os.fspath(file))
                 reader = (
                     pyarrow.ipc.open_file(source) if _begins_with(file, b"ARROW1") else pyarrow.ipc.open_stream(source)
                 )
                 self.schema = reader.schema
-                self._batches = lambda columns: _arrow_batches(reader, columns)
+                self.parts = [_Part(None, lambda columns: _arrow_batches(reader, columns))]
         except (pyarrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise SourceError(f"`{file}`: expected a Parquet or Arrow file: {error}") from error
 
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Record batches of these columns."""
+    def batches(self, part: _Part, columns: list[str]) -> Iterator[Any]:
+        """Record batches of these columns, in a part."""
         pyarrow = library("pyarrow", "parquet")
         try:
-            yield from self._batches(columns)
+            yield from part.batches(columns)
         except (pyarrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
@@ -116,14 +116,53 @@ def _begins_with(file: Path, magic: bytes) -> bool:
         return stream.read(len(magic)) == magic
 
 
+class _Part(NamedTuple):
+    """What can be read of a file where what is before it cannot: a row group of Parquet; the whole of an Arrow file."""
+
+    rows: int | None
+    """How many it has, where the file says it."""
+    batches: Callable[[list[str]], Iterator[Any]]
+    """Its record batches of these columns."""
+
+
+def _row_group(opened: Any, number: int) -> _Part:
+    rows = opened.metadata.row_group(number).num_rows
+    return _Part(rows, lambda columns: opened.iter_batches(_BATCH_ROWS, row_groups=[number], columns=columns))
+
+
 def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
     count = getattr(reader, "num_record_batches", None)
     batches = reader if count is None else (reader.get_batch(number) for number in range(count))
     for batch in batches:
-        batch.validate(full=True)
         selected = batch.select(columns)
+        try:
+            batch.validate(full=True)
+        except library("pyarrow", "parquet").ArrowInvalid:
+            # Row by row, so that one row that is wrong does not take the others with it.
+            for row in range(selected.num_rows):
+                yield _one_row(selected.slice(row, 1))
+            continue
         for begin in range(0, selected.num_rows, _BATCH_ROWS):
             yield selected.slice(begin, _BATCH_ROWS)
+
+
+def _one_row(batch: Any) -> Union[Any, ValueError]:
+    try:
+        for column in batch.columns:
+            _validate(column)
+    except library("pyarrow", "parquet").ArrowInvalid as error:
+        return ValueError(f"expected a readable row, found damage: {error}")
+    return batch
+
+
+def _validate(array: Any) -> None:
+    """Raise unless an array that is a slice is whole. Of a struct, Arrow would look at all rows of its fields."""
+    if not _types().is_struct(array.type):
+        array.validate(full=True)
+        return
+    array.validate()
+    for field in array.flatten():
+        _validate(field)
 
 
 def _types() -> Any:
@@ -249,29 +288,58 @@ def _samples(
     key: str | None,
     key_of: Callable[[Any], Any],
 ) -> Iterator[Item]:
+    columns = list(takes)
     for table in tables:
-        row = 0
-        columns = list(takes)
+        for row in _rows(table, columns if key is None or key in columns else [*columns, key]):
+            if isinstance(row, Problem):
+                yield row
+                continue
+            where, values = row
+            try:
+                name = None if key is None else key_of(values[key])
+                if key is not None and not isinstance(name, str):
+                    raise ValueError(f"expected a key in {key!r}, found: {name!r}")
+                sample = {
+                    column: _taken(column, take, values[column])
+                    for column, take in takes.items()
+                    if column != dropped_key
+                }
+            except ValueError as error:
+                yield Problem(f"{where}: {error}")
+                continue
+            yield Sample(name, sample | dict.fromkeys(drop), where)
+
+
+def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
+    """Place and values of each row, and what cannot be read."""
+    begin = 0
+    for part in table.parts:
+        row = begin
         try:
-            for batch in table.batches(columns if key is None or key in columns else [*columns, key]):
-                for values in batch.to_pylist():
+            for batch in table.batches(part, columns):
+                for values in _values(batch):
                     where = f"`{table.file}`, row {row}"
                     row += 1
-                    try:
-                        name = None if key is None else key_of(values[key])
-                        if key is not None and not isinstance(name, str):
-                            raise ValueError(f"expected a key in {key!r}, found: {name!r}")
-                        sample = {
-                            column: _taken(column, take, values[column])
-                            for column, take in takes.items()
-                            if column != dropped_key
-                        }
-                    except ValueError as error:
-                        yield Problem(f"{where}: {error}")
-                        continue
-                    yield Sample(name, sample | dict.fromkeys(drop), where)
+                    yield Problem(f"{where}: {values}") if isinstance(values, ValueError) else (where, values)
         except ValueError as error:
-            yield Problem(f"`{table.file}`, from row {row}: {error}")
+            if part.rows is None:
+                yield Problem(f"`{table.file}`, from row {row} on: {error}", samples=None)
+                continue
+            end = begin + part.rows
+            yield Problem(f"`{table.file}`, rows {row} to {end - 1}: {error}", samples=end - row)
+        begin += part.rows or 0
+
+
+def _values(batch: Any) -> list[Union[dict[str, Any], ValueError]]:
+    """The rows of a batch; if it cannot be taken as a whole, each row by itself, or its error."""
+    if isinstance(batch, ValueError):
+        return [batch]
+    try:
+        return list(batch.to_pylist())
+    except (ValueError, library("pyarrow", "parquet").ArrowException) as error:
+        if batch.num_rows == 1:
+            return [ValueError(f"expected a readable row, found damage: {error}")]
+        return [values for row in range(batch.num_rows) for values in _values(batch.slice(row, 1))]
 
 
 def _taken(column: str, take: Take, value: Any) -> Any:

@@ -69,22 +69,25 @@ def _layout(name: str, layout: Any) -> tuple[np.dtype[Any], tuple[int, ...] | No
 
 def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], int]) -> Iterator[Item]:
     for file in files:
-        number = 0
+        number = -1
         try:
             for number, record in enumerate(_records(file, crc32c)):
                 where = f"`{file}`, record {number}"
                 try:
+                    if record is None:
+                        raise ValueError("expected a whole record, found data whose CRC32C does not match: damaged")
                     key, values = features.take(parse_example(record))
                 except ValueError as error:
                     yield Problem(f"{where}: {error}")
                     continue
                 yield Sample(key, values, where)
         except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            yield Problem(f"`{file}`, after record {number}: {error}")
+            yield Problem(f"`{file}`, from record {number + 1} on: {error}", samples=None)
 
 
-def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes]:
-    """The records of a file: length u64, its masked CRC, data, its masked CRC."""
+def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
+    """The records of a file: length u64, its masked CRC, data, its masked CRC. None for one whose data are damaged: its
+    length is not, and leads to the next."""
     with builtins.open(file, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -103,9 +106,7 @@ def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes]:
             tail = stream.read(4)
             if len(data) < length or len(tail) < 4:
                 raise ValueError(f"expected a record of {length} bytes, found {len(data)}: the file is cut short")
-            if _mask(crc32c(data)) != struct.unpack("<I", tail)[0]:
-                raise ValueError(f"expected a record of {length} bytes, found one whose CRC32C does not match: damaged")
-            yield data
+            yield data if _mask(crc32c(data)) == struct.unpack("<I", tail)[0] else None
 
 
 def _mask(crc: int) -> int:

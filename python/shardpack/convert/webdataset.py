@@ -237,7 +237,7 @@ def _one_tar(file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> I
                     yield from group.add(member, tar)
             _check_end(tar)
     except _TooLarge as error:
-        yield Problem(f"`{file}`, after sample `{group.key}`: {error}")
+        yield Problem(f"`{file}`, after sample `{group.key}`: {error}", samples=None)
         return
     except _DAMAGE as error:
         if isinstance(file, ObjectFile) and file.failed is not None:
@@ -247,7 +247,7 @@ def _one_tar(file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> I
             raise
         why = error if str(error) else type(error).__name__
         # The sample at hand may miss members, so that it goes with the rest.
-        yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {why}")
+        yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {why}", samples=None)
         return
     finally:
         if opened is not None:
