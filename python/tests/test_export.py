@@ -188,6 +188,15 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "src"]
 
 
+def test_a_url_is_no_folder_to_export_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    src = write(tmp_path / "src", photos(1))
+    for format in ("webdataset", "zarr"):
+        with pytest.raises(sp.UsageError, match="out: expected a folder of this machine, with which export works, found the URL s3://b/tars\nhint: write into"):
+            sp.export(src, format, "s3://b/tars")
+    assert not (tmp_path / "s3:").exists()
+
+
 def test_progress_of_an_export(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
     sp.export(write(tmp_path / "src", photos(), schema=SCHEMA), "webdataset", tmp_path / "out", progress=seen.append)

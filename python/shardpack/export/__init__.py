@@ -40,7 +40,7 @@ def export(
         ``"webdataset"``: tars with the stored JPEGs (tiled ones get back the profile and the orientation that are kept
         beside them). ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Folder to write. It must be empty or not exist. It appears when it is complete.
+        Folder to write, on this machine. It must be empty or not exist. It appears when it is complete.
     fields
         Fields to write. Default: all, without those that a packer adds to describe others (sizes and orientation of
         pictures, sizes of cubes, figures such as `cube.max_abs_error`).
@@ -62,7 +62,7 @@ def export(
     Raises
     ------
     ValueError
-        If the format is unknown, a field is not there, or two samples get the same key.
+        If the format is unknown, `out` is a URL, a field is not there, or two samples get the same key.
     FileExistsError
         If `out` holds something.
     ImportError
@@ -86,7 +86,7 @@ def export(
                 f"option: expected one of {', '.join(module.OPTIONS)}, "
                 f"found: {name!r}{did_you_mean(name, module.OPTIONS)}"
             )
-    refuse("export", hint="name a folder of this machine, then copy what is there to the store", out=out)
+    refuse("export", hint="write into a folder of this machine, and copy that into the store", out=out)
     target = Path(out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(17, "expected no folder, or an empty one", str(target))
