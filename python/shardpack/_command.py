@@ -10,6 +10,7 @@ import json
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,9 +90,8 @@ def _convert(args: Sequence[str]) -> int:
     for name in {"rename", "schema"} | {name for name, several in own.items() if several == "pairs"}:
         if name in options:
             options[name] = dict(options[name])
-    progress = _Progress("converting")
-    report = convert(format, sources[0] if len(sources) == 1 else sources, out, progress=progress, **options)
-    progress.finish()
+    with _Progress("converting") as progress:
+        report = convert(format, sources[0] if len(sources) == 1 else sources, out, progress=progress, **options)
     _tell(report, as_json, f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s", report["fields"])
     for left_out in report["skipped"][:_LISTED]:
         print(f"left out: {left_out['reason']}", file=sys.stderr)
@@ -111,10 +111,9 @@ def _export(args: Sequence[str]) -> int:
     parser.add_argument("--keys", choices=("dataset", "number"), help="keys in tars: those of the dataset, or running numbers [default: dataset]")
     given = parser.parse_args(args)
     options = {name: value for name in ("shard_size", "keys") if (value := getattr(given, name)) is not None}
-    progress = _Progress("exporting")
     dataset = given.dataset if given.generation is None else Dataset(given.dataset, generation=given.generation)
-    report = export(dataset, given.format, given.out, fields=given.fields, progress=progress, **options)
-    progress.finish()
+    with _Progress("exporting") as progress:
+        report = export(dataset, given.format, given.out, fields=given.fields, progress=progress, **options)
     _tell(report, given.json, f"exported {report['samples']:,} samples to `{given.out}` in {report['seconds']:.1f} s", report["fields"])
     return 0
 
@@ -232,22 +231,51 @@ def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str,
 
 
 class _Progress:
-    """A line on a terminal that says how far the work is."""
+    """A line on a terminal that says how far the work is. As a context it takes the line away at the end, however the work
+    ended, and says warnings as notes."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
         self._shown = False
+        self._phase: str | None = None
+        # Seconds of the work at which its phase began, and those of the last report.
+        self._began = self._seconds = 0.0
+
+    def __enter__(self) -> _Progress:
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.simplefilter("always", UserWarning)
+        self._show_other = warnings.showwarning
+        warnings.showwarning = self._note  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._warnings.__exit__(None, None, None)
+        self.finish()
+
+    def _note(self, message: Warning | str, category: type[Warning], *place: Any) -> None:
+        self.finish()
+        if issubclass(category, UserWarning):
+            print(f"note: {_in_options(str(message))}", file=sys.stderr)
+        else:
+            self._show_other(message, category, *place)
 
     def __call__(self, now: dict[str, Any]) -> None:
+        phase = now.get("phase")
+        if phase != self._phase:
+            # Samples are counted anew, and so is time.
+            self._phase, self._began = phase, self._seconds
+        self._seconds = now["seconds"]
         if not sys.stderr.isatty():
             return
-        total, seconds = now["total"], max(now["seconds"], 1e-3)
+        total, seconds = now["total"], max(now["seconds"] - self._began, 1e-3)
         of = f" of {total:,}" if total else ""
-        verb = "writing" if now.get("phase") == "write" else self._verb
+        verb = "writing" if phase == "write" else self._verb
         print(f"\r\x1b[K{verb} {now['samples']:,}{of}, {now['samples'] / seconds:,.0f} samples/s", end="", file=sys.stderr, flush=True)
         self._shown = True
 
     def finish(self) -> None:
         """Takes the line away."""
         if self._shown:
+            self._shown = False
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

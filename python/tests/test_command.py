@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import io
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from convert_support import content, jpeg
 
 import shardpack as sp
+from shardpack import _command
 from shardpack.convert import FORMATS
 from shardpack._command import _in_options, _layout, _two
 
@@ -125,6 +129,46 @@ def test_export_and_back(rows: Path, tmp_path: Path) -> None:
     assert np.array_equal(first["row 2"]["cube"], again["row 2"]["cube"]) and again["row 2"]["notes"] == "x" and "label" not in again["row 2"]
     assert "expected no folder, or an empty one" in run("export", tmp_path / "out", "webdataset", tmp_path / "tars", code=2).stderr
     assert "exported 5 samples to" in run("export", tmp_path / "out", "webdataset", tmp_path / "more").stdout
+
+
+class Terminal(io.StringIO):
+    """What a terminal shows: a line that is taken away is not there."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def shown(self) -> list[str]:
+        return [line.rpartition("\x1b[K")[2] for line in self.getvalue().split("\n")]
+
+
+def test_the_line_of_progress_is_gone_before_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def convert(*_: object, progress: Any, **__: object) -> None:
+        progress({"phase": "convert", "samples": 3, "total": None, "skipped": 0, "seconds": 1.0})
+        raise failure
+
+    monkeypatch.setattr(_command, "convert", convert)
+    for failure, said in ((ValueError("no"), "error: no"), (KeyboardInterrupt(), "interrupted: nothing is left behind")):
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        _command.run(["convert", "mds", "a", "b"])
+        assert terminal.shown() == [said, ""] and "converting 3, 3 samples/s" in terminal.getvalue()
+
+
+def test_each_phase_has_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    progress = _command._Progress("converting")
+    for phase, samples, seconds in (("convert", 50, 5.0), ("convert", 100, 10.0), ("write", 100, 10.5)):
+        progress({"phase": phase, "samples": samples, "total": 100, "skipped": 0, "seconds": seconds})
+    lines = terminal.getvalue().split("\r\x1b[K")[1:]
+    assert lines == ["converting 50 of 100, 10 samples/s", "converting 100 of 100, 10 samples/s", "writing 100 of 100, 200 samples/s"]
+
+
+def test_notes_take_the_line_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with _command._Progress("converting") as progress:
+        progress({"phase": "convert", "samples": 1, "total": 2, "skipped": 0, "seconds": 1.0})
+        warnings.warn("masks=['seg'] does more", UserWarning)
+        progress({"phase": "convert", "samples": 2, "total": 2, "skipped": 0, "seconds": 2.0})
+    assert terminal.shown() == ["note: --masks seg does more", ""]
 
 
 @pytest.mark.parametrize("format", [name for name in FORMATS if name != "torchvision"])
