@@ -11,6 +11,7 @@ import pytest
 from convert_support import content, jpeg, kinds, picture, pixels
 
 import shardpack as sp
+from shardpack.convert.lmdb import open as open_lmdb
 
 lmdb = pytest.importorskip("lmdb")
 
@@ -95,6 +96,33 @@ def test_one_entry_for_each_column(tmp_path: Path) -> None:
         sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "image-", "text": "word-"})
     with pytest.raises(ValueError, match="expected samples, found none"):
         sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "photo-"})
+
+
+def test_samples_without_the_first_column_are_named(tmp_path: Path) -> None:
+    entries = {f"image-{i}".encode(): jpeg(i) for i in range(3)}
+    entries |= {f"label-{i}".encode(): b"x" for i in range(1, 5)} | {f"note-{i}".encode(): b"y" for i in range(4, 6)}
+    src = write(tmp_path / "a", entries)
+    columns = {"image": "image-", "text": "label-"}
+    report = sp.convert("lmdb", src, tmp_path / "out", prefixes=columns, on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (2, 3)
+    reasons = [skipped["reason"].partition(", ")[2] for skipped in report["skipped"]]
+    assert reasons == [
+        "sample `0`: expected an entry for 'text', found no key: `label-0`",
+        "sample `3`: expected an entry for 'image', found no key: `image-3`",
+        "sample `4`: expected an entry for 'image', found no key: `image-4`",
+    ]
+    # Each once, whatever of its columns is there.
+    columns = {"note": "note-", "text": "label-", "image": "image-"}
+    with pytest.raises(ValueError, match="expected samples, found none that can be taken"):
+        sp.convert("lmdb", src, tmp_path / "no", prefixes=columns, on_bad_input="skip")
+    assert len(list(open_lmdb(src, prefixes=columns).items)) == 6
+
+
+def test_a_prefix_that_begins_as_another_does(tmp_path: Path) -> None:
+    entries = {f"image-{i}".encode(): jpeg(i) for i in range(3)} | {f"image-text-{i}".encode(): b"x" for i in range(3)}
+    src = write(tmp_path / "a", entries)
+    for number, columns in enumerate([{"image": "image-", "text": "image-text-"}, {"text": "image-text-", "image": "image-"}]):
+        assert sp.convert("lmdb", src, tmp_path / str(number), prefixes=columns)["samples"] == 3
 
 
 @pytest.mark.parametrize(

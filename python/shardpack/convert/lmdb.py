@@ -170,13 +170,7 @@ def _floats(data: memoryview) -> np.ndarray[Any, Any]:
 
 def _joined(env: Any, path: str, prefixes: dict[str, bytes], first: bytes) -> Iterator[Item]:
     with env.begin(buffers=False) as transaction:
-        cursor = transaction.cursor()
-        if not cursor.set_range(first):
-            return
-        for raw_key, _ in cursor:
-            if not raw_key.startswith(first):
-                break
-            end = raw_key[len(first) :]
+        for end in _ends(transaction, first, prefixes):
             key = _text_key(end)
             where = f"`{path}`, sample `{key}`"
             values: dict[str, Any] = {}
@@ -190,6 +184,25 @@ def _joined(env: Any, path: str, prefixes: dict[str, bytes], first: bytes) -> It
                 yield Problem(f"{where}: {error}")
                 continue
             yield Sample(key, values, where)
+        # Samples without the first column, each at the first of the columns that it has.
+        others = list(prefixes.values())
+        for number, prefix in enumerate(others[1:], 1):
+            for end in _ends(transaction, prefix, prefixes):
+                if all(transaction.get(before + end) is None for before in others[:number]):
+                    missing = f"expected an entry for {next(iter(prefixes))!r}, found no key: `{_text_key(first + end)}`"
+                    yield Problem(f"`{path}`, sample `{_text_key(end)}`: {missing}")
+
+
+def _ends(transaction: Any, prefix: bytes, prefixes: dict[str, bytes]) -> Iterator[bytes]:
+    """What follows a prefix in each key that begins with it, and with no longer one of another column."""
+    longer = tuple(other for other in prefixes.values() if len(other) > len(prefix))
+    cursor = transaction.cursor()
+    found = cursor.set_range(prefix) if prefix else cursor.first()
+    while found and cursor.key().startswith(prefix):
+        key = bytes(cursor.key())
+        if not key.startswith(longer):
+            yield key[len(prefix) :]
+        found = cursor.next()
 
 
 def _text(column: str, data: bytes) -> str:
