@@ -95,8 +95,9 @@ def _convert(args: Sequence[str]) -> int:
     _tell(report, as_json, f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s", report["fields"])
     for left_out in report["skipped"][:_LISTED]:
         print(f"left out: {left_out['reason']}", file=sys.stderr)
-    if report["samples_skipped"] > _LISTED:
-        print(f"… and {report['samples_skipped'] - _LISTED:,} more (--json lists up to 1000)", file=sys.stderr)
+    if report["samples_skipped"] != len(report["skipped"][:_LISTED]) or not report["samples_skipped_exact"]:
+        at_least = "" if report["samples_skipped_exact"] else "at least "
+        print(f"left out in all: {at_least}{report['samples_skipped']:,} samples (--json lists up to 1000 reasons)", file=sys.stderr)
     return 1 if report["samples_skipped"] else 0
 
 

@@ -118,6 +118,12 @@ def test_what_is_left_out_is_exit_code_1(tmp_path: Path) -> None:
     done = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "out", "--on-bad-input", "skip", "--json", code=1)
     report = json.loads(done.stdout)
     assert report["samples"] == 1 and report["samples_skipped"] == 1 and done.stderr.startswith("left out: ")
+    assert "in all" not in done.stderr
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        end = tar.getmember("2.cls").offset
+    (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:end])
+    done = run("convert", "webdataset", tmp_path / "a.tar", tmp_path / "cut", "--on-bad-input", "skip", code=1)
+    assert "left out in all: at least 1 samples" in done.stderr
 
 
 def test_export_and_back(rows: Path, tmp_path: Path) -> None:
