@@ -164,6 +164,22 @@ def test_yolo(tmp_path: Path) -> None:
     assert content(tmp_path / "points")["a.jpg"]["keypoints"].tolist() == [[[0.5, 0.25, 2]]] * 2
 
 
+def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
+    root = write_yolo(tmp_path / "yolo")
+    labels = root / "labels" / "train"
+    (labels / "classes.txt").write_text("cat\n")
+    (labels / "a2.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    with pytest.raises(sp.SourceError, match=r"a2.txt`: expected labels of a picture in `.*train`, found none named `a2`"):
+        sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
+    report = sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (3, 1)
+    # Names that do not match: pictures without objects were all that was left.
+    for path in sorted(labels.glob("?.txt")):
+        path.rename(path.with_name(f"{path.stem}_labels.txt"))
+    with pytest.raises(sp.SourceError, match=r"for the pictures, such as `.*a.txt`, found 3 others, such as `.*a2.txt`\nhint: "):
+        sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES, on_bad_input="skip")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

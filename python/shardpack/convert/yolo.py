@@ -14,6 +14,10 @@ from ._source import Item, Problem, Sample, Source, SourceError, check_drop, lib
 from ._values import parse_int
 
 
+_NOT_LABELS = ("classes.txt", "README.txt")
+"""What programs for labelling put beside the labels."""
+
+
 def open(
     src: Union[str, "os.PathLike[str]"],
     *,
@@ -27,7 +31,8 @@ def open(
     The key is the path of the picture below its folder. Columns: ``image``, to the byte; ``boxes``, float32
     ``[objects, 4]``: x and y of the centre, width and height, in shares of the picture's; ``classes``, int64
     ``[objects]``; with `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, in shares as well. A picture
-    without labels has no objects.
+    without a file of labels has no objects. A file of labels without a picture is one that cannot be converted, and pictures
+    none of which has labels are an error: names that do not match look the same.
 
     Parameters
     ----------
@@ -67,8 +72,9 @@ def open(
     if not files:
         raise SourceError(f"`{root}`: expected pictures, found none")
     labels = _labels(root)
+    stray = _stray(root, labels, files)
     reader = _Reader(root, labels, len(names) if names else None, None if points is None else (points[0], points[1]))
-    return Source(_samples(files, reader), classes=list(names) if names else None, total=len(files))
+    return Source(_samples(files, reader, stray), classes=list(names) if names else None, total=len(files))
 
 
 def _labels(root: Path) -> Path:
@@ -78,6 +84,30 @@ def _labels(root: Path) -> Path:
         raise SourceError(f"`{root}`: expected a folder `images`, beside which there is `labels`, found none in its path")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
     return folder(Path(*parts), "of the labels")
+
+
+def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
+    """The files of labels that are of no picture.
+
+    Raises
+    ------
+    SourceError
+        If no picture has one.
+    """
+    found = {file for file in labels.rglob("*.txt") if file.name not in _NOT_LABELS and not file.name.startswith(".")}
+    expected = {_of_picture(file, root, labels) for file in files}
+    if found.isdisjoint(expected):
+        some = f"{len(found)} others, such as `{min(found)}`" if found else "none at all"
+        raise SourceError(
+            f"`{labels}`: expected files of labels for the pictures, such as `{min(expected)}`, found {some}\n"
+            "hint: each has the name and the folder of its picture, and ends in .txt"
+        )
+    return sorted(found - expected)
+
+
+def _of_picture(file: Path, root: Path, labels: Path) -> Path:
+    """The file of a picture's labels."""
+    return (labels / file.relative_to(root)).with_suffix(".txt")
 
 
 def _yaml(path: Path) -> Mapping[str, Any]:
@@ -110,7 +140,7 @@ class _Reader:
         self.root, self.labels, self.classes, self.points = root, labels, classes, points
 
     def read(self, file: Path) -> dict[str, Any]:
-        path = (self.labels / file.relative_to(self.root)).with_suffix(".txt")
+        path = _of_picture(file, self.root, self.labels)
         rows: list[list[float]] = []
         classes: list[int] = []
         width = 4 if self.points is None else 4 + self.points[0] * self.points[1]
@@ -139,7 +169,7 @@ class _Reader:
         return values
 
 
-def _samples(files: Sequence[Path], reader: _Reader) -> Iterator[Item]:
+def _samples(files: Sequence[Path], reader: _Reader, stray: Sequence[Path]) -> Iterator[Item]:
     for file in files:
         where = f"`{file}`"
         try:
@@ -148,3 +178,6 @@ def _samples(files: Sequence[Path], reader: _Reader) -> Iterator[Item]:
             yield Problem(f"{where}: {error}")
             continue
         yield Sample(file.relative_to(reader.root).as_posix(), values, where)
+    for file in stray:
+        name = file.relative_to(reader.labels).with_suffix("").as_posix()
+        yield Problem(f"`{file}`: expected labels of a picture in `{reader.root}`, found none named `{name}`")
