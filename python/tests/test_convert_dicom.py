@@ -91,6 +91,76 @@ def test_each_file_is_a_sample_on_request(tmp_path: Path) -> None:
     assert content(tmp_path / "b")["0.dcm"]["image"].dtype == np.float32
 
 
+def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
+    """What an enhanced CT says of its frames, and of all of them."""
+    from pydicom.dataset import Dataset
+    from pydicom.sequence import Sequence
+
+    def group(**parts: dict[str, Any]) -> Any:
+        found = Dataset()
+        for name, tags in parts.items():
+            inner = Dataset()
+            for tag, value in tags.items():
+                setattr(inner, tag, value)
+            setattr(found, name, Sequence([inner]))
+        return found
+
+    shared = group(
+        PixelMeasuresSequence={"PixelSpacing": [0.25, 0.5], "SliceThickness": 3},
+        PlaneOrientationSequence={"ImageOrientationPatient": [1, 0, 0, 0, 1, 0]},
+        FrameVOILUTSequence={"WindowCenter": 40, "WindowWidth": 400},
+    )
+    each = [
+        group(
+            PlanePositionSequence={"ImagePositionPatient": [-10, 5, place]},
+            PixelValueTransformationSequence={"RescaleSlope": slope, "RescaleIntercept": -1000, "RescaleType": "HU"},
+        )
+        for slope, place in zip(slopes, places, strict=True)
+    ]
+    return {"SharedFunctionalGroupsSequence": Sequence([shared]), "PerFrameFunctionalGroupsSequence": Sequence(each)}
+
+
+def enhanced(path: Path, pixels: np.ndarray[Any, Any], slopes: list[float], places: list[float], **tags: Any) -> None:
+    """A file of many frames, as newer scanners write it: nothing of them stands at the top."""
+    save(path, pixels, PixelSpacing=None, SliceThickness=None, NumberOfFrames=len(pixels), **groups(slopes, places), **tags)
+
+
+def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path) -> None:
+    frames = plane(0, (3, 6, 5))
+    enhanced(tmp_path / "src" / "a", frames, [1, 2, 3], [4.0, -2.0, 10.0])
+    sp.convert("dicom", tmp_path / "src", tmp_path / "out")
+    (sample,) = content(tmp_path / "out").values()
+    values = frames.astype(int) * np.array([1, 2, 3])[:, None, None] - 1000
+    assert sample["volume"].dtype == np.int16 and np.array_equal(sample["volume"], values[[1, 0, 2]])
+    meta = sample["meta"]
+    assert meta["PixelSpacing"] == [0.25, 0.5] and meta["SliceThickness"] == 3
+    assert meta["WindowCenter"] == 40 and meta["ImageOrientationPatient"] == [1, 0, 0, 0, 1, 0]
+    assert [place[2] for place in meta["ImagePositionsPatient"]] == [-2, 4, 10]
+    # A file by itself keeps its order, and says where its frames are.
+    sp.convert("dicom", tmp_path / "src", tmp_path / "files", samples="files")
+    (sample,) = content(tmp_path / "files").values()
+    assert np.array_equal(sample["image"], values) and [place[2] for place in sample["meta"]["ImagePositionsPatient"]] == [4, -2, 10]
+    # Two files of a series are one volume, also if slopes are no whole numbers.
+    enhanced(tmp_path / "src" / "b", frames, [0.5, 1, 1], [7.0, 8.0, 0.0])
+    sp.convert("dicom", tmp_path / "src", tmp_path / "both")
+    (sample,) = content(tmp_path / "both").values()
+    more = frames * np.array([0.5, 1, 1])[:, None, None] - 1000
+    assert np.array_equal(sample["volume"], np.concatenate([values, more])[[1, 5, 0, 3, 4, 2]])
+    assert sample["volume"].dtype == np.float64
+
+
+def test_frames_that_are_no_volume_are_refused(tmp_path: Path) -> None:
+    enhanced(tmp_path / "twice" / "a", plane(0, (2, 6, 5)), [1, 1], [3.0, 3.0])
+    with pytest.raises(ValueError, match="expected each place once, found two slices at 3"):
+        sp.convert("dicom", tmp_path / "twice", tmp_path / "out")
+    enhanced(tmp_path / "less" / "a", plane(0, (3, 6, 5)), [1, 1], [3.0, 4.0])
+    with pytest.raises(ValueError, match="a`: expected .*a functional group for each of 3 frames, found 2"):
+        sp.convert("dicom", tmp_path / "less", tmp_path / "out")
+    save(tmp_path / "colours" / "a", plane(0, (6, 5, 3)), SamplesPerPixel=3, PlanarConfiguration=0, PhotometricInterpretation="RGB", Rows=6, Columns=5, NumberOfFrames=1)
+    with pytest.raises(ValueError, match="expected grey slices, found 3 samples a pixel\nhint: samples='files'"):
+        sp.convert("dicom", tmp_path / "colours", tmp_path / "out")
+
+
 def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
     def why(name: str, *slices: dict[str, Any]) -> str:
         for number, tags in enumerate(slices):

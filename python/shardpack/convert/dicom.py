@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,60 @@ _TAGS = (
     "BodyPartExamined",
     "ConvolutionKernel",
 )
+# Where enhanced files, of many frames each, keep them: in functional groups, shared by all frames or of each.
+_GROUPS = {
+    "PixelSpacing": "PixelMeasuresSequence",
+    "SliceThickness": "PixelMeasuresSequence",
+    "SpacingBetweenSlices": "PixelMeasuresSequence",
+    "ImageOrientationPatient": "PlaneOrientationSequence",
+    "ImagePositionPatient": "PlanePositionSequence",
+    "RescaleSlope": "PixelValueTransformationSequence",
+    "RescaleIntercept": "PixelValueTransformationSequence",
+    "WindowCenter": "FrameVOILUTSequence",
+    "WindowWidth": "FrameVOILUTSequence",
+    "ConvolutionKernel": "CTReconstructionSequence",
+}
+
+
+class _Slice(NamedTuple):
+    """A frame of an enhanced file; any other file as a whole."""
+
+    dataset: Any
+    frame: int = 0
+
+    def get(self, tag: str) -> Any:
+        """What the file says of this frame, or of all; None if it says nothing."""
+        for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
+            if (value := group.get(tag, None)) is not None:
+                return value
+        return self.dataset.get(tag, None)
+
+    def _groups(self, name: str) -> Iterator[Any]:
+        each = self.dataset.get("PerFrameFunctionalGroupsSequence", None) or []
+        shared = self.dataset.get("SharedFunctionalGroupsSequence", None) or []
+        for functional in (*each[self.frame : self.frame + 1], *shared[:1]):
+            yield from (functional.get(name, None) or [])[:1]
+
+
+def _slices(dataset: Any) -> list[_Slice]:
+    """The frames of an enhanced file; any other file as one.
+
+    Raises
+    ------
+    ValueError
+        If it does not say the same number of frames everywhere.
+    """
+    groups = dataset.get("PerFrameFunctionalGroupsSequence", None)
+    if not groups:
+        return [_Slice(dataset)]
+    frames = _frames(dataset)
+    if len(groups) != frames:
+        raise ValueError(f"expected a functional group for each of {frames} frames, found {len(groups)}")
+    return [_Slice(dataset, frame) for frame in range(frames)]
+
+
+def _frames(dataset: Any) -> int:
+    return int(dataset.get("NumberOfFrames", None) or 1)
 
 
 def open(
@@ -43,8 +97,8 @@ def open(
 
     Values are those of the modality: rescale slope and intercept are applied (Hounsfield units), as int16 or int32
     where both are whole numbers, else as float64. Without them the numbers are those of the file. All samples get the
-    type of the first. ``meta`` holds
-    spacing, orientation, position, window and modality. **No names, dates or numbers of patients are taken**; pixels
+    type of the first. ``meta`` holds spacing, orientation, position, window and modality. Of enhanced files, which hold
+    a whole volume, these and the slopes are those of their functional groups, of each frame. **No names, dates or numbers of patients are taken**; pixels
     may still show them.
 
     Parameters
@@ -55,9 +109,9 @@ def open(
         Columns to leave out.
     samples
         ``"series"`` (default): all files of a series are a sample, ``volume`` `[slices, rows, columns]`, in the order
-        of their positions along the normal of the slices; the key is the series' UID. ``"files"``: each file is a
-        sample, ``image``, an array `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows, columns]`; the key is its
-        path below `src`.
+        of their positions along the normal of the slices, also if they are frames of one enhanced file; the key is the
+        series' UID. ``"files"``: each file is a sample, ``image``, an array `[rows, columns]`, `[rows, columns, 3]` or
+        `[frames, rows, columns]`, in the order of the file; the key is its path below `src`.
     dtype
         Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: that of the first. A sample whose
         values it does not hold cannot be converted; floats are rounded to a type of floats that you name.
@@ -92,7 +146,8 @@ def _files(
         try:
             dataset = pydicom.dcmread(path)
             _check_size(f"`{path}`", [dataset], most)
-            values = {"image": same(f"`{path}`", _pixels(dataset)), "meta": _meta([dataset])}
+            slices = _slices(dataset)
+            values = {"image": same(f"`{path}`", _pixels(slices)), "meta": _meta(slices)}
         except Exception as error:  # A library of a format raises whatever it finds.
             yield _problem(path, error)
             continue
@@ -115,13 +170,19 @@ def _series(
         where = f"series `{uid}` (first file: `{paths[0]}`)"
         path = paths[0]
         try:
-            slices = []
+            files = []
             for path in paths:
-                slices.append(pydicom.dcmread(path))
+                files.append(pydicom.dcmread(path))
                 # Of all so far: a series is in memory as a whole.
-                _check_size(where, slices, most)
-            slices = _in_order(slices, where)
-            volume = same(where, _stacked([_pixels(dataset) for dataset in slices], where))
+                _check_size(where, files, most)
+            slices, planes = [], []
+            for path, dataset in zip(paths, files, strict=True):
+                found = _slices(dataset)
+                slices += found
+                planes += _planes(dataset, found)
+            order = _in_order(slices, where)
+            slices = [slices[i] for i in order]
+            volume = same(where, _stacked([planes[i] for i in order], where))
         except Exception as error:  # As above.
             yield Problem(str(error)) if str(error).startswith("series") else _problem(path, error)
             continue
@@ -134,7 +195,7 @@ def _problem(path: Path, error: Exception) -> Problem:
 
 def _check_size(where: str, slices: list[Any], most: int) -> None:
     def size(dataset: Any) -> int:
-        frames, samples = int(dataset.get("NumberOfFrames", None) or 1), int(dataset.get("SamplesPerPixel", 1))
+        frames, samples = _frames(dataset), int(dataset.get("SamplesPerPixel", 1))
         # As decoded and rescaled, at most 8 bytes a value.
         return 8 * frames * samples * int(dataset.Rows) * int(dataset.Columns)
 
@@ -143,39 +204,69 @@ def _check_size(where: str, slices: list[Any], most: int) -> None:
         raise SourceError(f"{where}: expected at most max_sample_bytes = {most} bytes, found up to {found}")
 
 
-def _pixels(dataset: Any) -> np.ndarray[Any, Any]:
-    """The values of the modality."""
-    stored = check_array(np.asarray(dataset.pixel_array))
-    slope, intercept = float(dataset.get("RescaleSlope", 1)), float(dataset.get("RescaleIntercept", 0))
-    if (slope, intercept) == (1.0, 0.0):
+def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
+    """The values of each slice of a file.
+
+    Raises
+    ------
+    ValueError
+        If they are colours.
+    """
+    if int(dataset.get("SamplesPerPixel", 1)) > 1:
+        raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples a pixel\nhint: samples='files'")
+    pixels = _pixels(slices)
+    return [pixels] if len(slices) == 1 else list(pixels)
+
+
+def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
+    """The values of the modality, of all slices of a file: each has its own slope and intercept."""
+    stored = check_array(np.asarray(slices[0].dataset.pixel_array))
+    if len(slices) > 1 and len(stored) != len(slices):
+        raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
+    slopes, intercepts = (
+        np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
+        for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
+    )
+    if (slopes == 1).all() and (intercepts == 0).all():
         return stored
-    if not (slope.is_integer() and intercept.is_integer()) or abs(slope) > 2**15 or abs(intercept) > 2**30:
-        return stored * slope + intercept
-    values = stored.astype(np.int64) * int(slope) + int(intercept)
+    # Along the axis of the frames, if there is one.
+    shape = (len(slices), *[1] * (stored.ndim - 1)) if len(slices) > 1 else ()
+    slope, intercept = slopes.reshape(shape), intercepts.reshape(shape)
+    whole = (slopes == np.floor(slopes)).all() and (intercepts == np.floor(intercepts)).all()
+    if not whole or np.abs(slopes).max() > 2**15 or np.abs(intercepts).max() > 2**30:
+        return np.asarray(stored * slope + intercept)
+    values = stored.astype(np.int64) * slope.astype(np.int64) + intercept.astype(np.int64)
     narrow = np.iinfo(np.int16)
     fits = not values.size or (narrow.min <= values.min() and values.max() <= narrow.max)
     return values.astype(np.int16 if fits else np.int64 if np.abs(values).max() > 2**31 - 1 else np.int32)
 
 
-def _in_order(slices: list[Any], where: str) -> list[Any]:
-    """Slices by their position along their normal; without positions by their number."""
+def _in_order(slices: list[_Slice], where: str) -> list[int]:
+    """The order of slices by their position along their normal; without positions by the number of their file, and by
+    their place in it."""
     if len(slices) == 1:
-        return slices
-    if not all("ImagePositionPatient" in one and "ImageOrientationPatient" in one for one in slices):
-        if not all(one.get("InstanceNumber", None) is not None for one in slices):
-            raise SourceError(f"{where}: expected positions or numbers of {len(slices)} files, found some without")
-        places = [float(one.InstanceNumber) for one in slices]
+        return [0]
+    positions = [one.get("ImagePositionPatient") for one in slices]
+    orientations = [one.get("ImageOrientationPatient") for one in slices]
+    if any(value is None for value in (*positions, *orientations)):
+        numbers = [one.get("InstanceNumber") for one in slices]
+        if len({id(one.dataset) for one in slices}) == 1:
+            numbers = [0] * len(slices)
+        if any(number is None for number in numbers):
+            files = len({id(one.dataset) for one in slices})
+            raise SourceError(f"{where}: expected positions or numbers of {files} files, found some without")
+        places = [(float(number), float(one.frame)) for number, one in zip(numbers, slices, strict=True)]
     else:
-        row, column = np.reshape(np.asarray(slices[0].ImageOrientationPatient, np.float64), (2, 3))
+        row, column = np.reshape(np.asarray(orientations[0], np.float64), (2, 3))
         normal = np.cross(row, column)
-        if any(list(one.ImageOrientationPatient) != list(slices[0].ImageOrientationPatient) for one in slices):
+        if any(list(one) != list(orientations[0]) for one in orientations):
             raise SourceError(f"{where}: expected slices of one orientation, found several\nhint: samples='files'")
-        places = [float(np.dot(normal, np.asarray(one.ImagePositionPatient, np.float64))) for one in slices]
+        places = [(float(np.dot(normal, np.asarray(one, np.float64))), 0.0) for one in positions]
     order = sorted(range(len(slices)), key=places.__getitem__)
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
     if twice is not None:
-        raise SourceError(f"{where}: expected each place once, found two slices at {twice:g}\nhint: samples='files'")
-    return [slices[i] for i in order]
+        raise SourceError(f"{where}: expected each place once, found two slices at {twice[0]:g}\nhint: samples='files'")
+    return order
 
 
 def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
@@ -190,15 +281,16 @@ def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, 
     return np.stack(planes)
 
 
-def _meta(slices: list[Any]) -> dict[str, Any]:
+def _meta(slices: list[_Slice]) -> dict[str, Any]:
     """What says how the numbers are meant, of the first slice, and the positions of all."""
     found: dict[str, Any] = {}
     for tag in _TAGS:
-        value = slices[0].get(tag, None)
+        value = slices[0].get(tag)
         if value is not None and value != "":
             found[tag] = _plain(value)
-    if len(slices) > 1 and all("ImagePositionPatient" in one for one in slices):
-        found["ImagePositionsPatient"] = [_plain(one.ImagePositionPatient) for one in slices]
+    positions = [one.get("ImagePositionPatient") for one in slices]
+    if len(slices) > 1 and all(position is not None for position in positions):
+        found["ImagePositionsPatient"] = [_plain(position) for position in positions]
     return found
 
 
