@@ -35,6 +35,7 @@ __all__ = [
     "compact",
     "check_augmentation",
     "is_mask",
+    "mask_of",
     "merge",
     "option_names",
     "pack",
@@ -181,6 +182,7 @@ class Writer:
 
 def check_augmentation(text: str) -> None: ...
 def is_mask(field: str) -> bool: ...
+def mask_of(name: str, content: bytes) -> NDArray[Any]: ...
 def pack(
     src: str,
     out: str,

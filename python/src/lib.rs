@@ -48,7 +48,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::report::report;
     #[pymodule_export]
-    use crate::writer::{Writer, is_mask};
+    use crate::writer::{Writer, is_mask, mask_of};
 
     /// Largest record or decoded field to accept by default, the same as the command's.
     #[pymodule_export]

@@ -2,7 +2,8 @@
 //! interpreter.
 
 use crate::arguments::{destination, packing};
-use crate::errors::raise;
+use crate::errors::{LimitError, raise};
+use crate::values::ndarray;
 use crate::watch::watch;
 use crate::words::raise_any;
 use numpy::{PyArray1, PyArrayMethods};
@@ -12,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 use shardpack_pack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
+use shardpack_pack::sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -217,4 +219,22 @@ impl Drop for Writer {
 #[pyfunction]
 pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
+}
+
+/// The class numbers of a mask out of the bytes of its file, as packing stores them: integers
+/// `[height, width]`. Errors call the file `name`.
+#[pyfunction]
+pub(crate) fn mask_of<'py>(
+    py: Python<'py>,
+    name: PathBuf,
+    content: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let content = content.as_bytes().to_vec();
+    let mask = py.detach(|| mask_of_bytes(&name, content, &CubeOptions::default())).map_err(|error| match error {
+        // Its hint is an option of packing.
+        error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
+        error => raise_any(&error.into()),
+    })?;
+    let (dtype, shape) = (mask.array.dtype(), mask.array.shape().to_vec());
+    ndarray(py, dtype, &shape, mask.array.into_bytes())
 }

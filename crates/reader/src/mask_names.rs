@@ -12,13 +12,19 @@ const MASKS: &[&str] = &[
     "label maps",
     "labelmap",
     "labelmaps",
+    "seg",
+    "segs",
+    "segmap",
+    "segmaps",
+    "segmask",
+    "segmasks",
     "segmentation",
     "segmentations",
 ];
 
 /// Such names if there is no other word: a `label_text` is no mask, nor is a picture of a
-/// `bottle_label`.
-const ALONE: &[&str] = &["label", "labels"];
+/// `bottle_label`; `semantic_features` are none either.
+const ALONE: &[&str] = &["label", "labels", "semantic"];
 
 /// Such names of folders. A field `gt` may hold photos: the targets of super-resolution.
 const FOLDERS: &[&str] = &["gt"];
@@ -55,17 +61,42 @@ mod tests {
 
     #[test]
     fn masks_are_told_by_their_names() {
-        let whole =
-            ["mask", "Masks", "mask_2", "mask2", "label_map", "label", "Labels", "segmentation", "ground-truth"];
+        let whole = [
+            "mask",
+            "Masks",
+            "mask_2",
+            "mask2",
+            "label_map",
+            "label",
+            "Labels",
+            "segmentation",
+            "ground-truth",
+            "seg",
+            "seg_2",
+            "SegMask",
+            "semantic",
+        ];
         for name in whole {
             assert!(is_mask(name) && is_whole(name), "{name}");
         }
-        for name in ["cloud.mask", "left.label_map", "with mask"] {
+        for name in ["cloud.mask", "left.label_map", "with mask", "semantic_seg", "left_segmask"] {
             assert!(is_mask(name) && !is_whole(name), "{name}");
         }
         assert!(is_whole("gt") && !is_mask("gt") && !is_mask("gt_fine"));
-        for name in ["image", "masked", "unmask", "damask", "", "label_text", "bottle label", "map", "truth", "ground"]
-        {
+        for name in [
+            "image",
+            "masked",
+            "unmask",
+            "damask",
+            "",
+            "label_text",
+            "bottle label",
+            "map",
+            "truth",
+            "ground",
+            "segment",
+            "semantic_features",
+        ] {
             assert!(!is_mask(name) && !is_whole(name), "{name}");
         }
     }

@@ -362,7 +362,33 @@ enum Inner {
     Object { object: Arc<Object>, position: AtomicU64, files: Files },
 }
 
+/// The bytes of a file that came from elsewhere: out of an archive, say.
+#[derive(Debug)]
+struct Held(Vec<u8>);
+
+impl ReadAt for Held {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = usize::try_from(offset).ok().and_then(|at| self.0.get(at..)).unwrap_or_default();
+        let count = left.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), left.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+}
+
 impl Opened {
+    /// Bytes in memory, read as the file `path` would be.
+    pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
+        let object = Object::new(Arc::new(Held(bytes)));
+        let inner = Inner::Object { object, position: AtomicU64::new(0), files: Files::default() };
+        Self { inner, path: path.to_owned() }
+    }
+
     pub(crate) fn len(&self) -> u64 {
         match &self.inner {
             Inner::File(_, len) => *len,

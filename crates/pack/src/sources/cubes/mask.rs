@@ -27,6 +27,21 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     options.run.or_cancelled(path, load_from(&source, options))
 }
 
+/// Reads a label mask as [`load_mask`] does, out of the bytes of a file that is in memory: a member of
+/// an archive, say. Errors call it `name`. Formats of several files cannot be read so.
+///
+/// ```
+/// use shardpack_pack::sources::cubes::{CubeError, CubeOptions, mask_of};
+/// let error = mask_of("a.seg.png".as_ref(), b"no picture".to_vec(), &CubeOptions::default()).unwrap_err();
+/// assert!(matches!(error, CubeError::Format { .. } | CubeError::Unsupported { .. }));
+/// ```
+///
+/// # Errors
+/// As [`load_mask`].
+pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<LoadedMask> {
+    options.run.or_cancelled(name, load_from(&Source::held(name, bytes, &options.run), options))
+}
+
 /// Height and width of a label mask. Of a PNG only the header is read.
 ///
 /// # Errors

@@ -48,8 +48,8 @@ mod tivita;
 
 pub use cube::{CubeInfo, CubeKind, CubeOptions, LoadedCube, LoadedMask};
 pub use error::{CubeError, Result};
-pub use mask::load_mask;
 pub(crate) use mask::mask_size;
+pub use mask::{load_mask, mask_of};
 pub use open::{CubeValues, OpenCube, ValuesInFile, open};
 pub use run::CubeRun;
 

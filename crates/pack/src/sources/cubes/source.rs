@@ -45,6 +45,13 @@ impl Source {
         Ok(Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() })
     }
 
+    /// Bytes in memory, which messages call `path`.
+    pub(super) fn held(path: &Path, bytes: Vec<u8>, run: &CubeRun) -> Self {
+        let file = Opened::held(path, bytes);
+        let len = file.len();
+        Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
+    }
+
     /// The same source, with memory to use before allocating more.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
         self.spare = Mutex::new(spare);

@@ -8,6 +8,8 @@ use ::png::{BitDepth, ColorType};
 fn assert_mask(path: &Path, dtype: Dtype, shape: [u64; 2], labels: &[u8]) {
     let mask = load_mask(path, &CubeOptions::default()).unwrap();
     assert_eq!((mask.array.dtype(), mask.array.shape(), mask.array.bytes()), (dtype, &shape[..], labels));
+    let held = mask_of(path, std::fs::read(path).unwrap(), &CubeOptions::default()).unwrap();
+    assert_eq!(held, mask);
 }
 
 #[test]
@@ -27,10 +29,10 @@ fn png_labels_are_samples_or_indices() {
     assert_mask(&path, Dtype::U16, [1, 2], &[2, 1, 4, 3]);
     assert_eq!(probe(&path).unwrap(), Some(CubeKind::Png));
     let path = folder.write("m.png", png(ColorType::Rgb, BitDepth::Eight, 1, 1, &[1, 2, 3]));
-    assert_eq!(
-        message(load_mask(&path, &CubeOptions::default())),
-        "`m.png`: label mask: expected a grey or palette PNG, found Rgb\nhint: save the class numbers themselves, not their colours"
-    );
+    let text = "`m.png`: label mask: expected a grey or palette PNG, found Rgb\nhint: save the class numbers themselves, not their colours";
+    assert_eq!(message(load_mask(&path, &CubeOptions::default())), text);
+    let held = std::fs::read(&path).unwrap();
+    assert_eq!(message(mask_of("m.png".as_ref(), held, &CubeOptions::default())), text);
 }
 
 #[test]
