@@ -218,7 +218,7 @@ def _in_options(text: str) -> str:
         names = re.findall(r"'([^']*)'", match[2])
         return " ".join(f"--{match[1]} {name}" for name in names)
 
-    text = re.sub(r"\b(drop|classes)=\[([^\]]*)\]", listed, text)
+    text = re.sub(r"\b(drop|classes|masks)=\[([^\]]*)\]", listed, text)
     return re.sub(r"\b([a-z_]+)=['\"]([^'\"]*)['\"]", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
 
 

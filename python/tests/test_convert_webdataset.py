@@ -66,7 +66,8 @@ def test_every_kind_of_member(tmp_path: Path) -> None:
         ("x.width.cls", b"40"),
         ("x.wav", b"RIFF....WAVE"),
     ]
-    sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out", rename={"width.cls": "columns"})
+    said: dict[str, Any] = {"rename": {"width.cls": "columns"}, "schema": {"seg": "image"}}
+    sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out", **said)
     assert kinds(tmp_path / "out") == {
         "image": "image",
         "seg": "image",

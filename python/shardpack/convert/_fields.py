@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._shardpack import is_mask
+from ._masks import class_numbers
 from ._source import Source, SourceError, refuse_columns, same
 from ._values import kind_of
 
@@ -37,6 +39,10 @@ class Fields:
     """Field to kind."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Column to the number of samples that had it."""
+    masks: dict[str, str] = field(default_factory=dict)
+    """Field of class numbers to its column."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know of the fields."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
         """Decide on names and kinds, by what the source declares and by its first sample.
@@ -59,14 +65,55 @@ class Fields:
                     f"{where}: `schema` names a field that is not there: expected one "
                     f"of {list(self.names.values())}, found: {name!r}"
                 )
+        self.masks = self._masks(source.masks or frozenset(), where)
         refused: dict[str, str] = {}
         for column, name in self.names.items():
+            if name in self.masks:
+                self.kinds[name] = self.schema.get(name) or "array"
+                continue
             try:
                 self.kinds[name] = self.schema.get(name) or self._kind(source, column, name, first)
             except SourceError as error:
                 refused[column] = str(error).splitlines()[0]
         refuse_columns(where, refused)
         self._refuse_reserved(where)
+        self.notes += [
+            _mask_note(column, name, source.masks is not None)
+            for column, name in self.names.items()
+            if self.kinds[name] == "image" and name not in self.schema and is_mask(name)
+        ]
+
+    def _masks(self, given: frozenset[str], where: str) -> dict[str, str]:
+        """Field to column of what the caller calls masks, by either name.
+
+        Raises
+        ------
+        SourceError
+            If there is none of that name, or `schema` says that it is something else.
+        """
+        found: dict[str, str] = {}
+        for mask in sorted(given):
+            column = next((column for column, name in self.names.items() if mask in (column, name)), None)
+            if column is None:
+                known = ", ".join(map(repr, self.names)) or "none"
+                raise SourceError(f"{where}: `masks` names a column that is not there: expected one of {known}, found: {mask!r}")
+            name = self.names[column]
+            if not self.schema.get(name, "array").startswith("array"):
+                raise SourceError(f"{where}: `masks` makes arrays, expected no other kind of {name!r} in `schema`, found: {self.schema[name]!r}")
+            found[name] = column
+        return found
+
+    def decoded(self, sample: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A sample under the names of its fields with its masks as class numbers.
+
+        Raises
+        ------
+        SourceError
+            If one is none.
+        """
+        if not self.masks:
+            return sample
+        return {name: class_numbers(self.masks[name], value) if name in self.masks else value for name, value in sample.items()}
 
     def _refuse_reserved(self, where: str) -> None:
         """Raise for columns that have the names of those that the writer adds beside a picture."""
@@ -110,7 +157,7 @@ class Fields:
             if name in taken:
                 raise SourceError(
                     f"{where}: two columns become the field `{name}`: {taken[name]!r} and {column!r}\n"
-                    f"hint: rename={{{column!r}: '{name}_2'}}"
+                    f"hint: rename={{{column!r}: '{name}_2'}}{_if_masks(source, column, name)}"
                 )
             taken[name] = column
         return names
@@ -147,6 +194,23 @@ class Fields:
         raise SourceError(
             f"expected the columns of the first sample ({known}), found one more: {column!r}\nhint: drop=[{column!r}]"
         )
+
+
+def _mask_note(column: str, name: str, has_option: bool) -> str:
+    if has_option:
+        hint = f"masks=[{column!r}] stores the class numbers"
+    else:
+        hint = f"give arrays of class numbers, or masks=[{column!r}] with a format that has the option"
+    return (
+        f"field `{name}`: its name is that of masks, and it holds pictures, which are loaded as RGB and scaled as photos are\n"
+        f"hint: {hint}; schema={{{name!r}: 'image'}} says that they are photos"
+    )
+
+
+def _if_masks(source: Source, column: str, name: str) -> str:
+    if name != "image" or source.masks is None:
+        return ""
+    return f"; if it holds masks, rename={{{column!r}: 'mask'}} and masks=[{column!r}]"
 
 
 def field_name(column: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Union
 
+from .. import _warn
 from ._fields import Fields
 from ._source import Item, Problem, Sample, Source, SourceError
 
@@ -65,6 +66,7 @@ class Run:
             "samples_skipped": self.skipped,
             "samples_skipped_exact": self.skipped_exact,
             "dropped": dict(self.fields.dropped),
+            "notes": list(self.fields.notes),
             "seconds": time.monotonic() - self.started,
         }
 
@@ -74,6 +76,10 @@ class Run:
         items = iter(self.source.items)
         first = self._first(items)
         self.fields.settle(self.source, first.values, first.where)
+        self.fields.notes += self.source.notes
+        # Now, and not at the end: what they say costs another conversion.
+        for note in self.fields.notes:
+            _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
         threads = options.get("threads") or _cores()
         ordered = options.get("shuffle") is False
@@ -127,7 +133,10 @@ class Run:
         key = f"{self.taken:08d}" if item.key is None else item.key
         order = self.taken if ordered else None
         self.taken += 1
-        pending.append((item, pool.submit(writer.write, values, key, order=order)))
+        pending.append((item, pool.submit(self._write, writer, values, key, order)))
+
+    def _write(self, writer: Any, values: Mapping[str, Any], key: str, order: int | None) -> None:
+        writer.write(self.fields.decoded(values), key, order=order)
 
     def _end(self, sample: Sample, future: Future[None]) -> None:
         try:

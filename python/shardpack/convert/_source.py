@@ -57,6 +57,10 @@ class Source:
     """What to do about keys that occur twice, for the hint of that error."""
     field_name: Callable[[str], str] = same
     """The format's convention: column to field."""
+    masks: frozenset[str] | None = None
+    """Columns, or fields, of pictures that hold class numbers; None where the format has no option for them."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know, as far as it is known once the first sample was read."""
 
 
 def library(module: str, extra: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Union
 import numpy as np
 
 from ._example import messages, signed, wire_fields
+from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, library
 from ._values import looks_pickled, picture_type
 
@@ -22,6 +23,7 @@ def open(
     drop: Collection[str] = (),
     value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]] = "auto",
     prefixes: Mapping[str, str] | None = None,
+    masks: Collection[str] = (),
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
@@ -42,6 +44,10 @@ def open(
         For databases with one entry for each *column* of a sample: column to the beginning of its keys, ``{"image":
         "image-", "text": "label-"}``. Entries whose keys have the same end are one sample, and that end is its key. An
         entry that is not a picture is text.
+    masks
+        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
+        picture of colours is no mask, and an error.
     """
     lmdb = library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -59,10 +65,12 @@ def open(
             raise ValueError("prefixes: expected at least one column, and no `value` beside them")
         first = next(iter(prefixes.values())).encode()
         return Source(
-            _joined(env, path, {name: prefix.encode() for name, prefix in prefixes.items()}, first), close=env.close
+            _joined(env, path, {name: prefix.encode() for name, prefix in prefixes.items()}, first),
+            close=env.close,
+            masks=as_masks(masks),
         )
     total = None if callable(value) else env.stat()["entries"]
-    return Source(_entries(env, path, value), total=total, close=env.close)
+    return Source(_entries(env, path, value), total=total, close=env.close, masks=as_masks(masks))
 
 
 def _check_size(env: Any, file: str) -> None:

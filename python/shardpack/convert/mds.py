@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from ._masks import as_masks
 from ._mds_values import Decoder, decoder
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
 from ._values import parse_json, shorten
@@ -28,6 +29,7 @@ def open(
     *,
     drop: Collection[str] = (),
     key: str | None = None,
+    masks: Collection[str] = (),
     max_shard_bytes: int = 4 << 30,
 ) -> Source:
     """Open a local MDS dataset.
@@ -45,6 +47,10 @@ def open(
         Columns to leave out.
     key
         A text column that becomes the samples' key. Default: their running number.
+    masks
+        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
+        picture of colours is no mask, and an error.
     max_shard_bytes
         Largest size of a shard, before and after decompression. A shard is in memory as a whole while its samples are
         converted. Default 4 GiB, which no shard of MDS exceeds.
@@ -69,7 +75,8 @@ def open(
         raise SourceError(f"`{folder}`: expected a text column as `key`, found: {key!r}")
     total = sum(_count(shard, "samples", folder) for shard in shards)
     kinds = {name: d.kind for name, d in decoders.items() if d.kind is not None and name != key}
-    return Source(_samples(folder, shards, columns, decoders, key, max_shard_bytes), kinds=kinds, total=total)
+    items = _samples(folder, shards, columns, decoders, key, max_shard_bytes)
+    return Source(items, kinds=kinds, total=total, masks=as_masks(masks))
 
 
 def _read_index(folder: Path) -> Mapping[str, Any]:

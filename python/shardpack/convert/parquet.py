@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 
 from ._files import Paths, list_files
+from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
 from ._values import looks_pickled, parse_json
 
@@ -24,7 +25,7 @@ _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bo
 Take = Callable[[Any], Any]
 
 
-def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> Source:
+def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, masks: Collection[str] = ()) -> Source:
     """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
 
     A struct ``{bytes, path}`` is a picture; binary is a picture if it begins as one, else bytes; numbers and booleans
@@ -41,6 +42,10 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
     key
         A column of text that becomes the samples' key, or the path of a picture: ``"image.path"``. Default: the
         running number.
+    masks
+        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
+        picture of colours is no mask, and an error.
     """
     library("pyarrow", "parquet")
     files = list_files(src, _SUFFIXES, "Parquet")
@@ -71,7 +76,7 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
     rows = [table.rows for table in tables]
     total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
     items = _samples(tables, takes, frozenset(drop), key if key_column == key else None, key_column, key_of)
-    return Source(items, kinds=kinds, classes=_classes(schema, where), total=total)
+    return Source(items, kinds=kinds, classes=_classes(schema, where), total=total, masks=as_masks(masks))
 
 
 class _Table:

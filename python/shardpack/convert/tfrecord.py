@@ -14,6 +14,7 @@ import numpy as np
 
 from ._example import parse_example
 from ._files import Paths, list_files
+from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, library
 from ._values import picture_type
 
@@ -28,6 +29,7 @@ def open(
     key: str | None = None,
     arrays: Mapping[str, Any] | None = None,
     text: Collection[str] | None = None,
+    masks: Collection[str] = (),
 ) -> Source:
     """Open TFRecord files of `tf.train.Example`.
 
@@ -49,12 +51,16 @@ def open(
         little-endian.
     text
         The features of byte strings that are text. Default: those that are UTF-8 in the first sample.
+    masks
+        Features of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
+        picture of colours is no mask, and an error.
     """
     files = list_files(src, _SUFFIXES, "TFRecord")
     crc32c = library("crc32c", "tfrecord").crc32c
     layouts = {name: _layout(name, layout) for name, layout in (arrays or {}).items()}
     features = _Features(frozenset(drop), key, layouts, None if text is None else frozenset(text))
-    return Source(_samples(files, features, crc32c))
+    return Source(_samples(files, features, crc32c), masks=as_masks(masks))
 
 
 def _layout(name: str, layout: Any) -> tuple[np.dtype[Any], tuple[int, ...] | None]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._url import is_url
 from ._files import Paths
+from ._masks import as_masks
 from ._objects import ObjectFile, list_objects
 from ._source import Item, Problem, Sample, Source, SourceError
 from ._values import looks_pickled, parse_int, parse_json, parse_npy, picture_type, shorten
@@ -46,6 +47,7 @@ def open(
     prefix_keys: bool = False,
     max_sample_bytes: int = 1 << 30,
     frames: str | None = None,
+    masks: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """Open WebDataset tars.
@@ -72,6 +74,10 @@ def open(
         Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip, in the order of their numbers:
         ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name. Members with a dot before three digits or more,
         ``clip7.image.000.jpg``, are the frames of a clip ``image`` in any case: :func:`shardpack.export` writes them.
+    masks
+        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
+        picture of colours is no mask, and an error.
     storage_options
         With URLs: how their store is reached, as for :class:`shardpack.Dataset`.
     """
@@ -88,6 +94,7 @@ def open(
         classes=classes,
         field_name=field_name,
         repeated_keys="prefix_keys=True puts the tar's name before each",
+        masks=as_masks(masks),
     )
 
 

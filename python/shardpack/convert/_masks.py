@@ -1,0 +1,69 @@
+"""Masks that come as pictures: files of class numbers, which become arrays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from .. import _shardpack
+from ._source import SourceError
+from ._values import picture_type
+
+
+def as_masks(masks: Collection[str]) -> frozenset[str]:
+    """The option ``masks`` of a format.
+
+    Raises
+    ------
+    TypeError
+        If it is one name and no list of them.
+    """
+    if isinstance(masks, str):
+        raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: masks=[{masks!r}]")
+    return frozenset(masks)
+
+
+def class_numbers(column: str, value: Any) -> Any:
+    """The class numbers of a mask, as ``shardpack pack --masks`` stores them.
+
+    Of a PNG with a palette the indices are the numbers, of a grey one its samples, 16 bits of them too.
+
+    Parameters
+    ----------
+    column
+        Its column, for messages.
+    value
+        The bytes of a PNG or TIFF, or an array of integers or booleans `[height, width]`. None is no mask.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        Integers or booleans, `[height, width]`.
+
+    Raises
+    ------
+    SourceError
+        If it is none of these: a picture of colours, or a JPEG, which changes numbers.
+    """
+    if value is None:
+        return None
+    if isinstance(value, np.ndarray):
+        if value.ndim != 2 or value.dtype.kind not in "iub":
+            shown = f"{value.dtype} {list(value.shape)}"
+            raise SourceError(f"column {column!r}: expected a mask of integers [height, width], found {shown}")
+        return value
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {type(value).__name__}")
+    content = bytes(value)
+    found = picture_type(content)
+    if found not in ("png", "tiff"):
+        shown = {"jpeg": "a JPEG, which changes the numbers", "webp": "WebP", "bmp": "BMP"}.get(
+            found or "", f"bytes that begin with {content[:8].hex(' ') or 'nothing'}"
+        )
+        raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {shown}")
+    try:
+        return _shardpack.mask_of(column, content)
+    except ValueError as error:
+        raise SourceError(f"column {str(error).replace(f'`{column}`', repr(column), 1)}") from error
