@@ -52,8 +52,7 @@ def given(field: str, value: Any, kind: str | None) -> Given:
         return ([_frame(field, frame) for frame in value],)
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
-            _, _, dtype = kind.partition(":")
-            return _array(field, np.asarray(value, dtype or None), False)
+            return _array(field, _listed(field, value, kind.partition(":")[2]), False)
         # NaN is refused below, where sample and field have a name.
         return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
@@ -65,6 +64,54 @@ def given(field: str, value: Any, kind: str | None) -> Given:
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
+
+
+def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
+    """A list as an array of this element type, where that holds its values; floats may be rounded, and nothing else."""
+    try:
+        found = np.asarray(value)
+    except ValueError as error:
+        raise _shardpack.UsageError(f"field {field!r}: expected lists of equal lengths, found others: {error}") from None
+    if found.dtype.kind not in "biuf":
+        large = "an integer of more than 64 bits"
+        odd = (type(each).__name__ for each in found.flat if not isinstance(each, (int, float, np.number)))
+        plain = {"U": "str", "S": "bytes"}.get(found.dtype.kind, found.dtype.name)
+        what = plain if found.dtype != object else next(odd, large).replace("NoneType", "None")
+        raise _shardpack.UsageError(f"field {field!r}: expected a list of numbers, found {what} among them")
+    if not dtype:
+        return found
+    kind = np.dtype(dtype)
+    with np.errstate(all="ignore"):
+        if found.dtype.kind == "f" and (np.abs(found) >= 2**53).any():
+            # NumPy has made floats of large integers beside others.
+            found = np.asarray(value, object)
+            fits = np.asarray(np.frompyfunc(lambda each: _fits(np.asarray(each), kind).all(), 1, 1)(found), np.bool_)
+        else:
+            fits = _fits(found, kind)
+        if not fits.all():
+            first = np.asarray(found[~fits].flat[0]).item()
+            raise _shardpack.UsageError(
+                f"field {field!r}: expected a list of values that {dtype} holds, found {first!r}\n"
+                "hint: round or clip them first, or give another type in `schema`"
+            )
+        return np.asarray(value, kind)
+
+
+def _fits(found: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Which numbers this element type holds."""
+    if kind.kind == "f":
+        if found.dtype.kind == "f":
+            return np.asarray(np.isfinite(found.astype(kind)) | ~np.isfinite(found))
+        bits = 63 if found.dtype.kind == "i" else 64
+        back = found.astype(kind).astype(np.float64)
+        inside = (back >= -(2.0**bits)) & (back < 2.0**bits)
+        return np.asarray(inside & (np.where(inside, back, 0).astype(found.dtype) == found))
+    low, high = (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+    if found.dtype.kind == "f":
+        return np.asarray((found == np.trunc(found)) & (found >= low) & (found < high + 1))
+    bounds = np.iinfo(found.dtype) if found.dtype.kind != "b" else np.iinfo(np.uint8)
+    wide = found.astype(np.uint8) if found.dtype.kind == "b" else found
+    return np.asarray((wide >= max(low, int(bounds.min))) & (wide <= min(high, int(bounds.max))))
 
 
 def _are_files(values: Sequence[Any]) -> bool:

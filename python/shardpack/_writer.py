@@ -36,6 +36,8 @@ class Writer:
     schema : mapping of str to str, optional
         What each field holds: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``,
         or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By default the first sample decides: see below.
+        Lists become arrays where it says ``"array"``; one with a value that ``"array:int32"`` does not hold, such as 1.7
+        or None, is an error, and only floats are rounded, to narrower ones.
     classes : sequence of str, optional
         Names of the classes that the field ``label`` counts into, from 0. Labels may then be given by name.
     shuffle : bool, default True

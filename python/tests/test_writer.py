@@ -453,6 +453,48 @@ def test_lists_become_arrays_where_the_schema_says_so(tmp_path: Path) -> None:
     assert found["any"].dtype == np.int64 and found["any"].tolist() == [1, 2] and found["tags"] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "found"),
+    [
+        ("int32", [[1.7, 2.9]], "1.7"),
+        ("int32", [1, 2**31], "2147483648"),
+        ("int64", [0.0, 2.0**63], "9.2233"),
+        ("uint8", [-1.0], "-1.0"),
+        ("uint64", [3, -1], "-1"),
+        ("uint8", [float("nan")], "nan"),
+        ("bool", [3, -1], "3"),
+        ("float32", [1, 2**24 + 1], "16777217"),
+        ("float64", [2**63 - 1], "9223372036854775807"),
+        ("float16", [1e300], "1e\\+300"),
+        ("float32", [1.0, None], "None"),
+        ("float32", ["1"], "str"),
+        ("int64", [2**64], "an integer of more than 64 bits"),
+        ("uint64", [2**63, -1], "-1"),
+        ("int64", [1, [2]], "others"),
+        ("float32", [1 + 2j], "complex128"),
+    ],
+)
+def test_lists_of_values_that_an_array_does_not_hold(tmp_path: Path, dtype: str, value: Any, found: str) -> None:
+    for schema in {f"array:{dtype}"} | ({"array"} if found in ("None", "str", "complex128") else set()):
+        with sp.Writer(tmp_path / "out", {"x": schema, "n": "int64"}, force=True) as writer:
+            with pytest.raises(sp.UsageError, match=rf"field 'x': expected .*{found}"):
+                writer.write({"x": value, "n": 1})
+            writer.write({"x": [1], "n": 2})
+
+
+def test_lists_of_values_that_an_array_holds(tmp_path: Path) -> None:
+    lists: dict[str, Any] = {
+        "int32": [[1.0, -2.0]], "bool": [0, True, 1.0], "float32": [0.1, float("inf"), float("nan"), 2**24], "uint64": [2**64 - 1, 1],
+        "float64": [0.5, 2**63], "int8": [], "float16": [[]], "int64": [-(2**63), 2**63 - 1],
+    }  # fmt: skip
+    with sp.Writer(tmp_path / "out", {dtype: f"array:{dtype}" for dtype in lists}) as writer:
+        writer.write(lists)
+    found = sp.Dataset(tmp_path / "out")[0]
+    for dtype, value in lists.items():
+        assert found[dtype].dtype == dtype and np.array_equal(found[dtype], np.array(value, dtype), equal_nan=dtype[0] == "f")
+    assert found["uint64"].tolist() == [2**64 - 1, 1]
+
+
 def test_tensors_of_frameworks_are_arrays(tmp_path: Path) -> None:
     class Tensor:
         def __init__(self, array: np.ndarray[Any, Any]) -> None:
