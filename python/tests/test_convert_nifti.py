@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,48 @@ def test_volumes_keep_every_bit_and_their_place(tmp_path: Path) -> None:
     assert np.array_equal(found["a.nii"]["affine"], np.diag([0.5, 0.75, 2.0, 1.0]))
     meta = found["a.nii"]["meta"]
     assert meta == {"axes": ["z", "y", "x"], "zooms": [2.0, 0.75, 0.5], "units": ["mm", "sec"], "description": "a phantom"}
+
+
+def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
+    """Several modalities in a file, as of BraTS and the Medical Segmentation Decathlon."""
+    values = volume(0, (6, 5, 4, 3))
+    save(tmp_path / "src" / "a.nii", values)
+    save(tmp_path / "labels" / "a.nii", volume(1) % 3)
+    options: dict[str, Any] = {"masks": str(tmp_path / "labels")}
+    with pytest.warns(UserWarning, match=r"field `volume`: the axes are \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\), the first of them taken for time"):
+        report = sp.convert("nifti", tmp_path / "src", tmp_path / "time", **options)
+    assert len(report["notes"]) == 1 and "hint: channels='last' stores channels as [z, y, x, c]" in report["notes"][0]
+    found = content(tmp_path / "time")["a.nii"]
+    assert np.array_equal(found["volume"], values.T) and found["meta"]["axes"] == ["t", "z", "y", "x"]
+    save(tmp_path / "src" / "b.nii", volume(2, (6, 5, 4)))
+    save(tmp_path / "labels" / "b.nii", volume(1) % 3)
+    for channels, axes, move in (("last", ["z", "y", "x", "c"], -1), ("first", ["c", "z", "y", "x"], 0)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            report = sp.convert("nifti", tmp_path / "src", tmp_path / channels, channels=channels, **options)
+        found = content(tmp_path / channels)
+        assert report["notes"] == [] and np.array_equal(found["a.nii"]["volume"], np.moveaxis(values.T, 0, move))
+        assert np.array_equal(found["b.nii"]["volume"], np.expand_dims(volume(2).T, move))
+        for key in ("a.nii", "b.nii"):
+            assert found[key]["meta"]["axes"] == axes and len(found[key]["meta"]["zooms"]) == 4
+            assert found[key]["meta"]["zooms"][axes.index("z")] == 2.0 and found[key]["mask"].shape == (4, 5, 6)
+    # The boxes that a loader cuts are those of space.
+    save(tmp_path / "boxes" / "a.nii", values)
+    sp.convert("nifti", tmp_path / "boxes", tmp_path / "boxed", channels="last", **options)
+    batch = next(iter(sp.Loader(sp.Dataset(tmp_path / "boxed"), 2, cube="patch3x4x4", patches_per_sample=2)))
+    assert batch["volume"].shape == (2, 3, 4, 4, 3) and batch["mask"].shape == (2, 3, 4, 4)
+
+
+def test_vectors_are_channels_too(tmp_path: Path) -> None:
+    values = volume(0, (6, 5, 4, 1, 3))
+    save(tmp_path / "a.nii", values)
+    sp.convert("nifti", tmp_path / "a.nii", tmp_path / "out", channels="last")
+    assert np.array_equal(content(tmp_path / "out")["a.nii"]["volume"], np.moveaxis(values[:, :, :, 0].T, 0, -1))
+    save(tmp_path / "b.nii", volume(0, (6, 5, 4, 2, 3)))
+    with pytest.raises(ValueError, match=r"b.nii`: expected volumes of three axes and channels, found 5 axes of \[3, 2, 4, 5, 6\]"):
+        sp.convert("nifti", tmp_path / "b.nii", tmp_path / "b", channels="last")
+    with pytest.raises(ValueError, match="channels: expected 'first' or 'last', found: 'end'"):
+        sp.convert("nifti", tmp_path / "a.nii", tmp_path / "b", channels="end")
 
 
 def test_scaled_values_are_nibabels(tmp_path: Path) -> None:

@@ -26,14 +26,16 @@ def open(
     masks: str | None = None,
     scaled: bool = True,
     dtype: str | None = None,
+    channels: str | None = None,
     max_sample_bytes: int = 4 << 30,
 ) -> Source:
     """Open NIfTI files (``.nii``, ``.nii.gz``).
 
     Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]`, or `[t, z, y, x]`:
-    the axes of the file from the last to the first, so that slices are together. ``affine`` is the file's own
-    `[4, 4]` matrix, float64, from voxel (x, y, z) to the scanner's millimetres. ``meta`` holds zooms, units and the
-    description of the header.
+    the axes of the file from the last to the first, so that slices are together. With ``channels="last"`` it is
+    `[z, y, x, c]`, as loaders cut boxes out of volumes with channels. ``affine`` is the file's own
+    `[4, 4]` matrix, float64, from voxel (x, y, z) to the scanner's millimetres. ``meta`` holds the axes and zooms in
+    the order of the array, and units and the description of the header.
 
     Parameters
     ----------
@@ -43,8 +45,7 @@ def open(
         Columns to leave out.
     masks
         Folder of label volumes with the same paths as those below `src` (``_0000`` before the ending may be left out):
-        they become the field ``mask``, and must have the shape of their volume's last three axes. Every volume needs
-        one.
+        they become the field ``mask``, `[z, y, x]`, and must have these sides of their volume. Every volume needs one.
     scaled
         Whether slope and intercept of the header are applied, as nibabel does: the values are then float64 where there
         are any, and the file's own numbers where there are none. ``False`` keeps the file's own numbers, and adds
@@ -52,14 +53,22 @@ def open(
     dtype
         Element type of all volumes, such as ``"float32"``. Default: that of the first. A volume whose values it does
         not hold cannot be converted; floats are rounded to a type of floats that you name.
+    channels
+        What the fourth axis of the files is; the header does not say whether it counts time or channels. ``"last"``:
+        channels, such as the modalities of BraTS, stored `[z, y, x, c]`; a volume of three axes has one. ``"first"``:
+        channels, stored `[c, z, y, x]`. Default: it is taken for time, stored `[t, z, y, x]`, and a warning says so.
     max_sample_bytes
         Largest volume, as decoded. Default 4 GiB.
     """
     nibabel = library("nibabel", "nifti")
+    if channels not in (None, "first", "last"):
+        raise ValueError(f"channels: expected 'first' or 'last', found: {channels!r}")
     check_drop("nifti", drop, _COLUMNS if masks is not None else [name for name in _COLUMNS if name != "mask"])
     files = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS))
     types = (SameType("volume", dtype), SameType("mask"))
-    return Source(_samples(nibabel, files, masks, scaled, types, frozenset(drop), max_sample_bytes), total=len(files))
+    notes: list[str] = []
+    items = _samples(nibabel, files, masks, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)
+    return Source(items, total=len(files), notes=notes)
 
 
 def _samples(
@@ -70,6 +79,8 @@ def _samples(
     types: tuple[SameType, SameType],
     drop: frozenset[str],
     most: int,
+    channels: str | None,
+    notes: list[str],
 ) -> Iterator[Item]:
     for key, path in files:
         where = f"`{path}`"
@@ -79,6 +90,9 @@ def _samples(
                 found = _mask_of(key, Path(masks))
                 mask = _volume(nibabel, found, True, most)["volume"]
                 values["mask"] = types[1](f"`{found}`", _labels(mask, found, values["volume"].shape[-3:]))
+            if channels is None and values["volume"].ndim > 3 and not notes and "volume" not in drop:
+                notes.append(_unsaid(where, values))
+            _place_channels(values, channels, path)
             values["volume"] = types[0](where, values["volume"])
         except Exception as error:  # A library of a format raises whatever it finds.
             yield Problem(str(error) if str(error).startswith("`") else f"{where}: expected a whole NIfTI file: {error}")
@@ -108,6 +122,34 @@ def _volume(nibabel: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]
     array = np.asanyarray(proxy) if scaled else proxy.get_unscaled()
     volume = np.ascontiguousarray(check_array(np.asarray(array)).T)
     return {"volume": volume, "affine": np.asarray(image.affine, np.float64), "meta": meta}
+
+
+def _unsaid(where: str, values: dict[str, Any]) -> str:
+    axes = ", ".join(f"{axis} = {side}" for axis, side in zip(values["meta"]["axes"], values["volume"].shape, strict=True))
+    return (
+        f"field `volume`: the axes are [{axes}] ({where}), the first of them taken for time: "
+        "a file does not say whether it is time or channels\n"
+        "hint: channels='last' stores channels as [z, y, x, c], as loaders cut boxes; channels='first' as [c, z, y, x]"
+    )
+
+
+def _place_channels(values: dict[str, Any], channels: str | None, path: Path) -> None:
+    """Names the axis of channels, and puts it where it was asked for."""
+    if channels is None:
+        return
+    volume, meta = values["volume"], values["meta"]
+    if volume.ndim == 5 and volume.shape[1] == 1:
+        # NIfTI keeps vectors in its fifth axis, behind one of time.
+        volume, meta["axes"], meta["zooms"] = volume[:, 0], ["c", *meta["axes"][2:]], [meta["zooms"][0], *meta["zooms"][2:]]
+    if volume.ndim == 3:
+        volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
+    if volume.ndim != 4:
+        raise SourceError(f"`{path}`: expected volumes of three axes and channels, found {volume.ndim} axes of {list(volume.shape)}")
+    meta["axes"][0] = "c"
+    if channels == "last":
+        volume = np.moveaxis(volume, 0, -1)
+        meta["axes"], meta["zooms"] = [*meta["axes"][1:], "c"], [*meta["zooms"][1:], meta["zooms"][0]]
+    values["volume"] = np.ascontiguousarray(volume)
 
 
 def _mask_of(key: str, folder: Path) -> Path:
