@@ -15,6 +15,8 @@ import pytest
 from convert_support import content, jpeg, kinds, picture, pil, pixels
 
 import shardpack as sp
+from shardpack.convert import webdataset as convert_webdataset
+from shardpack.export import webdataset as export_webdataset
 
 
 def write(out: Path, samples: dict[str, dict[str, Any]], **options: Any) -> Path:
@@ -186,6 +188,24 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="expected no folder, or an empty one"):
         sp.export(src, "webdataset", tmp_path / "full")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "src"]
+
+
+def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = [jpeg(i % 7, 8, 8) for i in range(1100)]
+    src = write(tmp_path / "src", {"a": {"clip": frames, "label": 1}, "b": {"clip": frames[:2], "label": 0}})
+    sp.export(src, "webdataset", tmp_path / "tars")
+    sp.convert("webdataset", tmp_path / "tars", tmp_path / "again")
+    first, again = sp.Dataset(src), sp.Dataset(tmp_path / "again")
+    for key, count in (("a", 1100), ("b", 2)):
+        before, after = (dataset.raw(dataset.index_of(key), "clip") for dataset in (first, again))
+        assert bytes(before) == bytes(after) and again[again.index_of(key)]["clip.frames"] == count
+    # Beyond the limit it is said when they leave, and not when nothing else is left.
+    for module in (export_webdataset, convert_webdataset):
+        monkeypatch.setattr(module, "MOST_FRAMES", 1099)
+    with pytest.raises(ValueError, match=r"sample `a`, field `clip`: expected at most 1099 frames, .*found 1100"):
+        sp.export(src, "webdataset", tmp_path / "no")
+    with pytest.raises(ValueError, match="sample `a`: expected at most 1099 frames, found more"):
+        sp.convert("webdataset", tmp_path / "tars", tmp_path / "no")
 
 
 def test_a_url_is_no_folder_to_export_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

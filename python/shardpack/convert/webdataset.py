@@ -36,7 +36,9 @@ _MAX_NAME = 4096
 """Longest name of a member, in bytes: that of a path on Linux."""
 _MAX_CLASSES = 64 << 20
 _MOST_MEMBERS = 1000
-"""Most members of one sample."""
+"""Most members of one sample, without the frames of its clips."""
+MOST_FRAMES = 100_000
+"""Most frames of all clips of one sample: an hour at 25 a second, and more."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
@@ -74,6 +76,7 @@ def open(
         Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip, in the order of their numbers:
         ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name. Members with a dot before three digits or more,
         ``clip7.image.000.jpg``, are the frames of a clip ``image`` in any case: :func:`shardpack.export` writes them.
+        A sample has at most 100,000 frames, and 1000 other members.
     masks
         Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
         ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
@@ -132,27 +135,32 @@ def _names(file: Path | ObjectFile, text: bytes) -> list[str]:
 def _samples(
     files: list[Path | ObjectFile], drop: frozenset[str], prefix_keys: bool, max_bytes: int, frames: str | None
 ) -> Iterator[Item]:
+    named = None if frames is None else re.compile(f"({re.escape(frames)})[.]?([0-9]{{1,9}})[.]jpe?g")
     for file, after in zip(files, [*files[1:], None]):
         if isinstance(after, ObjectFile):
             after.announce()
         prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
-        for item in _one_tar(file, drop, max_bytes):
+        for item in _one_tar(file, drop, max_bytes, named):
             if isinstance(item, Sample):
-                item = item._replace(values=_with_clips(item.values, frames))
+                item = item._replace(values=_with_clips(item.values, frames, named))
             yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
 
 
 _FRAME = re.compile(r"(.+)[.]([0-9]{3,9})[.]jpe?g")
 
 
-def _with_clips(values: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+def _frame(extension: str, named: re.Pattern[str] | None) -> re.Match[str] | None:
+    """The clip of a member that is a frame, and its number."""
+    return (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
+
+
+def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[str] | None) -> dict[str, Any]:
     """The values with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` … as one
     list each."""
-    named = None if name is None else re.compile(f"({re.escape(name)})[.]?([0-9]{{1,9}})[.]jpe?g")
     others: dict[str, Any] = {}
     clips: dict[str, dict[int, Any]] = {} if name is None else {name: {}}
     for extension, value in values.items():
-        found = (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
+        found = _frame(extension, named)
         clip = clips.setdefault(found[1], {}) if found else {}
         # Of two with one number, as of `frame1.jpg` and `frame01.jpg`, none is lost: the second stays a column.
         if found and int(found[2]) not in clip:
@@ -215,8 +223,10 @@ _DAMAGE = (
 """What tarfile and the decompressors below it raise at damage."""
 
 
-def _one_tar(file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
-    group = _Group(file, drop, max_bytes)
+def _one_tar(
+    file: Path | ObjectFile, drop: frozenset[str], max_bytes: int, named: re.Pattern[str] | None = None
+) -> Iterator[Item]:
+    group = _Group(file, drop, max_bytes, named)
     length = file.size() if isinstance(file, ObjectFile) else os.stat(file).st_size
     opened = file.open() if isinstance(file, ObjectFile) else None
     try:
@@ -277,12 +287,15 @@ class _TooLarge(Exception):
 class _Group:
     """The sample being put together out of members that follow one another."""
 
-    def __init__(self, file: Path | ObjectFile, drop: frozenset[str], max_bytes: int) -> None:
+    def __init__(
+        self, file: Path | ObjectFile, drop: frozenset[str], max_bytes: int, named: re.Pattern[str] | None
+    ) -> None:
         self.file = file
         self.drop = drop
         self.max_bytes = max_bytes
+        self.named = named
         self.bytes = 0
-        self.members = 0
+        self.members = self.frames = 0
         self.key: str | None = None
         self.values: dict[str, Any] = {}
         self.fault: str | None = None
@@ -304,12 +317,15 @@ class _Group:
         if key != self.key:
             yield from self.finish()
             self.key = key
-        self.members += 1
+        is_frame = _frame(extension, self.named) is not None
+        self.frames += is_frame
+        self.members += not is_frame
         if extension not in self.drop:
             self.bytes += member.size + length
-        if self.members > _MOST_MEMBERS:
+        if self.members > _MOST_MEMBERS or self.frames > MOST_FRAMES:
             self.values.clear()
-            self.fault = f"expected at most {_MOST_MEMBERS} members, found more"
+            of = f"{_MOST_MEMBERS} members" if self.members > _MOST_MEMBERS else f"{MOST_FRAMES} frames"
+            self.fault = f"expected at most {of}, found more"
         elif extension in self.drop:
             self.values[extension] = None
         elif self.bytes > self.max_bytes:
@@ -339,7 +355,7 @@ class _Group:
             return
         where = f"`{self.file}`, sample `{self.key}`"
         yield Problem(f"{where}: {self.fault}") if self.fault else Sample(self.key, self.values, where)
-        self.key, self.values, self.fault, self.bytes, self.members = None, {}, None, 0, 0
+        self.key, self.values, self.fault, self.bytes, self.members, self.frames = None, {}, None, 0, 0, 0
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:

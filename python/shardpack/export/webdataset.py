@@ -12,7 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from ..convert._values import picture_type
-from ..convert.webdataset import PICTURES
+from ..convert.webdataset import MOST_FRAMES, PICTURES
 from ._samples import Samples
 
 OPTIONS = ("shard_size", "keys")
@@ -50,6 +50,11 @@ def write(
             members = []
             for field, value in values.items():
                 if isinstance(value, list):
+                    if len(value) > MOST_FRAMES:
+                        raise ValueError(
+                            f"sample `{key}`, field `{field}`: expected at most {MOST_FRAMES} frames, as `convert` takes "
+                            f"them back, found {len(value)}\nhint: fields=[…] without it"
+                        )
                     places.setdefault(field, f"{field}.000.jpg")
                     members += [(f"{name}.{field}.{at:03}.jpg", frame) for at, frame in enumerate(value)]
                 elif value is not None:
