@@ -45,6 +45,6 @@ def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
 
 def kinds(path: Path) -> dict[str, str]:
     """Field to kind, numbers by their type; without the columns that the writer adds."""
-    schema = sp.Dataset(path).schema
-    ours = added({field.name: field.kind for field in schema})
-    return {field.name: str(field.dtype or field.kind) for field in schema if field.name not in ours}
+    dataset = sp.Dataset(path)
+    ours = added(dataset)
+    return {field.name: str(field.dtype or field.kind) for field in dataset.schema if field.name not in ours}

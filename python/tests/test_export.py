@@ -332,6 +332,48 @@ def test_fields_that_a_packer_adds_are_written_only_by_name(tmp_path: Path) -> N
     assert members(tmp_path / "some")["a.width.cls"] == b"40"
 
 
+def test_fields_of_a_program_that_have_such_names_are_written(tmp_path: Path) -> None:
+    cube = np.zeros((4, 3, 5), np.float32)
+    own = {"cube": cube, "cube.note": 7, "height": 180.5, "channels": np.uint32(2)}
+    src = write(tmp_path / "people", {"a": own, "b": own}, values="keep")
+    sp.export(src, "webdataset", tmp_path / "1")
+    assert {name for name in members(tmp_path / "1") if name[0] == "a"} == {
+        "a.cube.npy", "a.cube.note.cls", "a.height.npy", "a.channels.cls",
+    }  # fmt: skip
+    two = write(tmp_path / "two", {"a": {"left": jpeg(0), "right": jpeg(1), "width": 3, "left.note": 1}})
+    sp.export(two, "webdataset", tmp_path / "2")
+    assert set(members(tmp_path / "2")) == {"a.left.jpg", "a.right.jpg", "a.width.cls", "a.left.note.cls"}
+    # Those of the packer are not: a shape, figures, the number of frames.
+    cubes = write(tmp_path / "cubes", {f"{i}": {"cube": cube[i:], "mask": cube[i:, :, 0] > 0} for i in range(3)})
+    sp.export(cubes, "webdataset", tmp_path / "3")
+    assert {name.partition(".")[2] for name in members(tmp_path / "3")} == {"cube.npy", "mask.npy"}
+    clips = write(tmp_path / "clips", {"a": {"clip": [jpeg(0), jpeg(1)]}})
+    sp.export(clips, "webdataset", tmp_path / "4")
+    assert set(members(tmp_path / "4")) == {"a.clip.000.jpg", "a.clip.001.jpg"}
+
+
+def test_a_sample_without_any_value_is_no_sample_of_a_tar(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", {"a": {"note": "x"}, "b": {"note": None}})
+    with pytest.raises(ValueError, match="sample `b`: expected a value in at least one field, .*, found none in note"):
+        sp.export(src, "webdataset", tmp_path / "tars")
+    assert not (tmp_path / "tars").exists()
+    with pytest.raises(ValueError, match="fields: expected some of note, found none"):
+        sp.export(src, "webdataset", tmp_path / "tars", fields=[])
+
+
+def test_only_what_is_written_is_decoded(tmp_path: Path) -> None:
+    pytest.importorskip("zarr", minversion="3")
+    src = write(tmp_path / "src", photos(3), schema=SCHEMA)
+    (shard,) = src.glob("*.shard")
+    stored, data = sp.Dataset(src).raw(0, "image"), shard.read_bytes()
+    assert stored is not None and data.count(stored) == 1
+    shard.write_bytes(data.replace(stored, stored[:200] + bytes(len(stored) - 200)))
+    dataset = sp.Dataset(src, verify_crc=False)
+    sp.export(dataset, "zarr", tmp_path / "z", fields=["caption", "label"])
+    with pytest.raises(ValueError):
+        sp.export(dataset, "zarr", tmp_path / "all")
+
+
 def test_a_part_of_a_dataset(tmp_path: Path) -> None:
     src = write(tmp_path / "src", photos(), schema=SCHEMA)
     subset = sp.Dataset(src).subset(lambda columns: columns["label"] == 1)

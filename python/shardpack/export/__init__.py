@@ -43,7 +43,7 @@ def export(
         Folder to write, on this machine. It must be empty or not exist. It appears when it is complete.
     fields
         Fields to write. Default: all, without those that a packer adds to describe others (sizes and orientation of
-        pictures, sizes of cubes, figures such as `cube.max_abs_error`).
+        pictures, sizes of cubes, figures such as `cube.max_abs_error`). Fields of yours with such names are written.
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
@@ -62,7 +62,8 @@ def export(
     Raises
     ------
     ValueError
-        If the format is unknown, `out` is a URL, a field is not there, or two samples get the same key.
+        If the format is unknown, `out` is a URL, a field is not there, two samples get the same key, or a sample has nothing that the
+        format can hold: no value at all in a tar, one that is missing in Zarr.
     FileExistsError
         If `out` holds something.
     ImportError

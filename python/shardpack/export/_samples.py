@@ -8,9 +8,11 @@ from typing import Any
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 
-# What a packer adds beside a picture, and beside a cube where there is no picture.
-_OF_PICTURES = ("height", "width", "orientation", "gpu_jpeg", "icc")
-_OF_CUBES = ("height", "width", "channels")
+# What a packer adds beside a picture, and beside an array where there is no picture.
+_OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
+_OF_SHAPES = ("height", "width", "channels")
+_LOOKED_AT = 8
+"""Samples whose arrays are compared with their columns."""
 
 
 class Samples:
@@ -32,7 +34,10 @@ class Samples:
         for name in fields or ():
             if name not in kinds:
                 raise ValueError(f"fields: expected some of {', '.join(kinds)}, found: {name!r}")
-        chosen = set(kinds) - added(kinds) if fields is None else set(fields)
+        own = {field.name for field in self.dataset.schema}
+        chosen = own - added(self.dataset) if fields is None else set(fields)
+        if not chosen:
+            raise ValueError(f"fields: expected some of {', '.join(kinds)}, found none")
         self.kinds: dict[str, str] = {name: kind for name, kind in kinds.items() if name in chosen}
         """Field to kind: image, array, text, json, bytes or scalar."""
         self.classes: list[str] | None = self.dataset.classes
@@ -57,9 +62,9 @@ class Samples:
     def values(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type."""
         columns = self._columns()
-        decode = len(columns) < len(self.kinds)
+        decoded = [name for name in self.kinds if name not in columns]
         for index, key in enumerate(self.dataset.keys):
-            found = self.dataset[index] if decode else {}
+            found = self.dataset.get(index, decoded) if decoded else {}
             yield key, {name: columns[name][index] if name in columns else found[name] for name in self.kinds}
             self._advance()
 
@@ -78,14 +83,30 @@ class Samples:
             self._progress({"samples": self._done, "total": len(self), "seconds": seconds})
 
 
-def added(kinds: dict[str, str]) -> set[str]:
-    """The fields that a packer adds to describe others: sizes of pictures and cubes, figures such as
-    `cube.max_abs_error`."""
-    stored = [name for name, kind in kinds.items() if kind in ("image", "array")]
-    of_sizes = _OF_PICTURES if "image" in kinds.values() else _OF_CUBES if stored else ()
-    figures = {
-        name
-        for name, kind in kinds.items()
-        if kind == "scalar" and any(name.startswith(f"{field}.") for field in stored)
-    }
-    return figures | {name for name in of_sizes if kinds.get(name) in ("scalar", "bytes")}
+def added(dataset: Any) -> set[str]:
+    """The fields that a packer adds to describe others: of the one picture its size and what a reader has to know of it, of
+    an array its shape, of a clip the number of its frames. Fields of a program that merely have such a name are its own.
+    """
+    kinds = {field.name: field.kind if field.dtype is None else field.dtype.name for field in dataset.schema}
+    images = [name for name, kind in kinds.items() if kind == "image"]
+    found = {f"{name}.frames" for name in images if kinds.get(f"{name}.frames") == "uint32"}
+    if images:
+        # Beside the only picture these names are taken; of several none is described.
+        return found | {name for name, kind in _OF_PICTURES.items() if len(images) == 1 and kinds.get(name) == kind}
+    named = [name for name in _OF_SHAPES if kinds.get(name) == "uint32"]
+    arrays = [name for name, kind in kinds.items() if kind == "array"]
+    return found | next((set(names) for array in arrays if (names := _describing(dataset, array, named))), set())
+
+
+def _describing(dataset: Any, array: str, named: list[str]) -> list[str]:
+    """The columns of `named` that are the shape of an array, as far as the first samples show."""
+    names: list[str] = []
+    for index in range(min(_LOOKED_AT, len(dataset)) if named else 0):
+        sample = dataset.get(index, [array, *named])
+        if sample[array] is None:
+            continue
+        shape = sample[array].shape
+        names = list(_OF_SHAPES[: len(shape)])
+        if not 2 <= len(shape) <= 3 or not set(names) <= set(named) or [sample[name] for name in names] != list(shape):
+            return []
+    return names

@@ -61,6 +61,11 @@ def write(
                     extension, data = _member(field, samples.kinds[field], value)
                     places.setdefault(field, extension)
                     members.append((f"{name}.{extension}", data))
+            if not members:
+                raise ValueError(
+                    f"sample `{key}`: expected a value in at least one field, as a sample of a tar is its members, found "
+                    f"none in {', '.join(values)}"
+                )
             tars.add(members)
     finally:
         tars.close()
