@@ -73,10 +73,29 @@ class Keys(Sequence[str]):
         return len(self._dataset)
 
     def __contains__(self, key: object) -> bool:
-        try:
-            return isinstance(key, str) and self._dataset.index_of(key) >= 0
-        except KeyError:
-            return False
+        return isinstance(key, str) and self._dataset._place_of(key) is not None
 
     def __repr__(self) -> str:
         return f"Keys({len(self)} of {str(self._dataset.path)!r})"
+
+
+class UnknownKey(KeyError):
+    """No sample has this key. Its text names the keys that are like it. They are looked for when the text is asked for:
+    that reads every key, and a program that catches the error does not need it.
+    """
+
+    def __init__(self, key: str, dataset: Dataset) -> None:
+        super().__init__(key)
+        self._dataset = dataset
+
+    def __str__(self) -> str:
+        (key,) = self.args
+        what = f"key: expected one of the dataset, found {key!r}"
+        if self._dataset._core.index_of(key) is not None:
+            return f"{what}, which is not in this subset of it"
+        near = [repr(like) for like in self._dataset._core.keys_like(key) if like in self._dataset.keys]
+        return f"{what}\nhint: did you mean {' or '.join(near)}?" if near else what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process needs the words alone.
+        return KeyError, (str(self),)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardpack import _index, _shardpack, _warn
-from shardpack._columns import Columns, Keys
+from shardpack._columns import Columns, Keys, UnknownKey
 from shardpack._index import Indices
 from shardpack._size import Size, size
 from shardpack._url import is_url, settings
@@ -257,13 +257,20 @@ class Dataset:
         return self._core.raw_all(number) if field is None else self._core.raw(number, field)
 
     def by_key(self, key: str) -> Sample:
-        """The sample with this key; ``KeyError`` if there is none."""
+        """The sample with this key; ``KeyError`` if there is none, which names the keys that are most like it."""
         return self[self.index_of(key)]
 
     def index_of(self, key: str) -> int:
         """Number of the sample with this key; ``KeyError`` if there is none. The first call reads all indexes and
         takes 16 bytes of memory a sample.
         """
+        number = self._place_of(key)
+        if number is None:
+            raise UnknownKey(key, self)
+        return number
+
+    def _place_of(self, key: str) -> int | None:
+        """Number of the sample with this key, if there is one."""
         return self._core.index_of(key)
 
     def _stored(self, index: SupportsIndex) -> int:
@@ -401,12 +408,12 @@ class Subset(Dataset):
     def __repr__(self) -> str:
         return f"Subset({str(self._path)!r}, {len(self)} of {len(self._whole)} samples)"
 
-    def index_of(self, key: str) -> int:
+    def _place_of(self, key: str) -> int | None:
         number = self._core.index_of(key)
+        if number is None:
+            return None
         place = int(np.searchsorted(self._members, np.uint64(number)))
-        if place == len(self._members) or self._members[place] != number:
-            raise KeyError(key)
-        return place
+        return place if place < len(self._members) and self._members[place] == number else None
 
 
 def names(fields: Sequence[str] | None) -> list[str] | None:

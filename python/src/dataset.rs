@@ -3,7 +3,6 @@
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
 use numpy::PyArray1;
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use shardpack_array::ArrayDecoder;
@@ -245,10 +244,14 @@ impl Dataset {
         py.detach(|| self.inner.key(index)).map_err(raise)
     }
 
-    /// The index of the sample with this key.
-    fn index_of(&self, py: Python<'_>, key: &str) -> PyResult<u64> {
-        let found = py.detach(|| self.inner.by_key(key)).map_err(raise)?;
-        found.ok_or_else(|| PyKeyError::new_err(key.to_owned()))
+    /// The index of the sample with this key, if there is one.
+    fn index_of(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
+        py.detach(|| self.inner.by_key(key)).map_err(raise)
+    }
+
+    /// Up to three keys that may have been meant by one that is not there. Reads all keys.
+    fn keys_like(&self, py: Python<'_>, key: &str) -> Vec<String> {
+        py.detach(|| self.inner.keys_like(key))
     }
 }
 

@@ -101,6 +101,31 @@ def test_keys_lead_to_samples(dataset: sp.Dataset) -> None:
         dataset.by_key("nobody")
 
 
+def test_a_key_that_is_not_there_names_those_that_are_like_it(dataset: sp.Dataset) -> None:
+    with pytest.raises(KeyError) as caught:
+        dataset.by_key("cat/03.jpg")
+    text = str(caught.value)
+    assert text.startswith("key: expected one of the dataset, found 'cat/03.jpg'\nhint: did you mean 'cat/003.jpg'")
+    assert caught.value.args == ("cat/03.jpg",)
+    # Folder and extension may have been left out.
+    with pytest.raises(KeyError, match="did you mean 'owl/005.jpg'\\?$"):
+        dataset.index_of("005.png")
+    with pytest.raises(KeyError) as caught:
+        dataset.by_key("nobody")
+    assert str(caught.value) == "key: expected one of the dataset, found 'nobody'"
+    assert "nobody" in str(pickle.loads(pickle.dumps(caught.value)))
+
+
+def test_a_subset_names_keys_of_its_own(dataset: sp.Dataset) -> None:
+    dogs = dataset.subset(lambda columns: columns["label"] == 1)
+    assert "cat/003.jpg" in dataset.keys and "cat/003.jpg" not in dogs.keys
+    with pytest.raises(KeyError, match="found 'cat/003.jpg', which is not in this subset of it"):
+        dogs.by_key("cat/003.jpg")
+    with pytest.raises(KeyError) as caught:
+        dogs.by_key("dog/01.jpg")
+    assert "'dog/001.jpg'" in str(caught.value) and "cat" not in str(caught.value)
+
+
 def test_subsets_are_datasets(dataset: sp.Dataset) -> None:
     dogs = dataset.subset(lambda columns: columns["label"] == 1)
     assert len(dogs) == 20 and set(dogs.labels.tolist()) == {1}

@@ -97,7 +97,7 @@ impl Dataset {
     }
 
     /// Up to three keys that somebody may have meant who wrote `text`: those whose last part is the
-    /// same but for folders, extension and case; else those spelled most alike. Best first. Looks at
+    /// same but for folders, extension, case and leading zeros; else those spelled most alike. Best first. Looks at
     /// every key of the shards that can be opened, and is meant for a message.
     #[must_use]
     pub fn keys_like(&self, text: &str) -> Vec<String> {
@@ -128,8 +128,39 @@ impl Dataset {
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 
-/// The last part of a key without its extension, in lower case.
+/// The last part of a key without its extension, in lower case; its numbers without leading zeros.
 fn stem(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
-    name.split_once('.').map_or(name, |(stem, _)| stem).to_lowercase()
+    let name = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let mut stem = String::with_capacity(name.len());
+    let mut characters = name.chars().peekable();
+    let mut in_number = false;
+    while let Some(character) = characters.next() {
+        let leads = character == '0' && !in_number && characters.peek().is_some_and(char::is_ascii_digit);
+        if !leads {
+            stem.extend(character.to_lowercase());
+            in_number = character.is_ascii_digit();
+        }
+    }
+    stem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stem;
+
+    #[test]
+    fn a_stem_is_what_people_write_in_several_ways() {
+        for (key, expected) in [
+            ("cat/001.jpg", "1"),
+            ("cat/01.JPG", "1"),
+            ("Scene-007_b10.tar.gz", "scene-7_b10"),
+            ("a/100.png", "100"),
+            ("000", "0"),
+            ("", ""),
+            ("x/Ärger", "ärger"),
+        ] {
+            assert_eq!(stem(key), expected, "{key}");
+        }
+    }
 }
