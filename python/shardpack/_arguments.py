@@ -7,6 +7,7 @@ import operator
 import os
 import re
 import sys
+from functools import cache
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from math import isfinite
@@ -75,11 +76,39 @@ def _threads(threads: int | None) -> int:
     if threads is not None:
         return _number("threads", threads, 1, 4096)
     text = os.environ.get("LOCAL_WORLD_SIZE", "")
-    ranks, ours = int(text) if text.isdecimal() else 1, len(os.sched_getaffinity(0))
-    # Ranks that were bound to cores of their own have their share already.
-    if ranks < 2 or ours * ranks <= (os.cpu_count() or ours):
+    ranks, cores = int(text) if text.isdecimal() else 1, _shardpack.cores()
+    if ranks < 2 or _is_bound(ranks, cores):
         return 0
-    return max(1, ours // ranks)
+    share = max(1, cores // ranks)
+    # The ranks of a machine would all say the same.
+    if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0":
+        _say_share(share, cores, ranks)
+    return share
+
+
+def _is_bound(ranks: int, cores: int) -> bool:
+    """Whether each rank has cores of its own already: it was bound to fewer than its launcher has, and all ranks find room
+    on those. The cores of the machine say nothing: a container may have a few of them, for all ranks.
+    """
+    ours = len(os.sched_getaffinity(0))
+    if cores < ours:
+        # A quota of the container, which counts for all ranks.
+        return False
+    try:
+        launcher = len(os.sched_getaffinity(os.getppid() or os.getpid()))
+    except OSError:
+        # It has ended, or is somebody else's.
+        return False
+    return ours < launcher and ours * ranks <= launcher
+
+
+@cache
+def _say_share(share: int, cores: int, ranks: int) -> None:
+    """Says once how many threads a loader has."""
+    warn(
+        f"threads: {share}, a share of the {cores} cores that {ranks} ranks have here (LOCAL_WORLD_SIZE)\n"
+        f"hint: threads={share} says that this is meant; bind each rank to cores of its own, or give another number"
+    )
 
 
 def _order(shuffle: Shuffle, weights: Weights | None) -> str:

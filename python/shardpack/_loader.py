@@ -138,7 +138,8 @@ class Loader(Configured):
         together. Default: every sample once.
     threads : int, optional
         Threads that read and decode. Default: one for each core that the process may use; if a launcher such as
-        ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``), this rank's share of them.
+        ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``), this rank's share of them, unless each rank is bound to cores of its own. Rank 0 warns of
+        that once.
     prefetch : int, optional
         Batches in memory: one in your hands, the others being filled. Default: 3, and 4 if a device decodes, where one
         more is under way.

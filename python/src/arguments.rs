@@ -47,6 +47,13 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     given.extract::<PathBuf>().map(Value::Path)
 }
 
+/// The cores that this process may use: as many as its affinity and its cgroup allow. A loader has as
+/// many threads if it is not told how many.
+#[pyfunction]
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The options of packing. What a recipe says comes first, and no keyword may say it again.
 pub(crate) fn packing(options: &Bound<'_, PyDict>) -> PyResult<PackArguments> {
     let mut arguments = PackArguments::default();

@@ -28,7 +28,7 @@ mod writer;
 #[pyo3::pymodule(gil_used = false)]
 mod _shardpack {
     #[pymodule_export]
-    use crate::arguments::option_names;
+    use crate::arguments::{cores, option_names};
     #[pymodule_export]
     use crate::batch::{Batch, Tensor};
     #[pymodule_export]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -514,19 +515,61 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "cores", "all_cores", "expected"),
+    ("ranks", "cores", "affinity", "launcher", "expected"),
     [
-        ({}, 8, 8, 0), ({"LOCAL_WORLD_SIZE": "1"}, 8, 8, 0), ({"LOCAL_WORLD_SIZE": "4"}, 8, 8, 2), ({"LOCAL_WORLD_SIZE": "16"}, 8, 8, 1),
-        ({"LOCAL_WORLD_SIZE": "4"}, 2, 8, 0), ({"LOCAL_WORLD_SIZE": "4"}, 4, 8, 1), ({"LOCAL_WORLD_SIZE": "x"}, 8, 8, 0),
+        (None, 8, 8, 8, 0), ("1", 8, 8, 8, 0), ("x", 8, 8, 8, 0), ("4", 8, 8, 8, 2), ("16", 8, 8, 8, 1),
+        # Bound to cores of their own, two of eight; bound to four of eight, which two ranks share.
+        ("4", 2, 2, 8, 0), ("4", 4, 4, 8, 1),
+        # A container with 8 of the 64 cores of a machine: no rank is bound to anything.
+        ("8", 8, 8, 8, 1),
+        # A container with a quota: what the core starts by itself, not what the affinity says.
+        ("2", 6, 64, 64, 3), ("4", 2, 16, 64, 1),
+        # The launcher has ended.
+        ("4", 2, 2, None, 1),
     ],
 )  # fmt: skip
 def test_ranks_of_a_machine_share_its_cores(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], cores: int, all_cores: int, expected: int
+    monkeypatch: pytest.MonkeyPatch, ranks: str | None, cores: int, affinity: int, launcher: int | None, expected: int
 ) -> None:
+    def affinity_of(process: int) -> set[int]:
+        if process == 0:
+            return set(range(affinity))
+        assert process == os.getppid()
+        if launcher is None:
+            raise ProcessLookupError
+        return set(range(launcher))
+
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    monkeypatch.setattr(os, "cpu_count", lambda: all_cores)
+    monkeypatch.setenv("RANK", "1")
+    if ranks is not None:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+    monkeypatch.setattr(os, "sched_getaffinity", affinity_of)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(_arguments._shardpack, "cores", lambda: cores)
     assert _arguments._threads(None) == expected
     assert _arguments._threads(3) == 3
+
+
+def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_arguments._shardpack, "cores", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+
+    def told(rank: str, **options: Any) -> list[str]:
+        monkeypatch.setenv("RANK", rank)
+        _arguments._say_share.cache_clear()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                sp.Loader(sp.Dataset(photos), 4, **options).close()
+        assert all(warning.filename == __file__ for warning in caught)
+        return [str(warning.message) for warning in caught]
+
+    [text] = told("0")
+    assert text.startswith("threads: 2, a share of the 8 cores that 4 ranks have here (LOCAL_WORLD_SIZE)\nhint: threads=2 ")
+    assert told("1") == [] and told("0", threads=2) == []
+
+
+def test_a_loader_starts_as_many_threads_as_it_may() -> None:
+    # The quota of a container is not simulated here: without one it is the affinity.
+    assert 1 <= _arguments._shardpack.cores() <= len(os.sched_getaffinity(0))
