@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import operator
 import os
-import re
 import sys
-from functools import cache
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from math import isfinite
 from typing import Any, Literal, TypeAlias
@@ -173,53 +172,6 @@ def _fields(
     if len(set(chosen)) < len(chosen):
         raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
-
-
-def _align(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]:
-    """Fields that follow their picture, and how."""
-    if align is None:
-        return []
-    if not isinstance(align, Mapping):
-        raise TypeError(f"align: expected a mapping such as {{'mask': sp.align.mask()}}, found {align!r}")
-    given = [(str(name), text) for name, text in align.items() if text is not None]
-    return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
-
-
-# A box may be three things, and only who made it knows which.
-_BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-
-
-# Words of names of arrays that hold places in a picture.
-_PLACES = {
-    "mask": "mask()", "masks": "mask()", "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
-    "bboxes": _BOXES, "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
-}  # fmt: skip
-# Masks of other things than pictures.
-_ELSEWHERE = {"attention", "padding", "token", "loss"}
-
-
-def _unaligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Warns of fields that say by their names where things are in a picture, beside a view that moves them. Refuses names
-    that are none of the fields.
-    """
-    for name, text in (align or {}).items():
-        if name not in chosen:
-            raise _shardpack.UsageError(f"align: expected fields out of {', '.join(chosen)}, found {name!r}, as {text!r}")
-    if image in ("full", "raw"):
-        return
-    kinds = {field.name: field.kind for field in dataset.schema}
-    if not any(kinds[name] == "image" for name in chosen if name in kinds):
-        return
-    for name in chosen:
-        words = re.split("[^a-z]+", name.lower())
-        if _ELSEWHERE.intersection(words):
-            continue
-        place = next((_PLACES[word] for word in words if word in _PLACES), None)
-        if place is not None and kinds.get(name) == "array" and name not in (align or {}):
-            warn(
-                f"field `{name}` comes as it is stored, beside pictures that the view {image!r} crops, scales or mirrors\n"
-                f"hint: align={{{name!r}: sp.align.{place}}} moves it along, align={{{name!r}: None}} says that this is meant"
-            )
 
 
 def _dtype(dtype: Any) -> str | None:

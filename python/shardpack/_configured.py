@@ -9,11 +9,11 @@ from typing import Any, Literal, NoReturn
 from numpy.typing import DTypeLike
 
 from shardpack import _shardpack
+from shardpack._aligned import align_texts, check_aligned, check_rows
 from shardpack._arguments import (
     Numbered,
     Shuffle,
     Weights,
-    _align,
     _augment,
     _bands,
     _dtype,
@@ -33,7 +33,6 @@ from shardpack._arguments import (
     _place,
     _text,
     _threads,
-    _unaligned,
     _weights,
 )
 from shardpack._batch import Batch
@@ -117,9 +116,10 @@ class Configured:
         if self._stage is not None and to != "jax":
             # The same one for as long as the loader lives, whichever the program chooses later.
             self._convert = converter(to or "numpy", f"cuda:{self._stage.number}")
-        aligned = _align(align)
+        aligned = align_texts(align)
         self._fields, tensors, arrays = _fields(fields, dataset, cube, aligned)
-        _unaligned(image, self._fields, dataset, align)
+        check_aligned(image, self._fields, dataset, align)
+        check_rows(self._fields, dataset, align)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
             seed=_number("seed", seed, 0, 2**64 - 1),

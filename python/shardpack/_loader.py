@@ -127,7 +127,8 @@ class Loader(Configured):
         Fields that follow the view of their picture, which crops, scales and mirrors it: masks, boxes, keypoints, and
         what belongs to each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes": sp.align.boxes("xywh")}``.
         Masks are tensors of the view's size, the others lists with one array for each row. ``None`` in place of a text:
-        the field comes as it is stored, which would be a warning for names such as ``boxes``.
+        the field comes as it is stored, which would be a warning for names such as ``boxes``, and an error for an array
+        with a row for each box of a field of boxes that is aligned.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes equally
         often; a label below 0 is no class, and such samples never come), label or name of a class → weight, or one

@@ -113,6 +113,49 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
     assert seen > 10_000
 
 
+def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> None:
+    def dataset(name: str, counts: list[int]) -> sp.Dataset:
+        """Pictures with so many boxes; arrays with a row for each, and others."""
+        schema = {"image": "image", **dict.fromkeys(("boxes", "classes", "points", "size", "words"), "array")}
+        with sp.Writer(tmp_path / name, schema) as writer:
+            for number, count in enumerate(counts):
+                boxes = np.array([[0, 0, 8, 8], [20, 20, 39, 39], [4, 4, 16, 30]], np.float32)[:count]
+                points = np.zeros((count, 5, 3), np.float32)
+                values: dict[str, Any] = {"size": np.array([40, 40]), "words": np.arange(number + 1)}
+                picture = np.zeros((40, 40, 3), np.uint8)
+                writer.write({"image": picture, "boxes": boxes, "classes": np.arange(count), "points": points, **values})
+        return sp.Dataset(tmp_path / name)
+
+    def loader(dataset: sp.Dataset, fields: list[str] | None = None, **align: str | None) -> sp.Loader:
+        return sp.Loader(dataset, 2, image="rrc16", fields=fields, align={"boxes": sp.align.boxes(), **align})
+
+    some = dataset("some", [1, 2, 3, 0, 2, 1])
+    expected = (
+        r"^align: expected `classes` to follow `boxes`, since it has a row for each box in the 6 samples looked at, .*\n"
+        r"hint: align=\{'classes': sp.align.rows_of\('boxes'\)\} leaves the same rows out, align=\{'classes': None\} says"
+    )
+    with pytest.raises(sp.UsageError, match=expected):
+        loader(some, ["image", "boxes", "classes"])
+    # Also if nobody named it; `points` has a row for each, too.
+    with pytest.raises(sp.UsageError, match="expected `points` to follow `boxes`"):
+        loader(some, classes=sp.align.rows_of("boxes"))
+    # `size` has two rows and `words` sometimes as many as there are boxes: neither is refused.
+    follow = {"classes": sp.align.rows_of("boxes"), "points": sp.align.keypoints(rows="boxes")}
+    for batch in loader(some, **follow):
+        assert all(len(boxes) == len(kinds) for boxes, kinds in zip(batch["boxes"], batch["classes"], strict=True))
+    # Who says that all rows are meant gets them, and a field that was not chosen does not matter.
+    for batch in loader(some, ["image", "boxes", "classes"], classes=None):
+        assert all(len(kinds) == len(some[int(i)]["classes"]) for i, kinds in zip(batch.indices, batch["classes"], strict=True))
+    loader(some, ["image", "boxes", "size", "words"])
+    # Without boxes that are aligned nothing is left out.
+    with pytest.warns(UserWarning, match="`boxes` comes as it is stored"):
+        sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
+    # Single boxes beside arrays of one row tell nothing; always two do.
+    loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
+    with pytest.raises(sp.UsageError, match="`classes` to follow `boxes`, since it has a row for each box in the 3 samples"):
+        loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])
+
+
 def test_a_resumed_loader_goes_on_with_the_same(scenes: sp.Dataset) -> None:
     def told(batch: sp.Batch) -> list[Any]:
         return [[np.asarray(value).tolist() for value in batch[field]] for field in FIELDS]
