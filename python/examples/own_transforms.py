@@ -2,17 +2,21 @@
 
     python own_transforms.py [DATASET]
 
-A row's transform runs in the loader's threads. It is seeded by the row, so that a resumed run draws the same.
+A row's transform runs in the loader's threads, several rows at a time. Each draws from a generator of its own, seeded by
+``row.seed``: a resumed run draws the same, with any number of threads.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import threading
+import zlib
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import shardpack as sp
 import tiny
@@ -21,13 +25,15 @@ torch.set_num_threads(1)  # the loader has threads enough
 
 
 def by_torchvision() -> dict[str, Any]:
-    from torchvision.transforms import v2
+    from torchvision.transforms.v2 import functional as F
 
-    distort = v2.ElasticTransform(alpha=30.0)
-
+    # The class ElasticTransform draws from PyTorch's global generator, which all threads share, the loop's too: nobody
+    # can seed it for a row. The function takes what was drawn.
     def transform(row: sp.Row) -> dict[str, Any]:
         image = torch.from_numpy(row["image"]).permute(2, 0, 1)
-        return {"image": distort(image).permute(1, 2, 0)}
+        generator = torch.Generator().manual_seed(row.seed)
+        shifts = F.gaussian_blur(torch.rand(2, *image.shape[1:], generator=generator) * 2 - 1, [31, 31], [5.0, 5.0])
+        return {"image": F.elastic(image, shifts.permute(1, 2, 0)[None]).permute(1, 2, 0)}
 
     return {"transform": transform}
 
@@ -35,10 +41,14 @@ def by_torchvision() -> dict[str, Any]:
 def by_albumentations() -> dict[str, Any]:
     import albumentations as A
 
-    distort = A.Compose([A.GridDistortion(p=1.0), A.RandomBrightnessContrast(p=1.0)])
+    # A pipeline has generators of its own: each thread has a pipeline of its own, and seeds it for every row.
+    of_thread = threading.local()
 
     def transform(row: sp.Row) -> dict[str, Any]:
-        return {"image": distort(image=row["image"])["image"]}
+        if not hasattr(of_thread, "distort"):
+            of_thread.distort = A.Compose([A.GridDistortion(p=1.0), A.RandomBrightnessContrast(p=1.0)])
+        of_thread.distort.set_random_seed(row.seed)
+        return {"image": of_thread.distort(image=row["image"])["image"]}
 
     return {"transform": transform}
 
@@ -48,24 +58,47 @@ def by_kornia() -> dict[str, Any]:
 
     distort = K.AugmentationSequential(K.RandomMotionBlur(5, 35.0, 0.5, p=1.0), K.RandomPlasmaShadow(p=1.0))
 
+    # It draws from PyTorch's global generator, and runs in the loop's thread, where nobody else draws meanwhile: the
+    # generator is seeded by the samples of the batch, and gets its state back. A resumed run draws the same if it has
+    # the same batches.
     def transform(batch: sp.Batch) -> None:
-        batch["image"] = distort(batch["image"])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(zlib.crc32("\n".join(batch.sample_keys).encode()))
+            batch["image"] = distort(batch["image"])
 
     return {"transform_batch": transform, "dtype": {"image": "float32"}, "layout": "chw"}
 
 
+def pictures(batches: sp.Loader, count: int | None = None) -> list[Tensor]:
+    """Pictures of ``count`` batches, or of the rest of the epoch. Here the model would learn, and draw numbers, too."""
+    seen: list[Tensor] = []
+    for number, batch in enumerate(batches):
+        seen += batch["image"].clone()
+        torch.rand(3)
+        if number + 1 == count:
+            break
+    return seen
+
+
 def main(dataset: sp.Dataset) -> None:
-    options: dict[str, Any] = {"image": "rrc64", "fields": ["image", "label"], "to": "torch"}
+    options: dict[str, Any] = {"batch_size": 16, "image": "rrc64", "fields": ["image", "label"], "to": "torch"}
     for name, make in (("torchvision", by_torchvision), ("albumentations", by_albumentations), ("kornia", by_kornia)):
         try:
             own = make()
         except ImportError:
             print(f"{name}: not installed")
             continue
-        same = {key: own[key] for key in own if key in ("dtype", "layout")}
-        with sp.Loader(dataset, 16, **options, **same) as plain, sp.Loader(dataset, 16, **options, **own) as changed:
-            rows = sum(int((a["image"] != b["image"]).flatten(1).any(1).sum()) for a, b in zip(plain, changed, strict=True))
-            print(f"{name}: {rows} of {16 * len(plain)} pictures changed")
+        plain = {key: own[key] for key in own if key in ("dtype", "layout")}
+        with sp.Loader(dataset, **options, **plain) as before, sp.Loader(dataset, **options, **own) as after:
+            expected = pictures(after)
+            changed = sum(int((a != b).any()) for a, b in zip(pictures(before), expected, strict=True))
+        # Stopped after three batches, and gone on with other threads.
+        with sp.Loader(dataset, threads=2, **options, **own) as stopped, sp.Loader(dataset, threads=1, **options, **own) as rest:
+            seen = pictures(stopped, 3)
+            rest.load_state_dict(stopped.state_dict())
+            seen += pictures(rest)
+        same = sum(int(torch.equal(a, b)) for a, b in zip(seen, expected, strict=True))
+        print(f"{name}: {changed} of {len(expected)} pictures changed, {same} the same in a resumed run")
 
 
 if __name__ == "__main__":
