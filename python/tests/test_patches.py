@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,38 @@ def test_stitching_of_other_types_and_channels(scenes: sp.Dataset, values: list[
                 np.testing.assert_array_max_ulp(whole, cube.astype(np.float64).sum(-1), 1)
             else:
                 np.testing.assert_array_equal(whole, np.repeat(cube, 5, axis=-1))
+
+
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
+def test_sums_in_float32_take_half_of_the_memory(alike: sp.Dataset, layout: Any) -> None:
+    options: dict[str, Any] = {"cube": "patch20x19", "patches": "grid", "overlap": 10, "shuffle": False, "end": "uneven"}
+    loader = sp.Loader(alike, 8, layout=layout, **options)
+    peaks, wholes = {}, {}
+    for dtype in ("float64", "float32"):
+        stitcher = sp.stitch(loader, window="hann", dtype=dtype)  # type: ignore[arg-type]
+        tracemalloc.start()
+        for number, batch in enumerate(loader):
+            # Many channels, so that the scene takes more than everything else.
+            guess = np.repeat(batch["cube"], 100, axis=-1 if layout == "hwc" else 1)
+            if number == 0:
+                stitcher.add(batch, guess)
+                peaks[dtype] = tracemalloc.get_traced_memory()[0] - guess.nbytes
+            else:
+                for scene in stitcher.add(batch, guess):
+                    wholes[dtype, scene.index] = scene.values
+        tracemalloc.stop()
+        stitcher.close()
+    assert 0.45 < peaks["float32"] / peaks["float64"] < 0.55, peaks
+    # Sums, and a weight for each pixel: what the page says.
+    assert peaks["float64"] == pytest.approx(45 * 38 * 401 * 8, rel=0.05)
+    for index in range(5):
+        assert wholes["float32", index].dtype == np.float32 and wholes["float32", index].flags.c_contiguous
+        np.testing.assert_allclose(wholes["float32", index], wholes["float64", index], rtol=1e-6, atol=1e-6)
+    counted = sp.stitch(loader, dtype="float32")
+    [first, *_] = (scene for batch in loader for scene in counted.add(batch, np.ones((len(batch), 20, 19), np.int64)))
+    assert first.values.dtype == np.float32 and (first.values == 1).all()
+    with pytest.raises(sp.UsageError, match="dtype: expected float64 or float32, found 'float16'"):
+        sp.stitch(loader, dtype="float16")  # type: ignore[arg-type]
 
 
 def test_seams_are_weighted_means(alike: sp.Dataset) -> None:
