@@ -21,6 +21,7 @@ import shardpack as sp
 import tiny
 
 SIDE, STEP = 96, 8
+BOX = (255, 255, 0)
 ALIGN = {"boxes": sp.align.boxes(visible=0.4), "classes": sp.align.rows_of("boxes")}
 OPTIONS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALIGN, "layout": "chw", "to": "torch"}
 
@@ -77,8 +78,9 @@ def draw(batch: sp.Batch, out: Path) -> None:
     sheet = Image.new("RGB", (8 * SIDE, -(-len(batch) // 8) * SIDE))
     for row, (image, boxes) in enumerate(zip(batch["image"], batch["boxes"], strict=True)):
         picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-        for box in boxes.tolist():
-            ImageDraw.Draw(picture).rectangle(box, outline=(255, 255, 0))
+        # Sides lie between pixels: the first pixel of a box is right of its left side, the last one left of its right side.
+        for left, top, right, bottom in (boxes - torch.tensor([0, 0, 1, 1])).sub(0.5).ceil().clamp(0, SIDE - 1).int().tolist():
+            ImageDraw.Draw(picture).rectangle((left, top, max(left, right), max(top, bottom)), outline=BOX)
         sheet.paste(picture, (row % 8 * SIDE, row // 8 * SIDE))
     sheet.save(out)
 

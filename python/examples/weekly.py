@@ -1,11 +1,12 @@
-"""Data that comes week after week: three additions, a withdrawn patient, and a run that is resumed across them.
+"""Data that comes week after week: three additions, a run that is resumed across them, and a withdrawn patient.
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed, the others are added behind it, in the time of the new
-photos alone. A run is stopped in the middle of an epoch; meanwhile the dataset grows. The run ends its epoch on the
-generation on which it began, sample by sample as if nothing had happened, and takes the newest one for the next. Then a
-patient withdraws: the photos go from the newest generation, and `compact` deletes the older ones, which still had them.
+A clinic sends photos each week. The first week is packed; the others are added behind it, in the time of the new photos
+alone. A job trains for some batches each week, and is stopped in the middle of an epoch. The next one ends that epoch on
+the generation on which it began, sample by sample as if nothing had happened, and takes the newest one for the next epoch.
+Then a patient withdraws: the photos go from the newest generation, and `compact` deletes the older ones, which still had
+them.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import shardpack as sp
 
-KINDS = [["naevus", "scar"], ["naevus", "scar"], ["naevus", "wart", "scar"]]
-STOPPED_AFTER = 4
+KINDS = [["naevus", "scar"], ["naevus", "scar"], ["naevus", "wart", "scar"], ["wart", "scar"]]
+# How many batches the job of each week has time for.
+BATCHES = [3, 6, 10, 21]
 
 
 def send(folder: Path, week: int, patients: int = 8) -> Path:
     """What the clinic sends: a folder for each kind, files by patient."""
     rng = np.random.default_rng(week)
     for patient in range(patients):
-        kinds = KINDS[week % len(KINDS)]
+        kinds = KINDS[week]
         path = folder / f"week-{week}" / kinds[patient % len(kinds)] / f"week{week}-patient{patient}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 256, (48, 64, 3), np.uint8)).save(path, quality=90)
@@ -39,45 +42,53 @@ def loader(dataset: sp.Dataset) -> sp.Loader:
     return sp.Loader(dataset, batch_size=2, seed=3, image="rrc32", fields=["image", "label"], end="uneven", threads=1)
 
 
-def keys(batches: sp.Loader, count: int | None = None) -> list[str]:
-    """Trains on batches: on ``count``, or on the rest of the epoch. Here the model would learn."""
-    seen: list[str] = []
-    for number, batch in enumerate(batches):
-        seen += batch.sample_keys
-        if number + 1 == count:
-            break
+def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[str]]]:
+    """Trains on ``count`` batches, from where the last job stopped: the epoch, generation and keys of each."""
+    state: dict[str, Any] = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "samples_consumed": 0}
+    seen: list[tuple[int, int, list[str]]] = []
+    while len(seen) < count:
+        # An epoch that was begun ends on its generation; the next one begins on the newest.
+        begun = state["samples_consumed"] > 0
+        dataset = sp.Dataset(train, generation=state.get("generation", 1) if begun else None)
+        with loader(dataset) as batches:
+            if begun:
+                batches.load_state_dict(state)
+            else:
+                batches.set_epoch(state["epoch"])
+            for batch in batches:
+                # Here the model would learn.
+                seen.append((batches.epoch, dataset.generation, batch.sample_keys))
+                if len(seen) == count:
+                    break
+            state = batches.state_dict()
+    checkpoint.write_text(json.dumps(state))
     return seen
 
 
+def whole(train: Path, epoch: int, generation: int) -> list[str]:
+    """The keys of an epoch that nobody stops."""
+    with loader(sp.Dataset(train, generation=generation)) as batches:
+        batches.set_epoch(epoch)
+        return [key for batch in batches for key in batch.sample_keys]
+
+
 def main(folder: Path) -> None:
-    train = folder / "train"
-    sp.pack(send(folder, 0), train)
-    sp.add(train, send(folder, 1))
-
-    dataset = sp.Dataset(train)
-    print(f"generation {dataset.generation}: {len(dataset)} photos of {', '.join(dataset.classes or [])}")
-    with loader(dataset) as whole:
-        expected = keys(whole)
-    with loader(dataset) as first:
-        before = keys(first, STOPPED_AFTER)
-        checkpoint = json.dumps(first.state_dict())
-
-    added = sp.add(train, send(folder, 2))
-    newest = sp.Dataset(train)
-    print(f"generation {newest.generation}: {len(newest)} photos, new class {added['new_classes'][0]}")
-    state = json.loads(checkpoint)
-    with loader(newest) as wrong:
-        try:
-            wrong.load_state_dict(state)
-        except sp.UsageError as error:
-            print(f"refused: {str(error).splitlines()[0]}")
-    with loader(sp.Dataset(train, generation=state["generation"])) as rest:
-        rest.load_state_dict(state)
-        after = keys(rest)
-    print(f"resumed: {len(before)} + {len(after)} photos, as without a stop: {before + after == expected}")
-    with loader(newest) as following:
-        following.set_epoch(1)
-        print(f"next epoch: {len(keys(following))} photos")
+    train, checkpoint = folder / "train", folder / "checkpoint.json"
+    epochs: dict[tuple[int, int], list[str]] = {}
+    for week, count in enumerate(BATCHES):
+        report = sp.add(train, send(folder, week)) if week else sp.pack(send(folder, week), train)
+        newest = sp.Dataset(train)
+        new = "".join(f", new class {name}" for name in report.get("new_classes", []))
+        print(f"week {week}: generation {newest.generation}, {len(newest)} photos{new}")
+        if week == 1:
+            try:
+                loader(newest).load_state_dict(json.loads(checkpoint.read_text()))
+            except sp.UsageError as error:
+                print(f"refused: {str(error).splitlines()[0]}")
+        for epoch, generation, keys in job(train, checkpoint, count):
+            epochs.setdefault((epoch, generation), []).extend(keys)
+    for (epoch, generation), keys in epochs.items():
+        print(f"epoch {epoch} on generation {generation}: {len(keys)} photos, as without a stop: {keys == whole(train, epoch, generation)}")
 
     withdrawn = [key for key in newest.keys if "patient5" in key]
     removed = sp.remove(train, withdrawn)

@@ -318,8 +318,47 @@ def test_cubes_of_the_user_for_the_poster(tmp_path: Path) -> None:
 
 def test_weekly(tmp_path: Path) -> None:
     lines = run("weekly", tmp_path).splitlines()
-    assert lines[0] == "generation 2: 16 photos of naevus, scar"
-    assert lines[1] == "generation 3: 24 photos, new class wart"
-    assert lines[2].startswith("refused: generation of the state: expected 3")
-    assert lines[3] == "resumed: 8 + 8 photos, as without a stop: True"
-    assert lines[4:] == ["next epoch: 24 photos", "generation 4: 21 photos; 3 older generations deleted", "whole: True"]
+    assert lines[0] == "week 0: generation 1, 8 photos"
+    assert lines[1] == "week 1: generation 2, 16 photos"
+    assert lines[2].startswith("refused: generation of the state: expected 2")
+    assert lines[3:5] == ["week 2: generation 3, 24 photos, new class wart", "week 3: generation 4, 32 photos"]
+    # Each job ends the epoch that the one before had begun, and begins the next on what came meanwhile.
+    for epoch in range(4):
+        assert lines[5 + epoch] == f"epoch {epoch} on generation {epoch + 1}: {8 * (epoch + 1)} photos, as without a stop: True"
+    assert lines[9:] == ["generation 5: 28 photos; 4 older generations deleted", "whole: True"]
+
+
+def test_sixteen_bits() -> None:
+    pytest.importorskip("torch")
+    output = run("sixteen_bits")
+    assert "240 pictures of plain, spot packed in" in output and ": uint16" in output
+    assert "0 pictures lost a level" in output
+    sixteen, eight = map(int, re.findall(r"held out: (\d+)% right with 16 bits, (\d+)% if they had been cut to 8", output)[0])
+    assert sixteen >= 95 and eight < 80
+
+
+def test_detect_draws_what_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import detect
+    import tiny
+
+    view = sp.view.random_resized_crop(detect.SIDE, scale=(0.4, 1))
+    with sp.Loader(tiny.objects(tmp_path / "objects", 12), 12, image=view, **detect.OPTIONS) as loader:
+        batch = next(iter(loader))
+    detect.draw(batch, tmp_path / "batch.png")
+    with Image.open(tmp_path / "batch.png") as file:
+        sheet = np.asarray(file.convert("RGB"))
+    # Two rows, the second half full.
+    assert sheet.shape == (2 * detect.SIDE, 8 * detect.SIDE, 3) and not sheet[detect.SIDE :, 4 * detect.SIDE :].any()
+    drawn = 0
+    for row, boxes in enumerate(batch["boxes"]):
+        top, left = row // 8 * detect.SIDE, row % 8 * detect.SIDE
+        cell = sheet[top : top + detect.SIDE, left : left + detect.SIDE]
+        for box in boxes.numpy():
+            # The last pixel of a box lies before its edge.
+            x0, y0, x1, y1 = np.clip(np.ceil(box - np.float32([0.5, 0.5, 1.5, 1.5])).astype(int), 0, detect.SIDE - 1)
+            for line in (cell[y0, x0 : x1 + 1], cell[y1, x0 : x1 + 1], cell[y0 : y1 + 1, x0], cell[y0 : y1 + 1, x1]):
+                assert (line == detect.BOX).all()
+            drawn += 1
+    assert drawn > 12
