@@ -126,6 +126,26 @@ def test_lengths_that_differ_are_said(tmp_path: Path) -> None:
     refuse(path, r"expected a group, found none of that name: 'train'", group="train")
 
 
+def test_groups_beside_arrays_are_left_out_by_name_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = [1, 2, 3]
+        file["boxes/first"] = [[0, 1]]
+        file["boxes/second"] = [[0, 1]]
+        file["notes/by"] = "me"
+    refuse(path, r"found both; the arrays are: 'x' \[3\]\nhint: drop=\['boxes', 'notes'\] leaves the groups out")
+    message = r"2 columns cannot be taken\n  boxes: a group, which has no rows\n  notes: a group.*\nhint: drop=\['boxes', 'notes'\]"
+    refuse(path, message, samples="rows")
+    refuse(path, "1 column cannot be taken\n  notes: a group", samples="rows", drop=["boxes"])
+    for number, options in enumerate([{}, {"samples": "rows"}]):
+        report = sp.convert("hdf5", path, tmp_path / f"{number}", drop=["boxes", "notes"], **options)
+        assert report["samples"] == 3 and report["dropped"] == {"boxes": 3, "notes": 3}
+    with h5py.File(path, "a") as file:
+        for i in range(1000):
+            file[f"c{i}"] = [1, 2, 3]
+    refuse(path, "expected at most 1000 arrays, each a column, found: 1003 members", samples="rows")
+
+
 def test_data_outside_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"x" * 64)
     with h5py.File(tmp_path / "other.h5", "w") as file:

@@ -71,10 +71,16 @@ def open_tree(
     if not tree:
         raise SourceError(f"{where}: expected arrays or groups, found none")
     columns = {} if samples == "groups" else _columns(tree, max_bytes)
-    if samples == "rows" or (columns and len(columns) == len(tree) and _one_length(columns, drop)):
-        return _by_rows(where, columns, drop, key, classes, max_bytes)
+    others = [] if samples == "groups" else _others(tree, columns, drop)
+    if samples == "rows" or (columns and not others and _one_length(columns, drop)):
+        if len(tree) > _MOST_COLUMNS:
+            raise SourceError(
+                f"{where}: expected at most {_MOST_COLUMNS} arrays, each a column, found: {len(tree)} members\n"
+                "hint: samples='groups' takes each member as a sample"
+            )
+        return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes)
     if samples == "auto":
-        _refuse_doubt(where, tree, columns)
+        _refuse_doubt(where, tree, columns, others)
     return _by_groups(where, tree, drop, key, classes, max_bytes)
 
 
@@ -86,6 +92,11 @@ def _columns(tree: Tree, max_bytes: int) -> dict[str, Column]:
         if column := _ragged(tree[name], max_bytes):
             columns[name] = column
     return columns
+
+
+def _others(tree: Tree, columns: dict[str, Column], drop: frozenset[str]) -> list[str]:
+    """The members that are no columns, and stay if nobody drops them."""
+    return [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns and name not in drop]
 
 
 def _ragged(tree: Tree, max_bytes: int) -> Column | None:
@@ -112,7 +123,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
     return len({column.shape[:1] for name, column in columns.items() if name not in drop}) <= 1
 
 
-def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
+def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: list[str]) -> None:
     """Raise if it is not plain that each member is a sample."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
@@ -123,10 +134,11 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
     if not columns:
         return
     found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in columns.items())
-    if len(columns) < len(tree):
+    if others:
+        few = ", ".join(map(repr, others[:10])) + (", …" if len(others) > 10 else "")
         raise SourceError(
             f"{where}: expected arrays or groups, found both; the arrays are: {found}\n"
-            "hint: samples='rows' takes the arrays, 'groups' each member as a sample"
+            f"hint: drop=[{few}] leaves the groups out; samples='groups' takes each member as a sample"
         )
     if (
         len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1
@@ -140,24 +152,24 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
 
 def _by_rows(
     where: str,
+    tree: Tree,
     columns: dict[str, Column],
+    others: list[str],
     drop: frozenset[str],
     key: str | None,
     classes: list[str] | None,
     max_bytes: int,
 ) -> Source:
-    check_drop(where, drop, columns)
+    check_drop(where, drop, itertools.islice(tree, _MOST_COLUMNS))
     if key is None and KEY in columns and columns[KEY].kind == "text":
         key = KEY
     taken = {name: column for name, column in columns.items() if name not in drop}
-    refuse_columns(
-        where,
-        {
-            name: why
-            for name, column in taken.items()
-            if (why := column.refused or (None if column.shape else "no axis of samples"))
-        },
-    )
+    refused = {
+        name: why
+        for name, column in taken.items()
+        if (why := column.refused or (None if column.shape else "no axis of samples"))
+    }
+    refuse_columns(where, refused | dict.fromkeys(others, "a group, which has no rows"))
     lengths = {column.shape[0] for column in taken.values()}
     if len(lengths) != 1:
         found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items()) or "none"
