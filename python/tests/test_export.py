@@ -208,6 +208,21 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         sp.convert("webdataset", tmp_path / "tars", tmp_path / "no")
 
 
+def test_numbers_that_a_part_lacks_are_missing(tmp_path: Path) -> None:
+    """Of several datasets as one: columns hold -1 and NaN there, which are no labels and no scores."""
+    cube = np.zeros((3, 3), np.float32)
+    first = write(tmp_path / "a", {"a": {"x": cube, "label": 1}, "b": {"x": cube, "label": 0}})
+    second = write(tmp_path / "b", {"c": {"x": cube, "score": 2.5}})
+    both = sp.concat([sp.Dataset(first), sp.Dataset(second)])
+    sp.export(both, "webdataset", tmp_path / "tars")
+    assert sorted(members(tmp_path / "tars")) == ["a.cls", "a.x.npy", "b.cls", "b.x.npy", "c.score.npy", "c.x.npy"]
+    order = list(both.keys)
+    sp.export(both.subset([order.index("b"), order.index("c")]), "webdataset", tmp_path / "some")
+    assert sorted(members(tmp_path / "some")) == ["b.cls", "b.x.npy", "c.score.npy", "c.x.npy"]
+    with pytest.raises(ValueError, match="expected a value in each sample, as Zarr has no missing ones, found None"):
+        sp.export(both, "zarr", tmp_path / "zarr")
+
+
 def test_a_url_is_no_folder_to_export_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     src = write(tmp_path / "src", photos(1))

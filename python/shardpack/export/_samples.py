@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 # What a packer adds beside a picture, and beside an array where there is no picture.
@@ -53,23 +56,37 @@ class Samples:
         """Key and fields of each sample: stored ones as bytes (`.npy` of arrays; a list of JPEGs of clips), None if
         missing; scalars with their type."""
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
-        columns = self._columns()
-        for index, key in enumerate(self.dataset.keys):
+        for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
             found = dict(zip(stored, self.dataset._core.files(self.dataset._stored(index), stored)))
-            yield key, {name: columns[name][index] if name in columns else found[name] for name in self.kinds}
+            yield key, {name: numbers[name] if name in numbers else found[name] for name in self.kinds}
             self._advance()
 
     def values(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type."""
-        columns = self._columns()
-        decoded = [name for name in self.kinds if name not in columns]
-        for index, key in enumerate(self.dataset.keys):
+        """Key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type, None if
+        missing."""
+        decoded = [name for name, kind in self.kinds.items() if kind != "scalar"]
+        for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
             found = self.dataset.get(index, decoded) if decoded else {}
-            yield key, {name: columns[name][index] if name in columns else found[name] for name in self.kinds}
+            yield key, {name: numbers[name] if name in numbers else found[name] for name in self.kinds}
             self._advance()
 
-    def _columns(self) -> dict[str, Any]:
-        return {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
+    def _numbers(self) -> Iterator[dict[str, Any]]:
+        """The scalars of each sample, None where its part of several datasets has no such field: columns hold −1 or NaN
+        there."""
+        columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
+        lacking = {name: lacks for name in columns if (lacks := self._lacking(name)) is not None}
+        for index in range(len(self)):
+            stored = self.dataset._stored(index) if lacking else index
+            yield {
+                name: None if name in lacking and lacking[name][stored] else column[index]
+                for name, column in columns.items()
+            }
+
+    def _lacking(self, name: str) -> NDArray[np.bool_] | None:
+        """Which samples of several datasets as one have no such scalar; None if all have it."""
+        parts = getattr(getattr(self.dataset, "_whole", self.dataset), "_parts", None) or ()
+        lacks = [name not in set(part.columns) for part in parts]
+        return np.repeat(lacks, [len(part) for part in parts]) if any(lacks) else None
 
     def _advance(self) -> None:
         self._done += 1
