@@ -155,6 +155,12 @@ def test_values_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     refuse(write(tmp_path / "h.parquet", k=["x", "x"], v=[1, 2]), r"row 1: .*each once", key="k")
 
 
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """A row as a dict would hold one of them."""
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), tmp_path / "a.parquet")
+    refuse(tmp_path / "a.parquet", "expected each name of a column once, found two columns 'a'")
+
+
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     whole = write(tmp_path / "a.parquet", x=np.random.default_rng(0).normal(size=5000)).read_bytes()
     for data in (b"", b"PAR1", whole[:-1], whole[: len(whole) // 2]):

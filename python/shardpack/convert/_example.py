@@ -29,6 +29,9 @@ def parse_example(data: bytes) -> dict[str, Any]:
         If the bytes are no `Example`.
     """
     features: dict[str, Any] = {}
+    # Of a SequenceExample the context looks like features, and the lists of features beside it would be lost.
+    if any(number == 2 for number, _, _ in wire_fields(memoryview(data))):
+        raise ValueError("expected a tf.train.Example, found a SequenceExample: its lists of features cannot be converted")
     for message in messages(memoryview(data), 1):
         for entry in messages(message, 1):
             name, values = _entry(entry)

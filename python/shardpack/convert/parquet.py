@@ -57,6 +57,9 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
             raise SourceError(
                 f"`{table.file}`: expected the columns of `{files[0]}`, found others: {', '.join(table.schema.names)}"
             )
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise SourceError(f"{where}: expected each name of a column once, found two columns {twice!r}")
     check_drop(where, drop, schema.names)
     takes: dict[str, Take] = {}
     kinds: dict[str, str] = {}
