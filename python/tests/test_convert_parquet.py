@@ -52,6 +52,19 @@ def test_which_classes_depends_on_which_label(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out").classes == ["pet"]
 
 
+def test_files_that_count_into_other_classes_are_refused(tmp_path: Path) -> None:
+    table = hugging_face(0, 2)
+    pq.write_table(table, tmp_path / "a.parquet")
+    features = FEATURES | {"label": {"_type": "ClassLabel", "names": ["dog", "cat"]}}
+    for other, found in ((features, "'dog', 'cat'"), ({"label": {}, "coarse": FEATURES["coarse"]}, "None")):
+        metadata = {"huggingface": json.dumps({"info": {"features": other}})}
+        pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "b.parquet")
+        message = rf"b.parquet`: column 'label': expected the names of classes that `.*a.parquet` has, \['cat', 'dog'\], found: .*{found}"
+        with pytest.raises(ValueError, match=message):
+            sp.convert("parquet", tmp_path, tmp_path / "never", label="coarse")
+    assert sp.convert("parquet", tmp_path, tmp_path / "out", label="coarse", drop=["label"])["samples"] == 4
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_arrow_files_and_streams(tmp_path: Path, stream: bool) -> None:
     table = hugging_face(0, 100)

@@ -13,7 +13,7 @@ import numpy as np
 from ._files import Paths, list_files
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
-from ._values import looks_pickled, parse_json
+from ._values import looks_pickled, parse_json, shorten
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
@@ -57,6 +57,9 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
             raise SourceError(
                 f"`{table.file}`: expected the columns of `{files[0]}`, found others: {', '.join(table.schema.names)}"
             )
+    classes = _classes(schema, where)
+    for table in tables[1:]:
+        _check_classes(table, classes or {}, [name for name in schema.names if name not in drop], files[0])
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
         raise SourceError(f"{where}: expected each name of a column once, found two columns {twice!r}")
@@ -79,7 +82,7 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
     rows = [table.rows for table in tables]
     total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
     items = _samples(tables, takes, frozenset(drop), key if key_column == key else None, key_column, key_of)
-    return Source(items, kinds=kinds, classes=_classes(schema, where), total=total, masks=as_masks(masks))
+    return Source(items, kinds=kinds, classes=classes, total=total, masks=as_masks(masks))
 
 
 class _Table:
@@ -372,3 +375,16 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
         return {name: [str(text) for text in names] for name, names in labels.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{where}: expected Hugging Face's metadata, found others: {error!r}") from error
+
+
+def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:
+    """Raise if a file counts into other names than the first one."""
+    own = _classes(table.schema, f"`{table.file}`") or {}
+    for column in columns:
+        expected, found = classes.get(column), own.get(column)
+        if expected != found:
+            raise SourceError(
+                f"`{table.file}`: column {column!r}: expected the names of classes that `{first}` has, "
+                f"{shorten(str(expected))}, found: {shorten(str(found))}\n"
+                "hint: convert files of other names by themselves; sp.concat joins datasets and matches classes by name"
+            )
