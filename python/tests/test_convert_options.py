@@ -13,6 +13,7 @@ import pytest
 from convert_support import content, jpeg, kinds
 
 import shardpack as sp
+from shardpack.convert._files import list_files
 
 FORMATS = [
     "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
@@ -148,6 +149,24 @@ def test_a_folder_of_several_splits_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(ValueError, match=r"expected the files of one split, found: test, train\nhint: '.*/test\*'"):
         sp.convert("tfrecord", tmp_path, tmp_path / "out")
+
+
+def test_a_set_of_files_without_one_of_them_is_refused(tmp_path: Path) -> None:
+    for number in (0, 2):
+        (tmp_path / f"train-{number:05d}-of-00003.parquet").write_bytes(b"")
+    message = r"expected 3 files `.*train-00000-of-00003.parquet` …, found 2, without `.*train-00001-of-00003.parquet`\nhint: "
+    for source in (tmp_path, tmp_path / "train-*", tmp_path / "*-of-00003.parquet"):
+        with pytest.raises(sp.SourceError, match=message):
+            list_files(source, [".parquet"], "Parquet")
+    for part in ("train-0000[02]-of-00003.parquet", "train-00000-of-*"):
+        assert list_files(tmp_path / part, [".parquet"], "Parquet")
+    assert len(list_files(sorted(tmp_path.iterdir()), [".parquet"], "Parquet")) == 2
+    # Some count from 1.
+    (tmp_path / "train-00000-of-00003.parquet").rename(tmp_path / "train-00001-of-00003.parquet")
+    with pytest.raises(sp.SourceError, match="without `train-00000-of-00003.parquet`"):
+        list_files(tmp_path, [".parquet"], "Parquet")
+    (tmp_path / "train-00003-of-00003.parquet").write_bytes(b"")
+    assert len(list_files(tmp_path, [".parquet"], "Parquet")) == 3
 
 
 def test_nothing_that_can_be_taken(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Union
 
@@ -18,6 +19,8 @@ _MOST_FILES = 1_000_000
 SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
 """Words by which files and groups of different splits are told."""
 _NUMBERED = re.compile(r"-\d+-of-\d+$")
+_OF_A_SET = re.compile(r"(.*-)(\d+)(-of-(\d+)(?:[.].*)?)", re.S)
+"""Name of a file of several: what is before its number, the number, what is after it, and of how many."""
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
@@ -37,8 +40,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder holds no such file or those of several splits, a name is that of a pipe or a
-        device, or a URL was given.
+        If a pattern is malformed, a folder holds no such file or those of several splits, a set of files (``-of-00012``) in
+        a folder or a glob is incomplete, a name is that of a pipe or a device, or a URL was given.
     FileNotFoundError
         If a file is not there.
     """
@@ -72,6 +75,8 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
         matches = sorted(glob.glob(text))
         if not matches:
             raise SourceError(f"{what}: expected files that match the pattern, found none: {text!r}")
+        # `train-0000?-of-00100` asks for a part of the set.
+        refuse_gap(text, matches, lambda name: fnmatch.fnmatch(name, text))
         yield from map(Path, matches)
     else:
         yield path
@@ -88,7 +93,7 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
-    """The names of files in a folder, refused if there are none, or those of several splits."""
+    """The names of files in a folder, refused if there are none, or those of several splits, or a part of a set."""
     if not names:
         raise SourceError(f"`{folder}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
@@ -96,7 +101,30 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
         raise SourceError(
             f"`{folder}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
         )
+    refuse_gap(str(folder), names, lambda name: True)
     return names
+
+
+def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]) -> None:
+    """Raise if a file of a set ``-00000-of-00012`` is missing that is meant as well."""
+    sets: dict[tuple[str, str], dict[int, str]] = {}
+    for name in names:
+        if found := _OF_A_SET.fullmatch(name):
+            sets.setdefault((found[1], found[3]), {})[int(found[2])] = name
+    for (before, after), numbers in sets.items():
+        found = _OF_A_SET.fullmatch(numbers[min(numbers)])
+        assert found is not None
+        count, width = int(found[4]), len(found[2])
+        # Some count from 1.
+        first = 1 if 0 not in numbers and count in numbers else 0
+        # As many as there are, and one more: a name may say that there are billions.
+        missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
+        lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
+        if lost is not None:
+            raise SourceError(
+                f"`{where}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}, without `{lost}`\n"
+                "hint: a list, or a pattern such as {00000..00003}, takes the files that it names"
+            )
 
 
 def expand_braces(text: str) -> list[str]:

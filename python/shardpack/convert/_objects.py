@@ -6,11 +6,12 @@ import fnmatch
 import io
 import os
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from .. import _shardpack
 from .._url import is_url, settings
-from ._files import Paths, expand_braces, list_files, of_one_split
+from ._files import Paths, expand_braces, list_files, of_one_split, refuse_gap
 from ._source import SourceError
 
 _AHEAD = 64 << 20
@@ -109,6 +110,7 @@ def list_objects(
                 names = [each for each in _list(store, folder) if fnmatch.fnmatchcase(each, name)]
                 if not names:
                     raise SourceError(f"{what}: expected objects that match the pattern, found none: {part!r}")
+                refuse_gap(str(part), names, partial(fnmatch.fnmatchcase, pat=name))
         else:
             folder = str(part).rstrip("/")
             store = stores.setdefault(folder, _shardpack.Objects(folder, settings(storage_options)))
