@@ -74,6 +74,29 @@ def test_groups(tmp_path: Path) -> None:
         assert sample["label"] == i and sample["meta_site"] == f"site {i}"
 
 
+def test_attributes_of_samples_are_columns_or_a_note(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for i in range(3):
+            group = file.create_group(f"s{i}")
+            group["cube"] = cubes()[i]
+            group.attrs.update({"label": i, "place": "field", "centre": np.float32([i, 2]), "TITLE": b"of PyTables"})
+    with pytest.warns(UserWarning, match="attributes of the samples' groups are not taken: 'label', 'place', 'centre'|'centre', 'label', 'place'"):
+        report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out")
+    assert kinds(tmp_path / "out") == {"cube": "array"} and "hint: attributes=True makes columns of them; drop=[" in report["notes"][0]
+    report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "taken", attributes=True, drop=["place"])
+    assert report["notes"] == [] and report["dropped"] == {"place": 3}
+    found = content(tmp_path / "taken")
+    assert kinds(tmp_path / "taken") == {"cube": "array", "label": "int64", "centre": "array"}
+    for i in range(3):
+        sample = found[f"s{i}"]
+        assert sample["label"] == i and sample["centre"].tolist() == [i, 2] and sample["centre"].dtype == np.float32
+    assert sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "b", drop=["label", "place", "centre"])["notes"] == []
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["s1"].attrs["cube"] = 1
+    with pytest.raises(ValueError, match="sample `s1`: expected an array or an attribute 'cube', found both"):
+        sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "c", attributes=True)
+
+
 def test_a_group_inside_and_arrays_of_varying_shape(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["train/label"] = [1, 2, 3]

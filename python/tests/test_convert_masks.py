@@ -129,6 +129,32 @@ def test_masks_of_the_other_formats(tmp_path: Path) -> None:
         assert np.array_equal(sample["seg"], CLASSES), format
 
 
+def test_masks_of_objects_and_of_hdf5(tmp_path: Path) -> None:
+    class Pets:
+        masks: list[Any] = [pil.open(io.BytesIO(png(CLASSES, "P"))), pil.open(io.BytesIO(png(CLASSES.astype(np.uint8))))]
+
+        def __len__(self) -> int:
+            return len(self.masks)
+
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"image": pil.open(io.BytesIO(jpeg(index))), "mask": self.masks[index]}
+
+    sp.convert("torchvision", Pets(), tmp_path / "pets", masks=["mask"])
+    for sample in content(tmp_path / "pets").values():
+        assert sample["mask"].dtype == np.uint8 and np.array_equal(sample["mask"], CLASSES)
+    Pets.masks = [pil.open(io.BytesIO(jpeg(1)))]
+    with pytest.raises(ValueError, match="column 'mask': expected a mask of greys or with a palette, found mode RGB"):
+        sp.convert("torchvision", Pets(), tmp_path / "no", masks=["mask"])
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, data in (("image", jpeg(1)), ("seg", png(CLASSES, "P"))):
+            rows = file.create_dataset(name, 1, h5py.vlen_dtype("uint8"))
+            rows[0] = np.frombuffer(data, np.uint8)
+    sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "hdf5", masks=["seg"])
+    (sample,) = content(tmp_path / "hdf5").values()
+    assert np.array_equal(sample["seg"], CLASSES)
+
+
 def test_arrays_of_class_numbers_are_taken_as_they_are(tmp_path: Path) -> None:
     source = tar_of(tmp_path / "a.tar", [npy(CLASSES)], "seg.npy")
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"])

@@ -78,6 +78,18 @@ def test_one_array_and_one_array_or_group_for_each_sample(tmp_path: Path) -> Non
     assert content(tmp_path / "groups")["s1"]["valid"].tolist() == [True, True]
 
 
+def test_attributes_of_samples_are_columns_or_a_note(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    for i in range(2):
+        sample = group.create_group(f"s{i}")
+        sample.create_array("cube", data=np.full((2, 2), i, np.float32))
+        sample.attrs["label"] = i
+    with pytest.warns(UserWarning, match="attributes of the samples' groups are not taken: 'label'"):
+        sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
+    sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "taken", attributes=True)
+    assert [content(tmp_path / "taken")[f"s{i}"]["label"] for i in range(2)] == [0, 1]
+
+
 def test_a_zip(tmp_path: Path) -> None:
     store = zarr.storage.ZipStore(tmp_path / "a.zarr.zip", mode="w")
     zarr.open_group(store, mode="w").create_array("cube", data=cubes())

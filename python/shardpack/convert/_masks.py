@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _shardpack
 from ._source import SourceError
-from ._values import picture_type
+from ._values import is_picture_object, picture_type
 
 
 def as_masks(masks: Collection[str]) -> frozenset[str]:
@@ -35,7 +35,8 @@ def class_numbers(column: str, value: Any) -> Any:
     column
         Its column, for messages.
     value
-        The bytes of a PNG or TIFF, or an array of integers or booleans `[height, width]`. None is no mask.
+        The bytes of a PNG or TIFF, a PIL picture of greys or with a palette, or an array of integers or booleans
+        `[height, width]`. None is no mask.
 
     Returns
     -------
@@ -54,6 +55,11 @@ def class_numbers(column: str, value: Any) -> Any:
             shown = f"{value.dtype} {list(value.shape)}"
             raise SourceError(f"column {column!r}: expected a mask of integers [height, width], found {shown}")
         return value
+    if is_picture_object(value):
+        if value.mode not in ("1", "L", "P", "I", "I;16"):
+            hint = "save the class numbers themselves, not their colours"
+            raise SourceError(f"column {column!r}: expected a mask of greys or with a palette, found mode {value.mode}\nhint: {hint}")
+        return np.asarray(value)
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {type(value).__name__}")
     content = bytes(value)

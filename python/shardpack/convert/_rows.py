@@ -62,6 +62,7 @@ def open_tree(
     samples: str,
     classes: list[str] | None,
     max_bytes: int,
+    attributes: bool = False,
 ) -> Source:
     """The samples of a tree, see the module."""
     if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
@@ -81,7 +82,7 @@ def open_tree(
         return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes)
     if samples == "auto":
         _refuse_doubt(where, tree, columns, others)
-    return _by_groups(where, tree, drop, key, classes, max_bytes)
+    return _by_groups(where, tree, drop, key, classes, max_bytes, attributes)
 
 
 def _columns(tree: Tree, max_bytes: int) -> dict[str, Column]:
@@ -251,15 +252,66 @@ def _blocks(
 
 
 def _by_groups(
-    where: str, tree: Tree, drop: frozenset[str], key: str | None, classes: list[str] | None, max_bytes: int
+    where: str,
+    tree: Tree,
+    drop: frozenset[str],
+    key: str | None,
+    classes: list[str] | None,
+    max_bytes: int,
+    attributes: bool,
 ) -> Source:
     if key is not None:
         raise SourceError(f"{where}: expected no `key`, as each sample's key is its group's name, found: {key!r}")
     names = [name for name in tree if name not in drop]
-    return Source(_groups(where, tree, names, drop, max_bytes), classes=classes, total=len(names))
+    notes: list[str] = []
+    items = _groups(where, tree, names, drop, max_bytes, attributes, notes)
+    return Source(items, classes=classes, total=len(names), notes=notes)
 
 
-def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
+# Those that PyTables writes to each group.
+_OF_LIBRARIES = frozenset(["CLASS", "TITLE", "VERSION", "FILTERS"])
+
+
+def _with_attributes(
+    at: str, group: Any, values: dict[str, Any], drop: frozenset[str], taken: bool, notes: list[str]
+) -> dict[str, Any]:
+    """The values of a sample with the attributes of its group, where they are to be taken; else a note about them."""
+    found = {name: value for name, value in group.attributes().items() if name not in _OF_LIBRARIES}
+    left = [name for name in found if name not in drop]
+    if not taken:
+        if left and not notes:
+            names = ", ".join(map(repr, left))
+            notes.append(
+                f"attributes of the samples' groups are not taken: {names} ({at})\n"
+                f"hint: attributes=True makes columns of them; drop=[{names}] leaves them out"
+            )
+        return values
+    for name in found:
+        if name in values:
+            raise ValueError(f"expected an array or an attribute {name!r}, found both")
+    return values | {name: _attribute(found[name]) if name in left else None for name in found}
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
+        return [one.decode("utf-8") if isinstance(one, bytes) else one for one in value.ravel().tolist()]
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "SU":
+        array = check_array(np.asarray(value))
+        return array if array.ndim else array[()]
+    return str(value) if isinstance(value, np.generic) else value
+
+
+def _groups(
+    where: str,
+    tree: Tree,
+    names: list[str],
+    drop: frozenset[str],
+    max_bytes: int,
+    attributes: bool,
+    notes: list[str],
+) -> Iterator[Item]:
     for name in names:
         at = f"{where}, sample `{name}`"
         try:
@@ -271,6 +323,8 @@ def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str], max_
             refuse_columns(at, wrong)
             _check_size(at, {m: column for m, column in members.items() if m not in drop}, 0, max_bytes)
             values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
+            if not isinstance(node, Column):
+                values = _with_attributes(at, node, values, drop, attributes, notes)
         except Exception as error:  # As above.
             yield Problem(str(error) if str(error).startswith(at) else f"{at}: {error}")
             continue

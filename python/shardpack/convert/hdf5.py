@@ -8,6 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from ._masks import as_masks
 from ._rows import Column, open_tree
 from ._source import Source, SourceError, library
 
@@ -21,6 +22,8 @@ def open(
     group: str = "/",
     samples: str = "auto",
     key: str | None = None,
+    attributes: bool = False,
+    masks: Collection[str] = (),
     max_sample_bytes: int = 1 << 30,
 ) -> Source:
     """Open an HDF5 file.
@@ -45,6 +48,12 @@ def open(
     key
         With rows: the dataset of strings that holds the keys. Default: ``__key__`` if there is one, else the running
         number.
+    attributes
+        With groups: attributes of a sample's group, such as its label, become columns of the sample, too. Without this
+        they are not taken, and a warning says so.
+    masks
+        Datasets of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
+        ``shardpack pack --masks``. A picture of colours is no mask, and an error.
     max_sample_bytes
         Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
     """
@@ -61,7 +70,9 @@ def open(
             raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
         where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
         tree = _Group(h5py, file[group], where)
-        source = open_tree(where, tree, frozenset(drop), key, samples, _classes(file, file[group]), max_sample_bytes)
+        classes = _classes(file, file[group])
+        source = open_tree(where, tree, frozenset(drop), key, samples, classes, max_sample_bytes, attributes)
+        source.masks = as_masks(masks)
     except BaseException as error:
         file.close()
         if isinstance(error, SourceError) or not isinstance(error, Exception):
@@ -106,6 +117,11 @@ class _Group(Mapping[str, Any]):
                 f"{self._where}: expected data in this file, found data in others: `{name}` → `{node.external[0][0]}`"
             )
         return _column(self._h5py, node)
+
+    def attributes(self) -> Mapping[str, Any]:
+        """What is said of the group itself."""
+        found: Mapping[str, Any] = self._group.attrs
+        return found
 
 
 def _column(h5py: Any, dataset: Any) -> Column:

@@ -9,6 +9,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError
 from ._values import check_array, is_picture_object, picture_type
 
@@ -22,6 +23,7 @@ def open(
     columns: Sequence[str] | None = None,
     paths: PathOf | None = None,
     key: Callable[[int], str] | None = None,
+    masks: Collection[str] = (),
 ) -> Source:
     """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
 
@@ -44,6 +46,9 @@ def open(
         come from ``dataset[i]``.
     key
         A function of the index that gives the key. Default: the path as above, or the running number.
+    masks
+        Columns of pictures that hold class numbers: ``masks=["mask"]``. They become arrays of these numbers: the indices
+        of a palette, or greys. A picture of colours is no mask, and an error.
     """
     dataset, indices = _unwrap(src)
     if (
@@ -62,7 +67,7 @@ def open(
         if paths is None and columns is None and _has_files(dataset)
         else _Items(dataset, columns, paths)
     )
-    return Source(_samples(indices, reader, key), classes=names, total=len(indices))
+    return Source(_samples(indices, reader, key), classes=names, total=len(indices), masks=as_masks(masks))
 
 
 def _unwrap(dataset: Any) -> tuple[Any, Sequence[int]]:

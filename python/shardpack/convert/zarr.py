@@ -20,6 +20,7 @@ def open(
     group: str = "",
     samples: str = "auto",
     key: str | None = None,
+    attributes: bool = False,
     max_sample_bytes: int = 1 << 30,
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
@@ -44,6 +45,9 @@ def open(
     key
         With rows: the array of strings that holds the keys. Default: ``__key__`` if there is one, else the running
         number.
+    attributes
+        With groups: attributes of a sample's group, such as its label, become columns of the sample, too. Without this
+        they are not taken, and a warning says so.
     max_sample_bytes
         Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
     """
@@ -61,7 +65,7 @@ def open(
             samples = "rows"
         else:
             tree = _Group(zarr, node, where)
-        return open_tree(where, tree, frozenset(drop), key, samples, _classes(node), max_sample_bytes)
+        return open_tree(where, tree, frozenset(drop), key, samples, _classes(node), max_sample_bytes, attributes)
     except SourceError:
         raise
     except Exception as error:
@@ -91,6 +95,10 @@ class _Group(Mapping[str, Any]):
         if isinstance(node, self._zarr.Array):
             return _column(node)
         return _Group(self._zarr, node, f"{self._where}, `{name}`")
+
+    def attributes(self) -> Mapping[str, Any]:
+        """What is said of the group itself."""
+        return dict(self._group.attrs)
 
 
 def _column(array: Any) -> Column:
