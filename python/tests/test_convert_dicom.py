@@ -91,6 +91,24 @@ def test_each_file_is_a_sample_on_request(tmp_path: Path) -> None:
     assert content(tmp_path / "b")["0.dcm"]["image"].dtype == np.float32
 
 
+def test_tables_and_doses_give_the_values_of_the_modality(tmp_path: Path) -> None:
+    from pydicom.dataset import Dataset
+    from pydicom.sequence import Sequence
+
+    table = Dataset()
+    table.LUTDescriptor, table.ModalityLUTType, table.LUTData = [4096, 0, 16], "US", (np.arange(4096) * 2).astype("<u2").tobytes()
+    save(tmp_path / "table" / "a", plane(0), ModalityLUTSequence=Sequence([table]))
+    sp.convert("dicom", tmp_path / "table", tmp_path / "a")
+    (sample,) = content(tmp_path / "a").values()
+    assert np.array_equal(sample["volume"][0], plane(0) * 2)
+    dose = {"Modality": "RTDOSE", "DoseGridScaling": 0.25, "DoseUnits": "GY", "GridFrameOffsetVector": [0.0, 2.5]}
+    save(tmp_path / "dose" / "a", plane(0, (2, 6, 5)), **dose)
+    sp.convert("dicom", tmp_path / "dose", tmp_path / "b")
+    (sample,) = content(tmp_path / "b").values()
+    assert sample["volume"].dtype == np.float64 and np.array_equal(sample["volume"], plane(0, (2, 6, 5)) * 0.25)
+    assert sample["meta"]["DoseUnits"] == "GY" and sample["meta"]["GridFrameOffsetVector"] == [0.0, 2.5]
+
+
 def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
     """What an enhanced CT says of its frames, and of all of them."""
     from pydicom.dataset import Dataset

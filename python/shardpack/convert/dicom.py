@@ -26,6 +26,10 @@ _TAGS = (
     "BitsStored",
     "WindowCenter",
     "WindowWidth",
+    "RescaleType",
+    "Units",
+    "DoseUnits",
+    "GridFrameOffsetVector",
     "BodyPartExamined",
     "ConvolutionKernel",
 )
@@ -38,6 +42,7 @@ _GROUPS = {
     "ImagePositionPatient": "PlanePositionSequence",
     "RescaleSlope": "PixelValueTransformationSequence",
     "RescaleIntercept": "PixelValueTransformationSequence",
+    "RescaleType": "PixelValueTransformationSequence",
     "WindowCenter": "FrameVOILUTSequence",
     "WindowWidth": "FrameVOILUTSequence",
     "ConvolutionKernel": "CTReconstructionSequence",
@@ -97,7 +102,8 @@ def open(
 
     Values are those of the modality: rescale slope and intercept are applied (Hounsfield units), as int16 or int32
     where both are whole numbers, else as float64. Without them the numbers are those of the file. All samples get the
-    type of the first. ``meta`` holds spacing, orientation, position, window and modality. Of enhanced files, which hold
+    type of the first. Doses are scaled, and a table of the modality is looked up. ``meta`` holds spacing, orientation,
+    position, window, units and modality. Of enhanced files, which hold
     a whole volume, these and the slopes are those of their functional groups, of each frame. **No names, dates or numbers of patients are taken**; pixels
     may still show them.
 
@@ -220,12 +226,17 @@ def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
 
 def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
     """The values of the modality, of all slices of a file: each has its own slope and intercept."""
-    stored = check_array(np.asarray(slices[0].dataset.pixel_array))
+    dataset = slices[0].dataset
+    stored = check_array(np.asarray(dataset.pixel_array))
+    if dataset.get("ModalityLUTSequence", None):
+        # A table in the place of a slope.
+        return check_array(np.asarray(library("pydicom.pixels", "dicom").apply_modality_lut(stored, dataset)))
     if len(slices) > 1 and len(stored) != len(slices):
         raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
     slopes, intercepts = (
         np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
-        for tag, default in (("RescaleSlope", 1), ("RescaleIntercept", 0))
+        # Doses have a scaling of their own name.
+        for tag, default in (("RescaleSlope", dataset.get("DoseGridScaling", 1)), ("RescaleIntercept", 0))
     )
     if (slopes == 1).all() and (intercepts == 0).all():
         return stored
