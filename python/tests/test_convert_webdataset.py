@@ -216,6 +216,54 @@ def test_every_truncation_is_found(tmp_path: Path) -> None:
     assert report["samples"] >= 1 and "expected a whole tar" in report["skipped"][0]["reason"]
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> None:
+    import gzip
+
+    parts = [write_tar(tmp_path / f"{i}.tar", samples(2 * i, 2 * i + 2)).read_bytes() for i in range(3)]
+    pack = gzip.compress if suffix else bytes
+    path = tmp_path / f"t.tar{suffix}"
+    # Also the last sample of one and the first of the next with one key are two.
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    path.write_bytes(pack((tmp_path / "empty.tar").read_bytes()) + b"".join(map(pack, parts)))
+    report = sp.convert("webdataset", path, tmp_path / "out")
+    assert report["samples"] == 6
+    again = write_tar(tmp_path / "again.tar", samples(0, 1)).read_bytes()
+    path.write_bytes(pack(again) + pack(again))
+    with pytest.raises(ValueError, match="expected each once"):
+        sp.convert("webdataset", path, tmp_path / "never")
+    # What is no tar is damage.
+    for rest in (b"x", b"x" * 5000, again[: len(again) - 9000]):
+        path.write_bytes(pack(parts[0] + rest))
+        with pytest.raises(ValueError, match=r"expected a whole tar, found damage after sample"):
+            sp.convert("webdataset", path, tmp_path / "never")
+        report = sp.convert("webdataset", path, tmp_path / "some", on_bad_input="skip", force=True)
+        assert report["samples"] == 2 and not report["samples_skipped_exact"]
+    path.write_bytes(pack(parts[0] + bytes(3 << 20)))
+    assert sp.convert("webdataset", path, tmp_path / "zeros")["samples"] == 2
+    if suffix:
+        with pytest.raises(ValueError, match="expected at most 1048576 bytes of zeros at the end, found more"):
+            sp.convert("webdataset", path, tmp_path / "never", max_sample_bytes=1 << 20)
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(ValueError, match="expected a whole tar"):
+            sp.convert("webdataset", path, tmp_path / "never")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "gap"), [([0, 1, 3], "3 after 1"), ([0, 2], "2 after 0"), ([1, 2, 3, 7, 8], "7 after 3"), ([0, 10, 20], None), ([5, 6], None)]
+)
+def test_a_clip_without_one_of_its_frames(tmp_path: Path, numbers: list[int], gap: str | None) -> None:
+    for name, options in ((".frame{}.jpg", {"frames": "frame"}), (".frame.{:03}.jpg", {})):
+        members = [(f"a{name.format(number)}", jpeg(number)) for number in numbers] + [("b" + name.format(0), jpeg(9))]
+        path = write_tar(tmp_path / "t.tar", members)
+        report = sp.convert("webdataset", path, tmp_path / "out", on_bad_input="skip", force=True, **options)
+        assert report["samples"] == (1 if gap else 2)
+        if gap:
+            expected = f"sample `a`: clip `frame`: expected frames without a gap, found number {gap}"
+            assert report["skipped"][0]["reason"].endswith(expected)
+
+
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import lzma
 import os
@@ -35,6 +36,7 @@ _MAX_GLOBAL = 1 << 20
 _MAX_NAME = 4096
 """Longest name of a member, in bytes: that of a path on Linux."""
 _MAX_CLASSES = 64 << 20
+_PIECE = 1 << 16
 _MOST_MEMBERS = 1000
 """Most members of one sample, without the frames of its clips."""
 MOST_FRAMES = 100_000
@@ -76,6 +78,7 @@ def open(
         Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip, in the order of their numbers:
         ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name. Members with a dot before three digits or more,
         ``clip7.image.000.jpg``, are the frames of a clip ``image`` in any case: :func:`shardpack.export` writes them.
+        Their numbers may begin anywhere, and leave none out.
         A sample has at most 100,000 frames, and 1000 other members.
     masks
         Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
@@ -142,7 +145,11 @@ def _samples(
         prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
         for item in _one_tar(file, drop, max_bytes, named):
             if isinstance(item, Sample):
-                item = item._replace(values=_with_clips(item.values, frames, named))
+                try:
+                    item = item._replace(values=_with_clips(item.values, frames, named))
+                except ValueError as error:
+                    yield Problem(f"{item.where}: {error}")
+                    continue
             yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
 
 
@@ -156,7 +163,13 @@ def _frame(extension: str, named: re.Pattern[str] | None) -> re.Match[str] | Non
 
 def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[str] | None) -> dict[str, Any]:
     """The values with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` … as one
-    list each."""
+    list each.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of a clip leave one out. Three frames or more may all be equally far apart: 0, 10, 20.
+    """
     others: dict[str, Any] = {}
     clips: dict[str, dict[int, Any]] = {} if name is None else {name: {}}
     for extension, value in values.items():
@@ -167,7 +180,14 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
             clip[int(found[2])] = value
         else:
             others[extension] = value
-    lists = {name: [frames[number] for number in sorted(frames)] or None for name, frames in clips.items()}
+    lists: dict[str, Any] = {}
+    for name, frames in clips.items():
+        numbers = sorted(frames)
+        steps = {b - a: (a, b) for a, b in itertools.pairwise(numbers)}
+        if len(steps) > 1 or (len(numbers) == 2 and 1 not in steps):
+            before, after = steps[max(steps)]
+            raise ValueError(f"clip `{name}`: expected frames without a gap, found number {after} after {before}")
+        lists[name] = [frames[number] for number in numbers] or None
     return {**others, **lists}
 
 
@@ -235,7 +255,15 @@ def _one_tar(
             at = -1
             # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.
             empty = getattr(tar, "firstmember", None) is None
-            while not empty and (member := tar.next()) is not None:
+            while True:
+                member = None if empty else tar.next()
+                if member is None:
+                    if not _goes_on(tar, plain, max_bytes):
+                        break
+                    # Another tar behind this one: what it begins with is no part of the sample before.
+                    yield from group.finish()
+                    empty = False
+                    continue
                 # The list of members that tarfile keeps would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
                 # The size may stand in a header, too.
@@ -252,7 +280,6 @@ def _one_tar(
                     raise _TooLarge(f"expected {expected}, found `{shorten(member.name)}` of {member.size}\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
-            _check_end(tar)
     except _TooLarge as error:
         yield Problem(f"`{file}`, after sample `{group.key}`: {error}", samples=None)
         return
@@ -272,12 +299,32 @@ def _one_tar(
     yield from group.finish()
 
 
-def _check_end(tar: tarfile.TarFile) -> None:
-    """Raise unless the tar ends as tars do: `tarfile` takes one cut between two members for a whole one."""
+def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
+    """Whether something follows the end of a tar, as where tars were put one behind the other; the next member is then read
+    from there.
+
+    Raises
+    ------
+    tarfile.ReadError
+        If the tar does not end as tars do: `tarfile` takes one cut between two members for a whole one, and damage to the
+        head of a member for the end. Or if more zeros follow in a compressed tar than a sample may have bytes: a few of its
+        bytes could be any number of them.
+    """
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
     if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
         raise tarfile.ReadError(f"expected a block of zeros at offset {tar.offset}")
+    at = tar.offset + tarfile.BLOCKSIZE
+    while piece := tar.fileobj.read(_PIECE):
+        if rest := piece.lstrip(b"\0"):
+            at += len(piece) - len(rest)
+            tar.offset = at - (at - tar.offset) % tarfile.BLOCKSIZE
+            tar.pax_headers = {}
+            return True
+        at += len(piece)
+        if not plain and at - tar.offset > max_bytes:
+            raise tarfile.ReadError(f"expected at most {max_bytes} bytes of zeros at the end, found more")
+    return False
 
 
 class _TooLarge(Exception):
