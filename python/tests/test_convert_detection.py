@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,43 @@ def test_captions_of_coco(tmp_path: Path) -> None:
     assert {key: sample["captions"] for key, sample in found.items()} == {"a.jpg": ["one", "uno"], "b.jpg": [], "c.jpg": ["three"]}
 
 
+def test_categories_of_coco_without_boxes(tmp_path: Path) -> None:
+    annotations = [{"image_id": 70, "category_id": 23, "segmentation": [[0, 0, 1, 0, 1, 1]]}, {"image_id": 72, "category_id": 3}]
+    path = write_coco(tmp_path / "coco", annotations=annotations)
+    sp.convert("coco", path, tmp_path / "out")
+    found = content(tmp_path / "out")
+    assert {key: sample["classes"].tolist() for key, sample in found.items()} == {"a.jpg": [2], "b.jpg": [], "c.jpg": [0]}
+    assert kinds(tmp_path / "out") == {"image": "image", "image_id": "int64", "classes": "array", "segmentation": "json"}
+    path = write_coco(tmp_path / "some", annotations=[*annotations, {"image_id": 70, "segmentation": []}])
+    with pytest.raises(sp.SourceError, match="a.jpg`: expected the id of a category, found: None"):
+        sp.convert("coco", path, tmp_path / "never")
+
+
+def test_areas_of_coco_are_not_made_up(tmp_path: Path) -> None:
+    def box(**more: Any) -> dict[str, Any]:
+        return {"image_id": 70, "category_id": 3, "bbox": [0, 0, 4, 4], **more}
+
+    sp.convert("coco", write_coco(tmp_path / "none", annotations=[box(), box()]), tmp_path / "out")
+    assert "area" not in kinds(tmp_path / "out")
+    path = write_coco(tmp_path / "some", annotations=[box(area=3), box(), box()])
+    with pytest.warns(UserWarning, match="the areas are left out, since 2 of 3 annotations have none"):
+        report = sp.convert("coco", path, tmp_path / "two")
+    assert "area" not in report["fields"] and len(report["notes"]) == 1
+    sp.convert("coco", write_coco(tmp_path / "all", annotations=[box(area=3)]), tmp_path / "three")
+    assert content(tmp_path / "three")["a.jpg"]["area"].tolist() == [3]
+
+
+def grey_of_4_bits(number: int, width: int, height: int) -> bytes:
+    """A PNG of one number, which Pillow does not write in so few bits."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = (b"\0" + bytes([number << 4 | number]) * (width // 2)) * height
+    header = struct.pack(">2I5B", width, height, 4, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
 def test_voc(tmp_path: Path) -> None:
     root = write_voc(tmp_path / "voc")
     sp.convert("voc", root, tmp_path / "out", names=NAMES)
@@ -143,6 +182,15 @@ def test_voc(tmp_path: Path) -> None:
     assert mask["mask"].shape == (24, 40) and (mask["mask"] == 2).all()
     with pytest.raises(sp.SourceError, match="split is one of train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
+
+    # Tools that make PNGs smaller write few classes in few bits.
+    (root / "SegmentationClass" / "c.png").write_bytes(grey_of_4_bits(5, width=40, height=24))
+    sp.convert("voc", root, tmp_path / "bits", split="train", names=NAMES, masks="SegmentationClass")
+    (sample,) = content(tmp_path / "bits").values()
+    assert sample["mask"].dtype == np.uint8 and (sample["mask"] == 5).all()
+    Image.fromarray(np.zeros((24, 40, 3), np.uint8)).save(root / "SegmentationClass" / "c.png")
+    with pytest.raises(sp.SourceError, match="picture `c`: column 'mask': label mask: expected a grey or palette PNG, found Rgb"):
+        sp.convert("voc", root, tmp_path / "never", split="train", names=NAMES, masks="SegmentationClass")
 
 
 def test_yolo(tmp_path: Path) -> None:

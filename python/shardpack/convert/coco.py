@@ -14,7 +14,7 @@ from ._detection import check_names, folder, numbers, picture
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 from ._values import parse_json
 
-_BOXES = ("boxes", "classes", "area", "iscrowd")
+_OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
 
 
 def open(
@@ -27,7 +27,8 @@ def open(
 
     The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``, to the byte; ``image_id``;
     ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64 ``[objects]``: numbers from
-    0 on, in the order of the categories' ids, whose names become the classes of the dataset; ``area``, ``iscrowd``. Where
+    0 on, in the order of the categories' ids, whose names become the classes of the dataset; ``iscrowd``, 0 where it is not
+    said; ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. Where
     annotations have them: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of polygons or
     run lengths for each object; ``captions`` as JSON, a list of texts.
 
@@ -50,12 +51,20 @@ def open(
         if not isinstance(annotation, dict) or not _is_id(annotation.get("image_id")):
             raise SourceError(f"`{path}`: expected annotations with an `image_id`, found: {str(annotation)[:100]}")
         of_picture[annotation["image_id"]].append(annotation)
-    has = {name for name in ("segmentation", "caption", "bbox") if any(name in one for one in annotations)}
+    has = {name for name in _OF_ANNOTATIONS if any(name in one for one in annotations)}
+    notes = []
+    if without := sum("area" not in one for one in annotations):
+        if "area" in has:
+            notes.append(f"`{path}`: the areas are left out, since {without} of {len(annotations)} annotations have none")
+        has -= {"area"}
     points = _points(path, annotations)
     has |= {"keypoints"} if points else set()
     columns = ["image", "image_id"]
-    if "bbox" in has or not annotations:
-        columns += _BOXES
+    boxes = "bbox" in has or not annotations
+    columns += ["boxes"] if boxes else []
+    columns += ["classes"] if boxes or "category_id" in has else []
+    columns += ["area"] if "area" in has or not annotations else []
+    columns += ["iscrowd"] if boxes or "iscrowd" in has else []
     columns += [name for name in ("keypoints", "segmentation") if name in has]
     columns += ["captions"] if "caption" in has else []
     check_drop(f"`{path}`", drop, columns)
@@ -64,7 +73,7 @@ def open(
         raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
     root = _folder(path, images, pictures)
     reader = _Reader(root, columns, classes, points)
-    return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures))
+    return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -150,22 +159,24 @@ class _Reader:
         if not file.resolve().is_relative_to(self.root.resolve()):
             raise ValueError(f"expected a picture below `{self.root}`, found: {one['file_name']!r}")
         values: dict[str, Any] = {"image": picture(file), "image_id": one["id"]}
-        if "boxes" in self.columns:
+        if "classes" in self.columns:
             for annotation in annotations:
                 category = annotation.get("category_id")
                 if not isinstance(category, int) or category not in self.classes:
                     raise ValueError(f"expected the id of a category, found: {annotation.get('category_id')!r}")
+            values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
+        if "boxes" in self.columns:
             boxes = values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
                 raise ValueError(f"expected a `bbox` of width and height of at least 0, found: {annotations[row]['bbox']}")
-            values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
-            areas = [[annotation.get("area", 0.0)] for annotation in annotations]
-            values["area"] = numbers(areas, 1, "an `area`")[:, 0]
+        if "iscrowd" in self.columns:
             for one in annotations:
                 if one.get("iscrowd", 0) not in (0, 1):
                     raise ValueError(f"expected `iscrowd` 0 or 1, found: {one['iscrowd']!r}")
             values["iscrowd"] = np.array([one.get("iscrowd", 0) for one in annotations], np.uint8)
+        if "area" in self.columns:
+            values["area"] = numbers([[annotation["area"]] for annotation in annotations], 1, "an `area`")[:, 0]
         if "keypoints" in self.columns:
             width = self.points * 3
             points = [annotation.get("keypoints") or [0] * width for annotation in annotations]
