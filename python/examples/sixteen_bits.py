@@ -99,7 +99,7 @@ def train(dataset: sp.Dataset, level: int) -> float:
 
 def main(folder: Path, out: Path) -> None:
     start = time.perf_counter()
-    sp.pack(folder, out, kind="cubes")
+    sp.pack(folder, out, kind="cubes", class_folders="on")
     dataset = sp.Dataset(out)
     seconds = time.perf_counter() - start
     print(f"{len(dataset)} pictures of {', '.join(dataset.classes or ())} packed in {seconds:.1f} s: {dataset[0]['cube'].dtype}")
