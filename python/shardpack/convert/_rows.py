@@ -360,6 +360,8 @@ def _value(column: Column, value: Any) -> Any:
             if value.ndim:
                 return value.tolist()
             value = value.item()
+        if not isinstance(value, (str, bytes)):
+            raise ValueError(f"expected text, found {type(value).__name__}")
         text = value.decode("utf-8") if isinstance(value, bytes) else str(value)
         return parse_json(text.encode("utf-8")) if column.kind == "json" else text
     if column.kind == "ragged":

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ._detection import PICTURES, check_names, class_numbers, data, folder, numbers, picture, text
+from ._masks import class_numbers as numbers_of_mask
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 
 _CLASSES = (
@@ -104,13 +105,12 @@ class _Reader:
             "truncated": np.array([one[3] for one in objects], np.uint8),
         }
         if self.masks is not None:
-            with self.image.open(self.masks / f"{key}.png") as mask:
-                if mask.mode not in ("P", "L"):
-                    raise ValueError(f"expected a mask of one byte a pixel, found mode {mask.mode!r}")
-                values["mask"] = np.array(mask, np.uint8)
+            # Not by Pillow, which makes 255 of the 15 of a mask of 4 bits.
+            mask = numbers_of_mask("mask", (self.masks / f"{key}.png").read_bytes())
             with self.image.open(file) as shown:
-                if shown.size != mask.size:
-                    raise ValueError(f"expected a mask of {shown.size}, the picture's size, found {mask.size}")
+                if shown.size != mask.shape[::-1]:
+                    raise ValueError(f"expected a mask of {shown.size}, the picture's size, found {mask.shape[::-1]}")
+            values["mask"] = mask
         return file.name, values
 
 
