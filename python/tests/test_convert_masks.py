@@ -72,6 +72,21 @@ def test_greys_keep_their_numbers(tmp_path: Path, mask: bytes, dtype: Any) -> No
     assert found.dtype == dtype and np.array_equal(found, expected)
 
 
+def test_masks_of_several_types_become_one(tmp_path: Path) -> None:
+    narrow, wide = png(CLASSES.astype(np.uint8)), png(CLASSES * 300)
+    source = tar_of(tmp_path / "a.tar", [narrow, wide])
+    said = r"sample `1`: column 'seg.png': expected class numbers that uint8 holds, found uint16\nhint: schema={'seg': 'array:uint16'}"
+    with pytest.raises(ValueError, match=said):
+        sp.convert("webdataset", source, tmp_path / "no", masks=["seg"])
+    sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], schema={"seg": "array:uint16"})
+    # What the first holds needs no word.
+    sp.convert("webdataset", tar_of(tmp_path / "b.tar", [wide, narrow]), tmp_path / "b", masks=["seg"])
+    for out, keys in (("out", "01"), ("b", "10")):
+        found = content(tmp_path / out)
+        for key, times in zip(keys, (1, 300), strict=True):
+            assert found[key]["seg"].dtype == np.uint16 and np.array_equal(found[key]["seg"], CLASSES * times)
+
+
 def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
     def why(mask: bytes, extension: str = "seg.png", **options: Any) -> str:
         source = tar_of(tmp_path / "a.tar", [png(CLASSES.astype(np.uint8)), mask], extension)

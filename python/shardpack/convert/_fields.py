@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .._shardpack import is_mask
 from ._masks import class_numbers
 from ._source import Source, SourceError, refuse_columns, same
@@ -41,6 +43,8 @@ class Fields:
     """Column to the number of samples that had it."""
     masks: dict[str, str] = field(default_factory=dict)
     """Field of class numbers to its column."""
+    mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    """Field of class numbers to its element type: what `schema` says, or that of the first sample."""
     notes: list[str] = field(default_factory=list)
     """What the user should know of the fields."""
 
@@ -113,7 +117,23 @@ class Fields:
         """
         if not self.masks:
             return sample
-        return {name: class_numbers(self.masks[name], value) if name in self.masks else value for name, value in sample.items()}
+        return {name: self._mask(name, value) if name in self.masks else value for name, value in sample.items()}
+
+    def _mask(self, name: str, value: Any) -> Any:
+        numbers = class_numbers(self.masks[name], value)
+        if numbers is None:
+            return None
+        if name not in self.mask_types:
+            # The first sample is written before there are several threads.
+            said = self.schema.get(name, "array").partition(":")[2]
+            self.mask_types[name] = np.dtype(said or numbers.dtype)
+        wanted = self.mask_types[name]
+        if not np.can_cast(numbers.dtype, wanted):
+            raise SourceError(
+                f"column {self.masks[name]!r}: expected class numbers that {wanted} holds, found {numbers.dtype}\n"
+                f"hint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} holds those of all masks"
+            )
+        return numbers.astype(wanted, copy=False)
 
     def _refuse_reserved(self, where: str) -> None:
         """Raise for columns that have the names of those that the writer adds beside a picture."""
