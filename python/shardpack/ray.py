@@ -171,6 +171,9 @@ def pack(
         As of :func:`shardpack.pack`, from the first part that fails, with a note that names it. The others are stopped.
     ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, …
         A part died more often than ``retries`` allows.
+    BlockingIOError
+        Another run is packing the same part, also a while later. In a store the claim of a run that died may look like
+        this: ``take_over=True`` takes its place.
 
     Examples
     --------
@@ -201,6 +204,8 @@ def pack(
         listing = ray.put(_listed(source, target, count, given, storage_options))
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
+    # Parts of which this call has lost a worker, and parts that somebody else was found at.
+    lost, held = set[int](), set[int]()
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     told_by_parts = _Figures(board)
     try:
@@ -214,10 +219,17 @@ def pack(
                 except (ray.exceptions.RayError, BlockingIOError) as error:
                     if tries[part] > retries or isinstance(error, ray.exceptions.TaskCancelledError):
                         raise
+                    if isinstance(error, ray.exceptions.RayError):
+                        lost.add(part)
+                    elif part not in lost:
+                        # No worker of this call: another run may be packing the same dataset.
+                        if part in held:
+                            raise
+                        held.add(part)
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
                     # In a store the claim of the worker that is gone is still there.
-                    over = {**given, "take_over": True} if is_url(target) else given
+                    over = {**given, "take_over": True} if is_url(target) and part in lost else given
                     parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue
                 notes.update(dict.fromkeys(told))

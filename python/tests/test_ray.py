@@ -183,6 +183,37 @@ def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, wor
     assert list(spool.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("fates", "taken_over"),
+    [(["held", "held"], [False, False]), (["held", "done"], [False, False]), (["lost", "done"], [False, True]), (["held", "lost", "done"], [False, False, True])],
+)
+def test_the_place_of_a_run_that_lives_is_not_taken(
+    fates: list[str], taken_over: list[bool], tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+
+    def part(src: str, out: str, part: Any, options: dict[str, Any], store: Any, listing: Any, board: Any) -> Any:
+        with log.open("a") as file:
+            file.write(f"{options.get('take_over', False)}\n")
+        fate = fates[len(log.read_text().split()) - 1]
+        if fate == "lost":
+            os._exit(1)
+        if fate == "held":
+            raise BlockingIOError(f"{out} is being packed")
+        return [], []
+
+    monkeypatch.setattr(shardpack.ray, "_part", part)
+    monkeypatch.setattr(shardpack.ray, "_merge", lambda *where: {"fidelity": {}})
+    monkeypatch.setattr(shardpack.ray._warn, "of_rounding", lambda *report: None)
+    if fates[-1] == "held":
+        with pytest.raises(BlockingIOError, match="s3://of-ray/train is being packed") as caught:
+            shardpack.ray.pack(tmp_path, "s3://of-ray/train", parts=1)
+        assert caught.value.__notes__ == ["in part 1/1; finished shards are kept: the same call continues"]
+    else:
+        shardpack.ray.pack(tmp_path, "s3://of-ray/train", parts=1)
+    assert log.read_text().split() == [str(taken) for taken in taken_over]
+
+
 @pytest.mark.parametrize("fate", ["silent", "dead"])
 def test_figures_that_never_come_hold_up_nothing(
     fate: str, tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
