@@ -368,14 +368,17 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
             raise _shardpack.UsageError(f"weights: expected balanced, label → weight, or an array, found {weights!r}")
         if members is None:
             return none | {"balanced": True}
-        return none | {
-            "weights": _spread(_of_classes(dataset, dict.fromkeys(np.unique(dataset.labels).tolist(), 1.0)), dataset)
-        }
-    if isinstance(weights, Mapping):
-        classes = {_label(label, dataset): float(weight) for label, weight in weights.items()}
-        if members is None:
-            return none | {"class_weights": classes}
+        labels = np.unique(dataset.labels)
+        # As of the whole dataset: a label below 0 is no class.
+        classes = dict.fromkeys(labels[labels >= 0].tolist(), 1.0)
+        if not classes:
+            raise _shardpack.UsageError(f"weights: expected classes among the {len(dataset)} samples, found no label of 0 or more")
         return none | {"weights": _spread(_of_classes(dataset, classes), dataset)}
+    if isinstance(weights, Mapping):
+        given = {_label(label, dataset): float(weight) for label, weight in weights.items()}
+        if members is None:
+            return none | {"class_weights": given}
+        return none | {"weights": _spread(_of_classes(dataset, given), dataset)}
     each = np.asarray(weights, np.float64)
     if each.shape != (len(dataset),):
         raise _shardpack.UsageError(

@@ -98,8 +98,10 @@ class Configured:
         # group when they have been given their loaders.
         self._asks = rank is None and world_size is None
         rank, world_size = _place(rank, world_size)
+        # A copy first: Python 3.12 adds the names of a comprehension to `locals()` while a debugger or a profiler looks.
+        given = dict(locals())
         self._arguments: dict[str, Any] = {
-            name: value for name, value in locals().items() if name not in ("self", "dataset", "unknown")
+            name: value for name, value in given.items() if name not in ("self", "dataset", "unknown")
         }
         self._dataset = dataset
         device = str(device)

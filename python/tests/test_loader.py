@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sys
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -338,6 +339,34 @@ def test_datasets_are_mixed(squares: Path) -> None:
         sp.concat([])
     with pytest.raises(sp.UsageError, match="whole dataset"):
         sp.concat([one.subset([1])])
+
+
+def test_labels_below_0_are_no_class_of_balanced_weights(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", {"label": "int64"}) as writer:
+        for number in range(60):
+            writer.write({"label": number % 4 - 1 if number < 40 else -1})
+    dataset = sp.Dataset(tmp_path / "out")
+    for source in (dataset, dataset.subset(dataset.labels < 2)):
+        loader = sp.Loader(source, 8, weights="balanced")
+        drawn = Counter(int(label) for _ in range(20) for batch in loader for label in batch["label"])
+        assert set(drawn) == set(range(3 if source is dataset else 2))
+    with pytest.raises(sp.UsageError, match="expected classes among the 30 samples, found no label of 0 or more"):
+        sp.Loader(dataset.subset(dataset.labels < 0), 8, weights="balanced")
+
+
+def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
+    def trace(frame: Any, *_: Any) -> Any:
+        # What a debugger asks for at each line; Python 3.12 then writes into what `locals()` gave.
+        len(frame.f_locals)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        loader = sp.Loader(sp.Dataset(squares), 8, image="center8")
+    finally:
+        sys.settrace(before)
+    assert len(loader) == 6
 
 
 def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_path: Path) -> None:
