@@ -73,8 +73,8 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
     """Refuses arrays that have a row for each box and do not follow the boxes: boxes out of sight are left out, and the
     rows would belong to others, without a word.
     """
-    boxes = [name for name, text in (align or {}).items() if text is not None and text.split(",")[0] == "boxes"]
     arrays = {field.name for field in dataset.schema if field.kind == "array"}
+    boxes = [name for name, text in (align or {}).items() if name in arrays and text and text.split(",")[0] == "boxes"]
     others = [name for name in chosen if name in arrays and name not in (align or {})]
     if not boxes or not others or len(dataset) == 0:
         return
