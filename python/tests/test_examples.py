@@ -111,7 +111,7 @@ def test_captions() -> None:
     assert losses(output)[-1] < losses(output)[0] / 2
     found, count = map(int, re.findall(r"the caption of (\d+) of (\d+) pictures found", output)[0])
     assert count == 160 and found > 90
-    assert re.search(r"crops of 224: \d+ a second, with captions \d+", output)
+    assert re.search(r"crops of 224: \d+ a second, with captions \d+: \d+% of the rate of the pictures", output)
 
 
 def test_segment() -> None:
