@@ -1,6 +1,6 @@
 use super::*;
 use crate::turbo::Process;
-use crate::{Compressor, DrawKey, Encoding, Framing, PixelLayout, Subsampling, View};
+use crate::{Compressor, Crop, DrawKey, Encoding, Framing, PixelLayout, Subsampling, View};
 use proptest::prelude::*;
 
 /// Smooth colours with a texture, so that every pixel differs from its neighbours.
@@ -125,6 +125,16 @@ impl Table {
         Self::by(self.width, self.height, |x, y| self.pixel(self.width - 1 - x, y))
     }
 
+    fn padded(&self, crop: &Crop) -> Self {
+        Self::by(crop.width as usize, crop.height as usize, |x, y| {
+            let at = x.checked_sub(crop.inner.x as usize).zip(y.checked_sub(crop.inner.y as usize));
+            match at {
+                Some((x, y)) if x < self.width && y < self.height => self.pixel(x, y),
+                _ => crop.fill,
+            }
+        })
+    }
+
     fn bytes(&self, layout: PixelLayout) -> Vec<u8> {
         match layout {
             PixelLayout::HeightWidthChannels => self.at.as_flattened().to_vec(),
@@ -146,12 +156,13 @@ fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
         let turn = Turn::of(how.orientation).unwrap();
         let stored = cropped.stored(how.orientation);
         let area = turn.stored_area(area, (stored.width as u32, stored.height as u32));
-        let (width, height) = turn.size((crop.width, crop.height));
+        let (width, height) = turn.size((crop.inner.width, crop.inner.height));
         stored.resized(area, width, height).upright(how.orientation)
     } else {
-        cropped.resized(area, crop.width, crop.height)
+        cropped.resized(area, crop.inner.width, crop.inner.height)
     };
-    if crop.flip { resized.flipped() } else { resized }.bytes(how.layout)
+    let shown = if crop.flip { resized.flipped() } else { resized };
+    shown.padded(&crop).bytes(how.layout)
 }
 
 fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
@@ -168,12 +179,13 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
             height,
             width
         }),
-        (side.clone(), side, 0.05..1.0_f64).prop_map(|(height, width, low)| Framing::RandomResizedCrop {
+        (side.clone(), side.clone(), 0.05..1.0_f64).prop_map(|(height, width, low)| Framing::RandomResizedCrop {
             height,
             width,
             scale: (low, 1.0),
             ratio: (0.5, 2.0)
         }),
+        (side.clone(), side, any::<[u8; 3]>()).prop_map(|(height, width, fill)| Framing::Pad { height, width, fill }),
     ]
 }
 

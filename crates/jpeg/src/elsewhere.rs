@@ -157,6 +157,9 @@ pub struct Placement {
     /// Whether a decoder with [`DecodeOptions::scaled`](super::DecodeOptions::scaled) would decode
     /// it at half its size or less, and so make other pixels.
     pub is_scaled: bool,
+    /// Whether these numbers do not say all, because something lies beside the picture: leave it to
+    /// [`JpegDecoder`](super::JpegDecoder).
+    pub is_incomplete: bool,
 }
 
 /// One axis of a resizing by an antialiased triangle.
@@ -183,7 +186,8 @@ impl Placement {
         let turn = Turn::of(how.orientation)?;
         let stored = (width, height);
         let (w, h) = turn.size(stored);
-        let Crop { area, window, height, width, flip } = how.view.resolve(w, h, &how.key)?;
+        let crop = how.view.resolve(w, h, &how.key)?;
+        let Crop { area, window, height, width, flip, .. } = crop;
         let (area, window) = (turn.stored_area(area, stored), turn.stored_rect(window, stored));
         let (columns, rows) = turn.size((width, height));
         let turn = if flip { turn.flipped() } else { turn };
@@ -201,6 +205,7 @@ impl Placement {
             height,
             width,
             is_scaled: !exact && half(shown_width, columns) && half(shown_height, rows),
+            is_incomplete: crop.is_padded(),
         })
     }
 }
@@ -253,6 +258,8 @@ mod tests {
         assert_eq!((placed.height, placed.width, placed.x.resized), (10, 20, 10));
         let small = Rendering { view: View::resize(12, 20), ..Default::default() };
         assert!(Placement::new(&small, 40, 24).unwrap().is_scaled);
+        let place = |view| Placement::new(&Rendering { view, ..Default::default() }, 40, 24).unwrap();
+        assert!(place(View::pad(40, 40)).is_incomplete && !place(View::pad(12, 20)).is_incomplete);
         let crop = Rendering { view: View::random_resized_crop(30, 30), key: DrawKey::default(), ..Default::default() };
         let placed = Placement::new(&crop, 40, 24).unwrap();
         assert_eq!(placed.x.end, f64::from(placed.window.width));

@@ -63,6 +63,8 @@ pub(crate) struct Plan {
     /// Size of the output: width, height.
     pub(crate) output: (u32, u32),
     pub(crate) layout: PixelLayout,
+    /// Where in the output the picture lies, and the colour beside it, if there is something.
+    border: Option<(Rect, [u8; 3])>,
 }
 
 impl Plan {
@@ -71,16 +73,18 @@ impl Plan {
     pub(crate) fn new(how: &Rendering, stored: (u32, u32), slot_bytes: usize) -> Result<Self> {
         let turn = Turn::of(how.orientation)?;
         let (width, height) = turn.size(stored);
-        let Crop { area, window, height, width, flip } = how.view.resolve(width, height, &how.key)?;
+        let crop = how.view.resolve(width, height, &how.key)?;
+        let Crop { area, window, height, width, flip, inner, fill } = crop;
         let needed = u64::from(width) * u64::from(height) * 3;
         if needed != slot_bytes as u64 {
             let found = format!("{slot_bytes} bytes");
             return Err(Error::usage("slot of a picture", format!("{needed} bytes, {height} × {width} × 3"), found));
         }
         let (area, window) = (turn.stored_area(area, stored), turn.stored_rect(window, stored));
-        let resized = turn.size((width, height));
+        let resized = turn.size((inner.width, inner.height));
         let turn = if flip { turn.flipped() } else { turn };
-        Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout })
+        let border = crop.is_padded().then_some((inner, fill));
+        Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, border })
     }
 
     /// The rectangle whose pixels are the output, if nothing is resized.
@@ -90,7 +94,7 @@ impl Plan {
 
     /// Whether the output's bytes are those of the stored rectangle, in order.
     pub(crate) fn is_plain(&self) -> bool {
-        self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels
+        self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels && self.border.is_none()
     }
 }
 
@@ -99,6 +103,8 @@ impl Plan {
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
+    /// What is put between borders.
+    inner: Vec<u8>,
 }
 
 impl std::fmt::Debug for Renderer {
@@ -109,12 +115,12 @@ impl std::fmt::Debug for Renderer {
 
 impl Renderer {
     pub(crate) fn new() -> Self {
-        Self { resizer: Resizer::new(), resized: Vec::new() }
+        Self { resizer: Resizer::new(), resized: Vec::new(), inner: Vec::new() }
     }
 
     /// Frees the buffers that an unusually large picture has left.
     pub(crate) fn trim(&mut self) {
-        trim([&mut self.resized]);
+        trim([&mut self.resized, &mut self.inner]);
         self.resizer.trim();
     }
 
@@ -128,6 +134,9 @@ impl Renderer {
         area: Area,
         slot: &mut [u8],
     ) -> Result<()> {
+        if let Some((inner, fill)) = plan.border {
+            return self.padded(plan, (inner, fill), from, (window, area), slot);
+        }
         let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
         if let Some(rect) = area.rect().filter(|rect| (rect.width, rect.height) == plan.resized) {
             let rows =
@@ -145,6 +154,51 @@ impl Renderer {
         self.resizer.resize(from, window, area, plan.resized, resized)?;
         let rows = resized.as_chunks::<3>().0.chunks_exact(plan.resized.0 as usize);
         plan.turn.write(rows, (width, height), plan.layout, slot)
+    }
+
+    /// Renders what lies between borders, and fills these.
+    fn padded(
+        &mut self,
+        plan: &Plan,
+        (inner, fill): (Rect, [u8; 3]),
+        from: Pixels<'_>,
+        (window, area): (Rect, Area),
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
+        let bytes = inner.width as usize * inner.height as usize * 3;
+        let plan = Plan { output: (inner.width, inner.height), border: None, ..*plan };
+        let outside = || Error::internal("place of a padded picture", "within its view", inner);
+        let pixel = match plan.layout {
+            PixelLayout::HeightWidthChannels => {
+                slot.as_chunks_mut::<3>().0.fill(fill);
+                3
+            }
+            PixelLayout::ChannelsHeightWidth => {
+                let planes = slot.chunks_exact_mut((width * height).max(1));
+                planes.zip(fill).for_each(|(plane, level)| plane.fill(level));
+                1
+            }
+        };
+        let stride = width * pixel;
+        // Without borders at the sides its rows follow each other in the output, too.
+        if pixel == 3 && inner.width as usize == width {
+            let rows = slot.get_mut(inner.y as usize * stride..).and_then(|rows| rows.get_mut(..bytes));
+            return self.render(&plan, from, window, area, rows.ok_or_else(outside)?);
+        }
+        let mut pixels = std::mem::take(&mut self.inner);
+        let rendered = self.render(&plan, from, window, area, grown(&mut pixels, bytes));
+        let (row, left) = (inner.width as usize * pixel, inner.x as usize * pixel);
+        let plane = row * inner.height as usize;
+        let planes = pixels.chunks_exact(plane.max(1)).zip(slot.chunks_exact_mut((stride * height).max(1)));
+        for (from, to) in planes {
+            let rows = to.chunks_exact_mut(stride.max(1)).skip(inner.y as usize);
+            for (from, to) in from.chunks_exact(row.max(1)).zip(rows) {
+                to.get_mut(left..left + row).ok_or_else(outside)?.copy_from_slice(from);
+            }
+        }
+        self.inner = pixels;
+        rendered
     }
 }
 

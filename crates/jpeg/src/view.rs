@@ -9,6 +9,8 @@ use shardpack_format::{Error, Result};
 
 /// Tries for a random crop. After that the largest one in the centre is used.
 const TRIES: u32 = 10;
+/// Red, green and blue beside a padded picture, as detectors are trained with.
+const GREY: [u8; 3] = [114; 3];
 
 /// What a sample shows of its picture.
 ///
@@ -63,6 +65,17 @@ pub enum Framing {
         /// Range of width over height, drawn uniformly on a logarithmic scale. Default 3/4 to 4/3.
         ratio: (f64, f64),
     },
+    /// The whole picture, shrunk or enlarged until it just fits, in the middle of one colour: a
+    /// letterbox. Of the two sides one is filled; the other is rounded to the nearest pixel, and at
+    /// least 1. Of an odd number of pixels beside the picture the right, or lower, border has one more.
+    Pad {
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+        /// Red, green, blue. Default 114, 114, 114.
+        fill: [u8; 3],
+    },
 }
 
 /// An area in pixels, which need not be whole ones.
@@ -110,6 +123,47 @@ pub struct Crop {
     pub width: u32,
     /// Whether it is reflected left to right.
     pub flip: bool,
+    /// Where in the output, once it is reflected, `area` lies: all of it, unless it is padded.
+    pub inner: Rect,
+    /// Red, green and blue of what lies beside it.
+    pub fill: [u8; 3],
+}
+
+impl Crop {
+    /// What the whole output covers, in pixels of the picture: `area`, and if it is padded what its
+    /// borders would show, beyond the picture. Before it is reflected, so that column c of the output
+    /// begins at `x + c · width / columns`, and that of a reflected one at `x + (columns − c) · …`.
+    ///
+    /// ```
+    /// use shardpack_jpeg::{DrawKey, View};
+    /// // 500 × 375 becomes 640 × 480, with 80 rows above and below.
+    /// let crop = View::pad(640, 640).resolve(500, 375, &DrawKey::default())?;
+    /// assert_eq!((crop.inner.y, crop.inner.height), (80, 480));
+    /// let covered = crop.covered();
+    /// assert_eq!((covered.x, covered.y, covered.width, covered.height), (0.0, -62.5, 500.0, 500.0));
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    #[must_use]
+    pub fn covered(&self) -> Area {
+        let Self { area, inner, width, height, .. } = *self;
+        if !self.is_padded() {
+            return area;
+        }
+        let left = if self.flip { width.saturating_sub(inner.right()) } else { inner.x };
+        let (x, y) = (area.width / f64::from(inner.width), area.height / f64::from(inner.height));
+        Area {
+            x: area.x - f64::from(left) * x,
+            y: area.y - f64::from(inner.y) * y,
+            width: f64::from(width) * x,
+            height: f64::from(height) * y,
+        }
+    }
+
+    /// Whether there is something beside the picture.
+    #[must_use]
+    pub fn is_padded(&self) -> bool {
+        self.inner != Rect::whole(self.width, self.height)
+    }
 }
 
 impl View {
@@ -149,6 +203,19 @@ impl View {
         Self::new(Framing::RandomResizedCrop { height, width, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) })
     }
 
+    /// The whole picture in the middle of `height` × `width` pixels of a grey of 114: as large as it
+    /// fits, at its own proportions.
+    ///
+    /// ```
+    /// use shardpack_jpeg::{Framing, View};
+    /// let black = View { framing: Framing::Pad { height: 640, width: 640, fill: [0; 3] }, ..View::pad(640, 640) };
+    /// assert_eq!(black.size(), Some((640, 640)));
+    /// ```
+    #[must_use]
+    pub const fn pad(height: u32, width: u32) -> Self {
+        Self::new(Framing::Pad { height, width, fill: GREY })
+    }
+
     /// The same, reflected left to right with probability `flip`.
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
@@ -163,7 +230,8 @@ impl View {
             Framing::Rectangle(Rect { height, width, .. })
             | Framing::Resize { height, width }
             | Framing::CenterCrop { height, width, .. }
-            | Framing::RandomResizedCrop { height, width, .. } => Some((height, width)),
+            | Framing::RandomResizedCrop { height, width, .. }
+            | Framing::Pad { height, width, .. } => Some((height, width)),
         }
     }
 
@@ -218,7 +286,16 @@ impl View {
         let draws = key.draws();
         let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
         let whole = Rect { x: 0, y: 0, width, height };
-        let sized = |window: Rect, height, width| Crop { area: Area::of(window), window, height, width, flip };
+        let of = |area, window, height, width| Crop {
+            area,
+            window,
+            height,
+            width,
+            flip,
+            inner: Rect::whole(width, height),
+            fill: [0; 3],
+        };
+        let sized = |window: Rect, height, width| of(Area::of(window), window, height, width);
         Ok(match self.framing {
             Framing::Whole => sized(whole, height, width),
             Framing::Rectangle(rect) => {
@@ -237,18 +314,37 @@ impl View {
                 let short = width.min(height);
                 let x = Centre::of(width, short, short_side, columns);
                 let y = Centre::of(height, short, short_side, rows);
-                Crop {
-                    area: Area { x: x.start, y: y.start, width: x.extent, height: y.extent },
-                    window: Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 },
-                    height: rows,
-                    width: columns,
-                    flip,
-                }
+                let area = Area { x: x.start, y: y.start, width: x.extent, height: y.extent };
+                let window = Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 };
+                of(area, window, rows, columns)
             }
             Framing::RandomResizedCrop { height: rows, width: columns, scale, ratio } => {
                 sized(random_part(width, height, scale, ratio, &draws), rows, columns)
             }
+            Framing::Pad { height: rows, width: columns, fill } => {
+                let [inner_width, inner_height] = fitted([width, height], [columns, rows]);
+                let (beside, y) = (columns - inner_width, (rows - inner_height) / 2);
+                let left = beside / 2;
+                let x = if flip { beside - left } else { left };
+                let inner = Rect { x, y, width: inner_width, height: inner_height };
+                Crop { inner, fill, ..sized(whole, rows, columns) }
+            }
         })
+    }
+}
+
+/// The largest width and height within `room` that have the proportions of `picture`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to the room")]
+fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
+    let ([width, height], [columns, rows]) = (picture, room);
+    let scaled = |side: u32, to: u32, by: u32, most: u32| {
+        let exact = f64::from(side) * f64::from(to) / f64::from(by);
+        exact.round_ties_even().clamp(1.0, f64::from(most)) as u32
+    };
+    if u64::from(columns) * u64::from(height) <= u64::from(rows) * u64::from(width) {
+        [columns, scaled(height, columns, width, rows)]
+    } else {
+        [scaled(width, rows, height, columns), rows]
     }
 }
 

@@ -33,11 +33,49 @@ fn centre_crops_lie_where_torchvision_puts_them() {
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
 
+/// A letterbox is the whole picture resized to where it lies, and nothing else but its colour.
+#[test]
+fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
+    let place = |view: View, width, height| view.resolve(width, height, &key(0)).unwrap().inner;
+    assert_eq!(place(View::pad(640, 640), 500, 375), Rect { x: 0, y: 80, width: 640, height: 480 });
+    assert_eq!(place(View::pad(640, 640), 375, 500), Rect { x: 80, y: 0, width: 480, height: 640 });
+    // 1280 × 720 is 640 × 360, 1000 × 667 is 640 × 426.88.
+    assert_eq!(place(View::pad(640, 640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
+    assert_eq!(place(View::pad(640, 640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
+    assert_eq!(place(View::pad(480, 640), 640, 480), Rect::whole(640, 480));
+    // A line stays one pixel wide. Of an odd number of pixels beside it the right border has one more, and
+    // the left one where it is mirrored.
+    assert_eq!(place(View::pad(8, 8), 1, 65_535), Rect { x: 3, y: 0, width: 1, height: 8 });
+    assert_eq!(place(View::pad(8, 8).with_flip(1.0), 1, 65_535), Rect { x: 4, y: 0, width: 1, height: 8 });
+    for (width, height, rows, columns) in (1..60).flat_map(|n| [(n, 60, 31, 17), (60, n, 31, 17), (n, 7, n + 3, 2)]) {
+        let crop = View::pad(rows, columns).with_flip(0.5).resolve(width, height, &key(u64::from(width))).unwrap();
+        let whole = Rect::whole(width, height);
+        assert_eq!((crop.window, crop.area.rect(), crop.fill), (whole, Some(whole), [114; 3]));
+        assert!(Rect::whole(columns, rows).contains(&crop.inner));
+        assert!(crop.inner.width == columns || crop.inner.height == rows);
+        let scales = [f64::from(crop.inner.width) / f64::from(width), f64::from(crop.inner.height) / f64::from(height)];
+        let exact = (f64::from(columns) / f64::from(width)).min(f64::from(rows) / f64::from(height));
+        assert!((scales[0] - exact).abs() * f64::from(width) <= 1.0, "{scales:?} {exact}");
+        assert!((scales[1] - exact).abs() * f64::from(height) <= 1.0, "{scales:?} {exact}");
+        // The corners of the picture are where they should be in what the whole output covers.
+        let covered = crop.covered();
+        let at = |x: f64| (x - covered.x) * f64::from(columns) / covered.width;
+        let ends = [at(0.0), at(f64::from(width))];
+        let ends = if crop.flip { [f64::from(columns) - ends[1], f64::from(columns) - ends[0]] } else { ends };
+        assert!(
+            (ends[0] - f64::from(crop.inner.x)).abs() < 1e-9 && (ends[1] - f64::from(crop.inner.right())).abs() < 1e-9
+        );
+    }
+    let resized = View::resize(9, 7).resolve(30, 30, &key(0)).unwrap();
+    assert_eq!((resized.is_padded(), resized.covered()), (false, resized.area));
+}
+
 #[test]
 fn views_that_cannot_be_are_refused() {
     let range = |scale, ratio| View::new(Framing::RandomResizedCrop { height: 8, width: 8, scale, ratio });
     let refused = [
         View::resize(0, 5),
+        View::pad(5, 0),
         View::center_crop(224, 256, 224),
         View::whole().with_flip(1.5),
         View::whole().with_flip(f64::NAN),

@@ -135,6 +135,8 @@ pub enum Reason {
     Limit,
     /// The view cannot be taken of this picture.
     View(String),
+    /// The view pads this picture.
+    OnHost,
     /// There is no room left in the staging memory, or the picture is larger than what 32 bits
     /// count.
     Full,
@@ -153,6 +155,7 @@ impl fmt::Display for Reason {
             Self::Shrinks => "shrinks too much",
             Self::Limit => "larger than the limits allow",
             Self::View(why) => return write!(f, "view: {why}"),
+            Self::OnHost => "a view that the host makes",
             Self::Full => "no room left in the staging memory",
         })
     }

@@ -134,6 +134,9 @@ impl<'a> Needs<'a> {
         options: &StagingOptions,
     ) -> Result<Self, Reason> {
         let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
+        if place.is_incomplete {
+            return Err(Reason::OnHost);
+        }
         if options.scaled && place.is_scaled {
             return Err(Reason::Shrinks);
         }

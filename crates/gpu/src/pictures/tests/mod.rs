@@ -250,6 +250,9 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert_eq!(odd(&jpeg, &small, &mut Staging::new(&mut other, scaled)), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
+    // The host pads: unless the picture has the proportions of the view.
+    let padded = |height, width| Rendering { view: View::pad(height, width), ..whole };
+    assert_eq!(odd(&jpeg, &padded(33, 66), &mut staging), Reason::OnHost);
     // After all of these, the batch is as it was.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));
     let batch = staging.finish().unwrap();

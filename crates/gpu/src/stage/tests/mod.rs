@@ -121,6 +121,34 @@ fn damaged_pictures_are_the_hosts() {
     }
 }
 
+/// A view that the kernels do not know: rows are the host's, each is counted, and the rest of the batch
+/// is the device's.
+#[test]
+fn views_that_the_host_makes_are_counted() {
+    let disk = Disk::alike(10, Harm::None);
+    let dataset = shardpack_reader::Dataset::open(disk.dir.path()).unwrap();
+    for view in [View::pad(24, 40).with_flip(0.5)] {
+        for is_resident in [false, true] {
+            let stage = Arc::new(PlayedStage::new(0, 1));
+            let options =
+                LoaderOptions { batch_size: 4, threads: 2, image: ImageMode::View(view), ..Default::default() };
+            let mut host = Loader::open(&dataset, options.clone()).unwrap();
+            let staged = if is_resident {
+                resident::resident(&stage, &options)
+            } else {
+                LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }
+            };
+            let mut staged = Loader::open(&dataset, staged).unwrap();
+            assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{view:?}"));
+            let refusals = staged.refusals();
+            let [refusal] = &*refusals else { panic!("{refusals:?}") };
+            assert_eq!(refusal.reason, "a view that the host makes");
+            assert!(of(&stage.counts.taken) > 0 && of(&stage.counts.faults) == 0, "cubes are the device's");
+            assert!(refusal.rows >= 10, "{view:?}: {}", refusal.rows);
+        }
+    }
+}
+
 /// Pixels of a whole picture count, whatever is shown of it.
 #[test]
 fn limits_are_those_of_the_host() {

@@ -11,7 +11,7 @@ use shardpack_reader::Dataset;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> LoaderOptions {
+pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> LoaderOptions {
     LoaderOptions { stage: Some(Arc::clone(stage) as _), resident: true, ..options.clone() }
 }
 
