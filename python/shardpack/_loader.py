@@ -77,7 +77,8 @@ class Loader(Configured):
     image : str, default "full"
         Pictures: ``"full"`` (whole, in their own sizes, ragged), ``"rrcN"`` (a random part, scaled to N × N pixels and
         mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the centre N × N
-        pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"raw"`` (stored bytes, ragged).
+        pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"padN"`` (the same at its own proportions,
+        in the middle of grey), ``"raw"`` (stored bytes, ragged).
         :mod:`shardpack.view` writes these texts, with other parameters: ``sp.view.random_resized_crop((224, 160),
         scale=(0.25, 1))``. Pixels are uint8, or floats (``dtype``, ``mean``); pictures are upright.
     frames : int or str, default "all"

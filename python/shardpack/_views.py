@@ -19,7 +19,8 @@ class Views:
     source: NDArray[np.int64]
     """Height and width of the whole picture, upright: ``[rows, 2]``."""
     crop: NDArray[np.float64]
-    """Left, top, width and height of the part that is shown, in pixels of the whole picture: ``[rows, 4]``."""
+    """Left, top, width and height of what the row covers, in pixels of the whole picture: ``[rows, 4]``. Of a padded
+    picture (``sp.view.pad``) it reaches beyond that, by what the borders take: left or top are negative then."""
     size: NDArray[np.int64]
     """Height and width of what the part became: ``[rows, 2]``."""
     flipped: NDArray[np.bool_]

@@ -20,7 +20,7 @@ from typing import Literal, SupportsIndex
 __all__ = ["boxes", "keypoints", "mask", "rows_of"]
 
 
-def mask(picture: str | None = None) -> str:
+def mask(picture: str | None = None, *, fill: float = 255) -> str:
     """An array ``[height, width]`` or ``[height, width, channels]`` as high and wide as the picture: classes of pixels,
     depths. In the batch it is a tensor of the view's height and width: for each pixel the value at its centre (nearest
     neighbour), so no value is made up.
@@ -29,8 +29,11 @@ def mask(picture: str | None = None) -> str:
     ----------
     picture : str, optional
         The field of the picture that it follows. Default: the only one among the fields.
+    fill : float, default 255
+        What stands in the borders where the view pads the picture (``sp.view.pad``): a value that the type of the batch
+        has. Tell the loss to ignore it, as ``CrossEntropyLoss(ignore_index=255)`` does, or choose the background.
     """
-    return _text("mask", [("picture", picture)])
+    return _text("mask", [("picture", picture), ("fill", None if fill == 255 else repr(float(fill)))])
 
 
 def boxes(

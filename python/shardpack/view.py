@@ -9,6 +9,8 @@ Pictures are resized by bilinear interpolation with antialiasing, and turned upr
 'rrc224,scale=0.25..1.0'
 >>> sp.view.center_crop((224, 160), short_side=256)
 'center224x160,short=256'
+>>> sp.view.pad(640)
+'pad640'
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-__all__ = ["center_crop", "random_resized_crop", "resize", "whole"]
+__all__ = ["center_crop", "pad", "random_resized_crop", "resize", "whole"]
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Pixels of both sides, or height and width."""
@@ -78,6 +80,31 @@ def resize(size: Size, hflip: float = 0.0) -> str:
     return _text("resize", size, [("flip", _number("hflip", hflip), "0.0")])
 
 
+def pad(size: Size, fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114), hflip: float = 0.0) -> str:
+    """The whole picture at its own proportions, as large as it fits, in the middle of one colour: a letterbox, for
+    detection.
+
+    One side is filled, the other is rounded to the nearest pixel. Of an odd number of pixels beside the picture the right,
+    or lower, border has one more. Boxes and keypoints that follow the picture are moved with it, a mask has
+    ``sp.align.mask(fill=)`` in the borders, and ``batch.views()`` puts back what a model predicts.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    fill : int or three of int, default (114, 114, 114)
+        Red, green and blue of the borders, 0 to 255, or one level for all three. The default is the grey of common code
+        for detection.
+    hflip : float, default 0
+        Probability that it is mirrored left to right.
+    """
+    levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
+    if isinstance(fill, (str, bytes)) or len(levels) != 3:
+        raise ValueError(f"fill: expected one level, or red, green and blue, found {fill!r}")
+    color = ":".join(str(_integer("fill", level, "whole levels")) for level in levels)
+    return _text("pad", size, [("fill", color, "114:114:114"), ("flip", _number("hflip", hflip), "0.0")])
+
+
 def whole(hflip: float = 0.0) -> str:
     """The whole picture at its own size: batches are ragged.
 
@@ -106,11 +133,11 @@ def _sides(size: Size) -> list[int]:
     return sides
 
 
-def _integer(name: str, value: object) -> int:
+def _integer(name: str, value: object, expected: str = "whole numbers of pixels") -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{name}: expected whole numbers of pixels, found {value!r}") from None
+        raise TypeError(f"{name}: expected {expected}, found {value!r}") from None
 
 
 def _number(name: str, value: object) -> str:

@@ -10,8 +10,8 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use shardpack_format::{Dtype, ElementType};
+use shardpack_loader::Object;
 use shardpack_loader::stage::StreamHandle;
-use shardpack_loader::{Crop, Object};
 use std::ptr::NonNull;
 
 /// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
@@ -57,7 +57,7 @@ impl Batch {
     }
 
     /// What each row shows of its picture: height and width of the picture; x, y, width and height of
-    /// the part; height and width of what it became, row after row; and whether it is reflected. Zeros
+    /// the part, which of a padded picture reaches beyond it; height and width of what it became, row after row; and whether it is reflected. Zeros
     /// for rows without a picture.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = py.detach(|| self.inner.shown(field)).map_err(raise)?;
@@ -65,7 +65,8 @@ impl Batch {
         for row in rows {
             let crop = row.map(|row| row.crop);
             sources.extend(row.map_or([0; 2], |row| row.source).map(i64::from));
-            crops.extend(crop.map_or([0.0; 4], |Crop { area, .. }| [area.x, area.y, area.width, area.height]));
+            let covered = crop.map(|crop| crop.covered());
+            crops.extend(covered.map_or([0.0; 4], |area| [area.x, area.y, area.width, area.height]));
             sizes.extend(crop.map_or([0; 2], |crop| [crop.height, crop.width]).map(i64::from));
             flipped.push(crop.is_some_and(|crop| crop.flip));
         }

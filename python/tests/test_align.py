@@ -62,6 +62,7 @@ FIELDS = ["image", "mask", "boxes", "classes", "points", "caption", "tokens"]
 
 def test_alignments_are_texts() -> None:
     assert sp.align.mask() == "mask" and sp.align.mask("left") == "mask,picture=left"
+    assert sp.align.mask(fill=255) == "mask" and sp.align.mask(fill=np.int64(0)) == "mask,fill=0.0"
     assert sp.align.boxes() == "boxes"
     with pytest.raises(ValueError, match="format: expected 'xyxy', 'xywh' or 'cxcywh', found 'yxyx'"):
         sp.align.boxes("yxyx")  # type: ignore[arg-type]
@@ -72,7 +73,7 @@ def test_alignments_are_texts() -> None:
         sp.align.keypoints(swap=[(1.5, 2)])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("image", ["rrc96", "rrc64x112,flip=1", "center96", "resize80x120,flip=0.5"])
+@pytest.mark.parametrize("image", ["rrc96", "rrc64x112,flip=1", "center96", "resize80x120,flip=0.5", "pad96x130,flip=0.5"])
 def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
     loader = sp.Loader(scenes, 5, image=image, align=ALIGN, fields=FIELDS, end="uneven", seed=5)
     seen = 0

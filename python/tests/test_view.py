@@ -39,6 +39,9 @@ def test_views_are_texts() -> None:
     assert view.center_crop([224, 160], short_side=256, hflip=1) == "center224x160,short=256,flip=1.0"
     assert view.resize((32, 32)) == "resize32"
     assert view.whole(hflip=0.5) == "full,flip=0.5"
+    assert view.pad(640) == view.pad(640, (114, 114, 114)) == view.pad((640, 640), 114) == "pad640"
+    assert view.pad((480, 640), fill=np.uint8(0), hflip=0.5) == "pad480x640,fill=0:0:0,flip=0.5"
+    assert view.pad(8, fill=[1, 20, 255]) == "pad8,fill=1:20:255"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +53,9 @@ def test_views_are_texts() -> None:
         (lambda: sp.view.random_resized_crop(8, scale=0.5), ValueError, "scale: expected two numbers"),
         (lambda: sp.view.random_resized_crop(8, ratio=("a", "b")), TypeError, "ratio: expected a number, found 'a'"),
         (lambda: sp.view.random_resized_crop(8, hflip="yes"), TypeError, "hflip: expected a number, found 'yes'"),
+        (lambda: sp.view.pad(8, fill=(1, 2)), ValueError, "fill: expected one level, or red, green and blue"),
+        (lambda: sp.view.pad(8, fill="red"), ValueError, "fill: expected one level, or red, green and blue"),
+        (lambda: sp.view.pad(8, fill=0.5), TypeError, "fill: expected whole levels, found 0.5"),
         (lambda: sp.view.center_crop(8, short_side=8.5), TypeError, "short_side: expected whole numbers"),
     ],
 )
@@ -64,6 +70,7 @@ def test_the_loader_says_which_numbers_are_allowed(ramps: sp.Dataset) -> None:
         (sp.view.random_resized_crop(8, hflip=2), "probability of a flip"),
         (sp.view.center_crop(64, short_side=32), "centre crop"),
         (sp.view.resize(0), "such as rrc224"),
+        (sp.view.pad(8, fill=256), "fill=RED:GREEN:BLUE"),
         ("rrc8,interpolation=bicubic", "each once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
@@ -106,6 +113,35 @@ def test_views_say_which_part_each_row_shows(ramps: sp.Dataset, name: str) -> No
                 flipped += int(views.flipped[row])
     expected: dict[str, Any] = {"crop": range(1, 24), "narrow": [0], "centre": range(1, 24), "resize": [24], "whole": range(1, 24)}
     assert flipped in expected[name]
+
+
+@pytest.mark.parametrize("size", [64, (50, 200), (201, 51)])
+def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, size: Any) -> None:
+    mirrored = 0
+    for batch in sp.Loader(ramps, 5, image=sp.view.pad(size, fill=(0, 0, 255), hflip=0.5), seed=3, end="uneven"):
+        views = batch.views()
+        for row in range(len(batch)):
+            pixels = np.asarray(batch["image"][row], np.float64)
+            height, width = views.source[row]
+            rows, columns = pixels.shape[:2]
+            left, top, covered, high = views.crop[row]
+            assert left <= 0 and top <= 0 and left + covered >= width and top + high >= height
+            # A picture, and nothing else, has little blue.
+            inside = np.argwhere(pixels[..., 2] < 128)
+            (y0, x0), (y1, x1) = inside.min(0), inside.max(0) + 1
+            assert y1 - y0 == rows or x1 - x0 == columns
+            corners = views.to_source(row, [[x0, y0], [x1, y1]])
+            corners = corners if not views.flipped[row] else np.stack([[corners[1, 0], corners[0, 1]], [corners[0, 0], corners[1, 1]]])
+            np.testing.assert_allclose(corners, [[0, 0], [width, height]], atol=1e-9)
+            boxes = np.random.default_rng(row).uniform([0, 0], [width, height], (9, 2, 2))
+            there = views.from_source(row, boxes)
+            np.testing.assert_allclose(views.to_source(row, there), boxes, atol=1e-9)
+            # Red is x and green is y of the whole picture, wherever it lies in the row.
+            y, x = np.mgrid[y0 + 2 : y1 - 2, x0 + 2 : x1 - 2]
+            back = views.to_source(row, np.stack([x, y], axis=-1) + 0.5)
+            assert np.abs(back - pixels[y, x, :2] - 0.5).max() < 4
+            mirrored += int(views.flipped[row])
+    assert 0 < mirrored < 12
 
 
 def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:

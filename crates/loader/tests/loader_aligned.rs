@@ -208,9 +208,15 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
 fn what_belongs_to_a_picture_follows_its_view() {
     let scenes = Scenes::new(23);
     let (mut compared, mut dropped, mut mirrored) = (0_u32, 0_u32, 0_u32);
-    for (image, epochs) in
-        [("rrc48", 4), ("rrc40x56,scale=0.3..1,flip=1", 2), ("center32", 1), ("resize24x40,flip=0.5", 2)]
-    {
+    let mut beside = 0_u32;
+    for (image, epochs) in [
+        ("rrc48", 4),
+        ("rrc40x56,scale=0.3..1,flip=1", 2),
+        ("center32", 1),
+        ("resize24x40,flip=0.5", 2),
+        ("pad49x96,flip=0.5,fill=99", 2),
+        ("pad81x48,flip=0.5,fill=99", 1),
+    ] {
         for (epoch, layout) in (0..epochs).flat_map(|epoch| {
             [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth].map(|layout| (epoch, layout))
         }) {
@@ -224,7 +230,10 @@ fn what_belongs_to_a_picture_follows_its_view() {
                     let (pixels, mask) = grids(&batch, row, layout);
                     let (height, width) = (mask.len(), mask[0].len());
                     for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
-                        if is_inside(&mask, y, x, 4) {
+                        if mask[y][x] == 255 {
+                            assert_eq!(pixels[y][x], 99, "{image} {} at {y}, {x}", scene.id);
+                            beside += 1;
+                        } else if is_inside(&mask, y, x, 4) {
                             let level = LEVELS[usize::from(mask[y][x])];
                             assert!(pixels[y][x].abs_diff(level) <= 1, "{image} {} at {y}, {x}", scene.id);
                             compared += 1;
@@ -273,6 +282,62 @@ fn what_belongs_to_a_picture_follows_its_view() {
         }
     }
     assert!(compared > 50_000 && dropped > 300 && mirrored > 50, "{compared} {dropped} {mirrored}");
+    assert!(beside > 20_000, "{beside}");
+}
+
+/// Where a view pads, boxes end with their picture, and a point beside it is none.
+#[test]
+fn what_lies_beside_a_padded_picture_is_no_part_of_it() {
+    let scenes = Scenes::with(4, |scene, values| {
+        let [height, width] = scene.upright().map(|side| side as f32);
+        let floats = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        values[2].as_mut().unwrap().1 = floats(&[-5.0, -5.0, width + 5.0, height + 5.0].repeat(5));
+        let points =
+            [[-1.0, 4.0, 2.0], [4.0, -1.0, 2.0], [0.0, 0.0, 2.0], [width, height, 2.0], [width + 1.0, 4.0, 2.0]];
+        values[4].as_mut().unwrap().1 = floats(points.as_flattened());
+    });
+    let align = align(&[("mask", "mask,fill=7"), ("points", "keypoints"), ("boxes", "boxes")]);
+    for batch in batches(&scenes, LoaderOptions { align, ..options("pad96x120") }) {
+        for row in 0..batch.len() {
+            let (_, mask) = grids(&batch, row, PixelLayout::HeightWidthChannels);
+            let rows: Vec<usize> = (0..96).filter(|&y| mask[y].iter().any(|&class| class != 7)).collect();
+            let columns: Vec<usize> = (0..120).filter(|&x| mask.iter().any(|row| row[x] != 7)).collect();
+            let [left, top] = [columns[0] as f32, rows[0] as f32];
+            let [right, bottom] = [columns[columns.len() - 1] as f32 + 1.0, rows[rows.len() - 1] as f32 + 1.0];
+            assert!(rows.len() == 96 || columns.len() == 120);
+            assert_eq!(floats::<4>(batch.objects("boxes").unwrap()[row]), [[left, top, right, bottom]; 5]);
+            let points: Vec<[f32; 3]> = floats(batch.objects("points").unwrap()[row]);
+            assert_eq!(points, [[0.0; 3], [0.0; 3], [left, top, 2.0], [right, bottom, 2.0], [0.0; 3]]);
+        }
+    }
+}
+
+/// The value beside a mask is one of its type.
+#[test]
+fn what_stands_beside_a_mask_has_its_type() {
+    let scenes = Scenes::new(6);
+    let open = |mask: &str, dtype: Option<Dtype>, image: &str| {
+        let align = align(&[("mask", mask)]);
+        let dtype = dtype.map(|dtype| ArrayDtype::Fields(vec![("mask".into(), dtype.into())])).unwrap_or_default();
+        Loader::open(&scenes.open(), LoaderOptions { align, dtype, ..options(image) })
+    };
+    let corner = |mask, dtype| open(mask, dtype, "pad8x200").unwrap().next_batch().unwrap().unwrap();
+    for (mask, dtype, bytes) in [
+        ("mask", None, vec![255]),
+        ("mask", Some(Dtype::I64), 255_i64.to_le_bytes().to_vec()),
+        ("mask,fill=-1", Some(Dtype::I16), (-1_i16).to_le_bytes().to_vec()),
+        ("mask,fill=0.5", Some(Dtype::F32), 0.5_f32.to_le_bytes().to_vec()),
+        ("mask,fill=nan", Some(Dtype::F64), f64::NAN.to_le_bytes().to_vec()),
+    ] {
+        let batch = corner(mask, dtype);
+        let row = batch.field("mask").unwrap().row_of(0);
+        assert!(row.starts_with(&bytes) && row.ends_with(&bytes), "{mask}");
+    }
+    for (mask, dtype) in [("mask,fill=-1", None), ("mask,fill=256", None), ("mask,fill=nan", None)] {
+        let error = open(mask, dtype, "pad8").err().unwrap().to_string();
+        assert!(error.contains("value beside the picture of field `mask`"), "{error}");
+        assert!(open(mask, None, "resize8").is_ok(), "nothing stands beside it");
+    }
 }
 
 /// Everything of a batch, in words.

@@ -12,7 +12,8 @@ use shardpack_reader::{Error, Result, Shard};
 pub struct Shown {
     /// Height and width of the whole picture, upright, in pixels.
     pub source: [u32; 2],
-    /// The part that is shown, in pixels of the whole picture, and what became of it.
+    /// The part that is shown, in pixels of the whole picture, and what became of it. If it is padded,
+    /// [`Crop::covered`] is what the row covers, borders and all: put back by that what is predicted.
     pub crop: Crop,
 }
 

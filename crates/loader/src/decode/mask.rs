@@ -25,7 +25,7 @@ impl MaskRows {
     }
 
     /// Decodes the part of a mask that its picture, of height and width `picture`, shows, and
-    /// writes its values to `out`.
+    /// writes its values to `out`; `fill` is the element that stands beside a padded picture.
     ///
     /// # Errors
     /// `Format` if the mask has not the size of its picture; `Usage` if its values would change in the
@@ -34,7 +34,7 @@ impl MaskRows {
         &mut self,
         of: &FieldOf<'_>,
         value: &FieldValue<'_>,
-        (shape, layout): (&Shape, PixelLayout),
+        (shape, layout, fill): (&Shape, PixelLayout, &[u8]),
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<()> {
@@ -63,8 +63,9 @@ impl MaskRows {
                 (other, _) => return Err(Error::internal("axes of a mask", "two or three", other.len())),
             }
         }
-        positions(&mut self.rows, (crop.area.y, crop.area.height), crop.height, picture[0], false);
-        positions(&mut self.columns, (crop.area.x, crop.area.width), crop.width, picture[1], crop.flip);
+        let inner = crop.inner;
+        positions(&mut self.rows, (crop.area.y, crop.area.height), inner.height, picture[0], false);
+        positions(&mut self.columns, (crop.area.x, crop.area.width), inner.width, picture[1], crop.flip);
         let (Some(top), Some(bottom)) = (self.rows.first().copied(), self.rows.last().copied()) else { return Ok(()) };
         let ends = (self.columns.iter().min().copied(), self.columns.iter().max().copied());
         let (Some(left), Some(right)) = ends else { return Ok(()) };
@@ -80,7 +81,8 @@ impl MaskRows {
         }
         let pixels = self.pixels.get_mut(..bytes).unwrap_or_default();
         self.decoder.decode_region(value.codec, &descriptor, value.bytes, &region, pixels, limits)?;
-        let expected = self.rows.len().saturating_mul(self.columns.len()).saturating_mul(pixel);
+        let (view_rows, view_columns) = (crop.height as usize, crop.width as usize);
+        let expected = view_rows.saturating_mul(view_columns).saturating_mul(pixel);
         if out.len() != expected {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
             return Err(Error::format("channels of a mask", of_batch, channels));
@@ -88,13 +90,21 @@ impl MaskRows {
         // Channel by channel, a plane takes one element of each pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
         let taken = pixel / planes.max(1);
-        let mut to = out.chunks_exact_mut(taken.max(1));
-        for plane in 0..planes {
-            for row in &self.rows {
+        if crop.is_padded() {
+            if fill.len() != element {
+                return Err(Error::internal("bytes of what stands beside a mask", element, fill.len()));
+            }
+            out.chunks_exact_mut(element.max(1)).for_each(|to| copy(to, fill));
+        }
+        let line = view_columns * taken;
+        for (plane, out) in out.chunks_exact_mut((view_rows * line).max(1)).enumerate() {
+            let lines = out.chunks_exact_mut(line.max(1)).skip(inner.y as usize);
+            for (row, line) in self.rows.iter().zip(lines) {
                 let start = (row - top) * shown_columns * pixel + plane * taken;
-                for column in &self.columns {
+                let to = line.chunks_exact_mut(taken.max(1)).skip(inner.x as usize);
+                for (column, to) in self.columns.iter().zip(to) {
                     let at = start + (column - left) * pixel;
-                    let (Some(to), Some(from)) = (to.next(), pixels.get(at..at + taken)) else {
+                    let Some(from) = pixels.get(at..at + taken) else {
                         return Err(Error::internal("element of a mask", "one", at));
                     };
                     copy(to, from);

@@ -28,10 +28,11 @@ pub(crate) struct Kept {
 impl Shape {
     /// A point in the view, in pixels of it.
     fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
-        let Crop { area, height, width, flip, .. } = self.crop;
-        let x = (x - area.x) * f64::from(width) / area.width;
-        let y = (y - area.y) * f64::from(height) / area.height;
-        [if flip { f64::from(width) - x } else { x }, y]
+        let Crop { area, inner, flip, .. } = self.crop;
+        let x = (x - area.x) * f64::from(inner.width) / area.width;
+        let y = (y - area.y) * f64::from(inner.height) / area.height;
+        let x = if flip { f64::from(inner.width) - x } else { x };
+        [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
     /// Width and height of what coordinates are given in: the picture, and the view.
@@ -41,9 +42,11 @@ impl Shape {
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Whether a point is on the view.
+    /// Whether a point is on what the view shows of the picture.
     fn shows(&self, [x, y]: [f64; 2]) -> bool {
-        (0.0..=f64::from(self.crop.width)).contains(&x) && (0.0..=f64::from(self.crop.height)).contains(&y)
+        let Crop { inner, .. } = self.crop;
+        (f64::from(inner.x)..=f64::from(inner.right())).contains(&x)
+            && (f64::from(inner.y)..=f64::from(inner.bottom())).contains(&y)
     }
 }
 

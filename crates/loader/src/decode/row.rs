@@ -445,11 +445,11 @@ impl Bench {
                 let Some(value) = of.value(volume.position)? else { return Ok(false) };
                 self.arrays.decode_boxes(recipe, of, &value, volume, &[of.at], &mut [out])?;
             }
-            From::Mask { position, picture, .. } => {
+            From::Mask { position, picture, fill, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let shape = Viewed { record: of.record(), recipe, pictures: &mut self.pictures }.shape(picture)?;
                 let Some(shape) = shape else { return Ok(false) };
-                self.masks.decode(of, &value, (&shape, recipe.layout), out, dims)?;
+                self.masks.decode(of, &value, (&shape, recipe.layout, fill), out, dims)?;
             }
         }
         Ok(true)

@@ -6,7 +6,8 @@ use super::parts::{Parts, axes, several_shapes};
 use crate::fields::{Axis, Col, Followed, From, Size};
 use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands};
-use shardpack_format::{FieldKind, Hint, Schema, Setting};
+use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice};
+use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
@@ -57,7 +58,8 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
         let (From::Array { stored, .. }, dtype, shape, size) = whole else {
             return Err(Error::internal("plan of a mask", "an array", name));
         };
-        return Ok((From::Mask { position, picture, stored }, dtype, shape, size));
+        // Nothing of one size pads.
+        return Ok((From::Mask { position, picture, stored, fill: Vec::new() }, dtype, shape, size));
     };
     let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
     let (_, _, descriptor) = examples.first(dataset, options.epoch)?;
@@ -74,14 +76,64 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
         other => return refuse("axes", "two, or three, of a mask", format!("{other:?}")),
     };
     let stored = examples.stored(dtype, to);
+    let mut fill = Vec::new();
+    if let (Framing::Pad { .. }, Some(Align::Mask { fill: value, .. })) = (picture.view.framing, options.aligned(name))
+    {
+        let Some(element) = element(dtype, *value) else {
+            let hint = Hint::new("say another one, ")
+                .only(Voice::Python, "sp.align.mask(fill=0)")
+                .only(Voice::Rust, "`mask,fill=0`");
+            return refuse("value beside the picture", &format!("one of {dtype}"), value.to_string())
+                .map_err(|error| error.with_hint(hint));
+        };
+        fill = element;
+    }
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
         let shape = vec![0; axes.len()];
-        return Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Columns(axes)));
+        return Ok((From::Mask { position, picture, stored, fill }, dtype, shape, Size::Columns(axes)));
     };
     let bytes = usize::try_from(dtype.array_bytes(&shape)?);
     let bytes = bytes.map_err(|_| Error::usage("size of a view", "one that fits memory", format!("{shape:?}")))?;
-    Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Dense { bytes }))
+    Ok((From::Mask { position, picture, stored, fill }, dtype, shape, Size::Dense { bytes }))
+}
+
+/// A number as an element of this type, little-endian; `None` if there is none. Floats are rounded.
+fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
+    macro_rules! integer {
+        ($type:ty) => {{
+            #[expect(clippy::cast_possible_truncation, reason = "it saturates, and is compared")]
+            let whole = value as i128;
+            let whole = <$type>::try_from(whole).ok().filter(|_| whole as f64 == value)?;
+            whole.to_le_bytes().to_vec()
+        }};
+    }
+    macro_rules! float {
+        ($float:expr) => {{
+            let float = $float;
+            (float.is_finite() == value.is_finite()).then(|| float.to_le_bytes().to_vec())?
+        }};
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+    let single = value as f32;
+    Some(match dtype {
+        ElementType::Bf16 => float!(half::bf16::from_f64(value)),
+        ElementType::Dtype(dtype) => match dtype {
+            Dtype::U8 => integer!(u8),
+            Dtype::I8 => integer!(i8),
+            Dtype::U16 => integer!(u16),
+            Dtype::I16 => integer!(i16),
+            Dtype::U32 => integer!(u32),
+            Dtype::I32 => integer!(i32),
+            Dtype::U64 => integer!(u64),
+            Dtype::I64 => integer!(i64),
+            Dtype::F16 => float!(half::f16::from_f64(value)),
+            Dtype::F32 => float!(single),
+            Dtype::F64 => float!(value),
+            Dtype::Bool => [0.0, 1.0].contains(&value).then(|| vec![u8::from(value == 1.0)])?,
+            _ => return None,
+        },
+    })
 }
 
 /// Refuses what cannot be aligned, or what would be aligned in vain.

@@ -62,7 +62,7 @@ pub(crate) enum From {
     Volume(Box<Volume>),
     /// An array that goes where the view of a picture goes. `stored` are examples of how it is
     /// stored.
-    Mask { position: usize, picture: Followed, stored: Vec<(Codec, ArrayDescriptor)> },
+    Mask { position: usize, picture: Followed, stored: Vec<(Codec, ArrayDescriptor)>, fill: Vec<u8> },
     /// Stored bytes.
     Raw { position: usize },
 }

@@ -26,6 +26,9 @@ pub enum Align {
     Mask {
         /// The picture that it follows. Default: the only one.
         picture: Option<String>,
+        /// What stands beside the picture where a view pads it, in the type of the batch. Default
+        /// 255, which losses of segmentation are told to ignore.
+        fill: f64,
     },
     /// Boxes `[boxes, 4]` of any numbers: moved, clipped at the borders of the view, and left out
     /// where too little is left. Objects of float32, in the same format.
@@ -89,7 +92,7 @@ impl Align {
     /// The picture that is named.
     pub(crate) fn picture(&self) -> Option<&str> {
         match self {
-            Self::Mask { picture } | Self::Boxes { picture, .. } | Self::Keypoints { picture, .. } => {
+            Self::Mask { picture, .. } | Self::Boxes { picture, .. } | Self::Keypoints { picture, .. } => {
                 picture.as_deref()
             }
             Self::Rows { .. } => None,
@@ -107,6 +110,9 @@ impl Align {
         }
     }
 }
+
+/// The class of pixels that count for nothing.
+const MASK_FILL: f64 = 255.0;
 
 const KINDS: &str = "mask, boxes, keypoints, or rows with of=FIELD";
 
@@ -129,7 +135,11 @@ impl FromStr for Align {
             Some(_) => Err(fail("unit=pixel or unit=relative")),
         };
         let align = match kind {
-            "mask" => Self::Mask { picture: take("picture").map(str::to_owned) },
+            "mask" => {
+                let fill = take("fill").map_or(Ok(MASK_FILL), str::parse);
+                let fill = fill.map_err(|_| fail("fill=V with a value V, such as fill=0"))?;
+                Self::Mask { picture: take("picture").map(str::to_owned), fill }
+            }
             "boxes" => {
                 let format = match take("format") {
                     None | Some("xyxy") => BoxFormat::Xyxy,
@@ -154,8 +164,8 @@ impl FromStr for Align {
         };
         if !options.is_empty() {
             return Err(fail(
-                "for mask picture=FIELD; for boxes also format=, unit= and visible=; for keypoints also unit=, swap= \
-                 and rows=FIELD; for rows of=FIELD; each once",
+                "for mask picture=FIELD and fill=; for boxes picture=FIELD, format=, unit= and visible=; for keypoints \
+                 picture=FIELD, unit=, swap= and rows=FIELD; for rows of=FIELD; each once",
             ));
         }
         align.check()?;
@@ -176,8 +186,8 @@ mod tests {
     #[test]
     fn alignments_have_names() {
         let parse = |text: &str| text.parse::<Align>().unwrap();
-        assert_eq!(parse("mask"), Align::Mask { picture: None });
-        assert_eq!(parse("mask,picture=left"), Align::Mask { picture: Some("left".into()) });
+        assert_eq!(parse("mask"), Align::Mask { picture: None, fill: 255.0 });
+        assert_eq!(parse("mask,fill=-1,picture=left"), Align::Mask { picture: Some("left".into()), fill: -1.0 });
         let boxes = Align::Boxes { picture: None, format: BoxFormat::Cxcywh, relative: true, visible: 0.5 };
         assert_eq!(parse("boxes,visible=0.5,format=cxcywh,unit=relative"), boxes);
         let points =
@@ -193,6 +203,8 @@ mod tests {
             ("box", "mask, boxes"),
             ("mask,nearest", "mask, boxes"),
             ("mask,format=xyxy", "each once"),
+            ("boxes,fill=0", "each once"),
+            ("mask,fill=ignore", "fill=0"),
             ("mask,picture=a,picture=b", "each once"),
             ("boxes,format=yxyx", "format=xyxy"),
             ("boxes,unit=cm", "unit=pixel"),

@@ -24,6 +24,8 @@ const FLIP: f64 = 0.5;
 /// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to
 ///   `short=S`, by default 8/7 of the larger side of the crop
 /// - `resizeN`, `resizeHxW`: the whole picture, whatever its proportions
+/// - `padN`, `padHxW`: the whole picture at its own proportions, as large as it fits, in the middle of
+///   one colour: `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
 ///
 /// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0.
 ///
@@ -74,6 +76,16 @@ impl FromStr for ImageMode {
         } else if let Some(size) = named("resize") {
             let (height, width) = size?;
             Framing::Resize { height, width }
+        } else if let Some(size) = named("pad") {
+            let (height, width) = size?;
+            let Framing::Pad { mut fill, .. } = View::pad(1, 1).framing else {
+                return Err(Error::internal("view of pictures", "a padded one", "another one"));
+            };
+            if let Some(given) = take(&mut options, "fill") {
+                fill =
+                    color(given).ok_or_else(|| fail("fill=RED:GREEN:BLUE, each 0 to 255, such as fill=114:114:114"))?;
+            }
+            Framing::Pad { height, width, fill }
         } else {
             return Err(fail(NAMES));
         };
@@ -82,7 +94,8 @@ impl FromStr for ImageMode {
         }
         if !options.is_empty() {
             return Err(fail(
-                "flip=P, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, for center also short=S, each once",
+                "flip=P, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, for center also short=S, for pad also \
+                 fill=RED:GREEN:BLUE, each once",
             ));
         }
         let view = View { framing, flip };
@@ -93,7 +106,7 @@ impl FromStr for ImageMode {
 
 /// What there is.
 const NAMES: &str =
-    "full, raw, rrcN, centerN or resizeN with N or HxW, each from 1 to 65535, such as rrc224 or center224x160";
+    "full, raw, rrcN, centerN, resizeN or padN with N or HxW, each from 1 to 65535, such as rrc224 or center224x160";
 
 /// The value of an option, which is taken out of the list.
 fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
@@ -112,6 +125,16 @@ fn size_of(text: &str) -> Option<(u32, u32)> {
 
 fn side(digits: &str) -> Option<u32> {
     number(digits).filter(|side| (1..=SIDE_MAX).contains(side))
+}
+
+/// `RED:GREEN:BLUE`, or one level for all three.
+fn color(text: &str) -> Option<[u8; 3]> {
+    let level = |digits| number(digits).and_then(|level| u8::try_from(level).ok());
+    match *text.split(':').map(level).collect::<Option<Vec<_>>>()? {
+        [one] => Some([one; 3]),
+        [red, green, blue] => Some([red, green, blue]),
+        _ => None,
+    }
 }
 
 /// `LOW..HIGH`.
@@ -140,6 +163,8 @@ mod tests {
         assert_eq!(view("center1"), View::center_crop(2, 1, 1));
         assert!(view("center65535").check().is_ok());
         assert_eq!(view("resize32x64"), View::resize(32, 64));
+        assert_eq!(view("pad640"), View::pad(640, 640));
+        assert_eq!(view("pad480x640"), View::pad(480, 640));
     }
 
     #[test]
@@ -150,6 +175,9 @@ mod tests {
         assert_eq!(view("center224x160"), View::center_crop(256, 224, 160));
         assert_eq!(view("center224,short=224,flip=1"), View::center_crop(224, 224, 224).with_flip(1.0));
         assert_eq!(view("full,flip=0.5"), View::whole().with_flip(0.5));
+        let framing = |fill| Framing::Pad { height: 8, width: 9, fill };
+        assert_eq!(view("pad8x9,flip=0.5,fill=1:20:255"), View { framing: framing([1, 20, 255]), flip: 0.5 });
+        assert_eq!(view("pad8x9,fill=0").framing, framing([0; 3]));
         assert_eq!(view("resize8,flip=1e-3"), View::resize(8, 8).with_flip(0.001));
     }
 
@@ -177,6 +205,12 @@ mod tests {
             ("rrc8,scale=0.5", "scale=LOW..HIGH"),
             ("rrc8,ratio=a..b", "ratio=LOW..HIGH"),
             ("center8,short=x", "short=S"),
+            ("pad", "such as rrc224"),
+            ("pad8,scale=0.1..1", "each once"),
+            ("resize8,fill=0", "each once"),
+            ("pad8,fill=256", "fill=RED:GREEN:BLUE"),
+            ("pad8,fill=1:2", "fill=RED:GREEN:BLUE"),
+            ("pad8,fill=", "fill=RED:GREEN:BLUE"),
             ("rrc8,flip=half", "flip=P"),
         ] {
             let error = bad.parse::<ImageMode>().unwrap_err().to_string();
