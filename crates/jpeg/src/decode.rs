@@ -3,13 +3,15 @@
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
-use super::render::{Plan, Renderer, grown};
+use super::render::{Plan, Renderer};
 use super::resize::Pixels;
-use super::shared::trim;
+use super::shared::{grown, trim};
 use super::turbo::{Color, Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
-use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
+use super::{
+    Bounds, CutKind, CutPlan, Decompressor, Interpolation, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings,
+};
 use shardpack_format::{Error, Limits, Result};
 
 /// How pictures are decoded.
@@ -127,7 +129,7 @@ impl JpegDecoder {
     /// `[3, height, width]`, exactly as many bytes as the view has.
     ///
     /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile).
-    /// All resizing uses the antialiased triangle filter (Pillow's and torchvision's `BILINEAR`).
+    /// Resizing is antialiased, by the view's [`Interpolation`] (Pillow's and torchvision's).
     /// After an error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
@@ -218,7 +220,10 @@ impl JpegDecoder {
 
     /// The smallest scale at which the picture still has to shrink.
     fn scale(&self, plan: &Plan, frame: &Frame) -> Scale {
-        if !self.options.scaled || cfg!(not(feature = "turbo")) || frame.lossless || plan.exact().is_some() {
+        // The nearest pixel is one of the picture itself.
+        let is_nearest = plan.resizing.interpolation == Interpolation::Nearest;
+        let is_whole = !self.options.scaled || cfg!(not(feature = "turbo")) || frame.lossless;
+        if is_whole || is_nearest || plan.exact().is_some() {
             return Scale::Full;
         }
         let shrinks = |scale: &Scale| {

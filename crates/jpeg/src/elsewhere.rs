@@ -8,7 +8,7 @@
 use super::orientation::Turn;
 use super::view::{Area, Crop};
 use super::walk::Walk;
-use super::{JpegHeader, Rect, Rendering};
+use super::{Interpolation, JpegHeader, Rect, Rendering};
 use shardpack_format::Result;
 
 /// A Huffman code as a JPEG stores it.
@@ -157,8 +157,8 @@ pub struct Placement {
     /// Whether a decoder with [`DecodeOptions::scaled`](super::DecodeOptions::scaled) would decode
     /// it at half its size or less, and so make other pixels.
     pub is_scaled: bool,
-    /// Whether these numbers do not say all, because something lies beside the picture: leave it to
-    /// [`JpegDecoder`](super::JpegDecoder).
+    /// Whether these numbers do not say all, because something lies beside the picture, or another
+    /// [`Interpolation`] than the triangle resizes it: leave it to [`JpegDecoder`](super::JpegDecoder).
     pub is_incomplete: bool,
 }
 
@@ -205,7 +205,7 @@ impl Placement {
             height,
             width,
             is_scaled: !exact && half(shown_width, columns) && half(shown_height, rows),
-            is_incomplete: crop.is_padded(),
+            is_incomplete: crop.is_padded() || !exact && how.view.interpolation != Interpolation::Bilinear,
         })
     }
 }
@@ -260,6 +260,8 @@ mod tests {
         assert!(Placement::new(&small, 40, 24).unwrap().is_scaled);
         let place = |view| Placement::new(&Rendering { view, ..Default::default() }, 40, 24).unwrap();
         assert!(place(View::pad(40, 40)).is_incomplete && !place(View::pad(12, 20)).is_incomplete);
+        let bicubic = |view: View| place(view.with_interpolation(Interpolation::Bicubic));
+        assert!(bicubic(View::resize(12, 20)).is_incomplete && !bicubic(View::whole()).is_incomplete);
         let crop = Rendering { view: View::random_resized_crop(30, 30), key: DrawKey::default(), ..Default::default() };
         let placed = Placement::new(&crop, 40, 24).unwrap();
         assert_eq!(placed.x.end, f64::from(placed.window.width));

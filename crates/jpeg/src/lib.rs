@@ -36,6 +36,7 @@ mod error;
 mod frames;
 mod grid;
 mod header;
+mod interpolation;
 #[cfg(feature = "turbo")]
 mod interval;
 #[cfg(feature = "turbo")]
@@ -82,6 +83,7 @@ pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode}
 pub use error::JpegError;
 pub use frames::{FRAMES, Frames};
 pub use header::{Component, JpegHeader, Sampling, exif_orientation};
+pub use interpolation::Interpolation;
 #[cfg(feature = "turbo")]
 pub use interval::{Interval, restart_interval};
 #[cfg(feature = "turbo")]
@@ -95,13 +97,13 @@ pub use rect::Rect;
 #[cfg(feature = "encode")]
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::{PixelLayout, Rendering};
-pub(crate) use render::{Plan, Renderer, grown};
+pub(crate) use render::{Plan, Renderer};
 pub(crate) use resize::Pixels;
 pub use scaling::{FloatTable, Scaling};
 #[cfg(feature = "encode")]
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
-pub(crate) use shared::trim;
+pub(crate) use shared::{grown, trim};
 #[cfg(feature = "turbo")]
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;

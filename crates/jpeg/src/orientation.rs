@@ -1,8 +1,9 @@
 //! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag
 //! 0x0112).
 
+use super::resize::How;
 use super::view::Area;
-use super::{PixelLayout, Rect};
+use super::{Interpolation, PixelLayout, Rect};
 use shardpack_base::parts::check_length;
 use shardpack_format::{Error, Result};
 
@@ -37,6 +38,11 @@ impl Turn {
     /// Whether it is transposed, mirrored along the stored x axis, and along the y axis.
     pub(crate) const fn parts(self) -> (bool, bool, bool) {
         (self.transposed, self.mirrored_x, self.mirrored_y)
+    }
+
+    /// How a picture that is stored so is resized as if it were upright.
+    pub(crate) const fn resizing(self, interpolation: Interpolation) -> How {
+        How { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
 
     /// The same, and a reflection of the upright picture left to right.

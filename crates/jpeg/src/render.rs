@@ -2,8 +2,8 @@
 //! pictures.
 
 use super::orientation::Turn;
-use super::resize::{Pixels, Resizer};
-use super::shared::trim;
+use super::resize::{How, Pixels, Resizer};
+use super::shared::{grown, trim};
 use super::view::{Area, Crop};
 use super::{DrawKey, Rect, View};
 use shardpack_format::{Error, Result};
@@ -63,6 +63,7 @@ pub(crate) struct Plan {
     /// Size of the output: width, height.
     pub(crate) output: (u32, u32),
     pub(crate) layout: PixelLayout,
+    pub(crate) resizing: How,
     /// Where in the output the picture lies, and the colour beside it, if there is something.
     border: Option<(Rect, [u8; 3])>,
 }
@@ -82,9 +83,10 @@ impl Plan {
         }
         let (area, window) = (turn.stored_area(area, stored), turn.stored_rect(window, stored));
         let resized = turn.size((inner.width, inner.height));
+        let resizing = turn.resizing(how.view.interpolation);
         let turn = if flip { turn.flipped() } else { turn };
         let border = crop.is_padded().then_some((inner, fill));
-        Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, border })
+        Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, resizing, border })
     }
 
     /// The rectangle whose pixels are the output, if nothing is resized.
@@ -144,14 +146,14 @@ impl Renderer {
             return plan.turn.write(rows, (width, height), plan.layout, slot);
         }
         if plan.turn.keeps_rows() && plan.layout == PixelLayout::HeightWidthChannels {
-            self.resizer.resize(from, window, area, plan.resized, slot)?;
+            self.resizer.resize(from, window, area, plan.resized, plan.resizing, slot)?;
             if plan.turn.mirrors_rows() && width > 0 {
                 slot.as_chunks_mut::<3>().0.chunks_exact_mut(width).for_each(<[_]>::reverse);
             }
             return Ok(());
         }
         let resized = grown(&mut self.resized, slot.len());
-        self.resizer.resize(from, window, area, plan.resized, resized)?;
+        self.resizer.resize(from, window, area, plan.resized, plan.resizing, resized)?;
         let rows = resized.as_chunks::<3>().0.chunks_exact(plan.resized.0 as usize);
         plan.turn.write(rows, (width, height), plan.layout, slot)
     }
@@ -200,13 +202,4 @@ impl Renderer {
         self.inner = pixels;
         rendered
     }
-}
-
-/// The first `len` bytes of a growing buffer.
-pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
-    if buffer.len() < len {
-        buffer.resize(len, 0);
-    }
-    // Never beyond the end: it has just grown.
-    buffer.split_at_mut(len).0
 }

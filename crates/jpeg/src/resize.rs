@@ -1,18 +1,34 @@
-//! Antialiased resizing of 8-bit RGB: bilinear. If the picture shrinks, the filter is widened by
-//! the ratio.
+//! Antialiased resizing of 8-bit RGB: bilinear, bicubic; and the nearest pixel. If the picture
+//! shrinks, the filter is widened by the ratio.
 //!
-//! This is the filter of Pillow's `Image.resize(…, BILINEAR)` and of torchvision's
-//! `Resize(antialias=True)`: a triangle as wide as two output pixels. The arithmetic is that of
-//! `fast_image_resize`, which is Pillow-SIMD's (weights of 16 bits, rows before columns). So single
-//! values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
+//! These are the filters of Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and of torchvision's
+//! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four
+//! (a = −0.5). The arithmetic is that of `fast_image_resize`, which is Pillow-SIMD's (weights of 16
+//! bits, rows before columns). So single values sometimes differ from Pillow's by one level;
+//! `resize_tests.rs` has the figures.
 
 use super::Rect;
-use super::shared::KEPT_BYTES;
+use super::interpolation::Interpolation;
+use super::shared::{KEPT_BYTES, grown, trim};
 use super::view::Area;
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use shardpack_format::{Error, Result};
+
+/// A centre that is so near to the border of two pixels lies on it but for rounding: in the right one.
+const TIE: f64 = 1e-7;
+
+/// How a picture is resized, in coordinates of its stored pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) interpolation: Interpolation,
+    /// Which axes the upright picture counts from the other edge: a centre between two pixels takes
+    /// the one that is right of it, or below, as it is seen.
+    pub(crate) mirrored: [bool; 2],
+    /// Whether its rows are columns of the upright picture.
+    pub(crate) transposed: bool,
+}
 
 /// RGB pixels, rows without gaps.
 #[derive(Clone, Copy)]
@@ -39,40 +55,103 @@ impl<'a> Pixels<'a> {
 /// A resizer for one thread.
 pub(super) struct Resizer {
     inner: fir::Resizer,
+    /// Of the nearest pixels.
+    columns: Vec<usize>,
+    rows: Vec<usize>,
+    /// Resized along x alone.
+    between: Vec<u8>,
 }
 
 impl Resizer {
     pub(super) fn new() -> Self {
-        Self { inner: fir::Resizer::new() }
+        Self { inner: fir::Resizer::new(), columns: Vec::new(), rows: Vec::new(), between: Vec::new() }
     }
 
     /// Frees the buffers that an unusually large picture has left.
     pub(super) fn trim(&mut self) {
+        trim([&mut self.between]);
         if self.inner.size_of_internal_buffers() > KEPT_BYTES {
             self.inner.reset_internal_buffers();
         }
     }
 
     /// Resizes `area` to `width` × `height` into `out`. The filter uses nothing outside `window`.
+    ///
+    /// # Errors
+    /// `Usage` if the window is not within the picture, or `out` has another size.
     pub(super) fn resize(
         &mut self,
         from: Pixels<'_>,
         window: Rect,
         area: Area,
         (width, height): (u32, u32),
+        how: How,
         out: &mut [u8],
     ) -> Result<()> {
         // Values that rounding puts outside the window would be refused.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
-        let options = fir::ResizeOptions::new()
-            .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
-            .crop(x, y, w, h);
+        let filter = match how.interpolation {
+            Interpolation::Nearest => {
+                nearest(&mut self.columns, (x, w), (width, window.width), how.mirrored[0]);
+                nearest(&mut self.rows, (y, h), (height, window.height), how.mirrored[1]);
+                return self.take(from, window, out);
+            }
+            Interpolation::Bilinear => fir::FilterType::Bilinear,
+            Interpolation::Bicubic => fir::FilterType::CatmullRom,
+        };
+        let options = fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(filter));
         let image = TypedImageRef::<U8x3>::from_buffer(from.width, from.height, from.bytes).map_err(unfit)?;
         let seen =
             TypedCroppedImage::from_ref(&image, window.x, window.y, window.width, window.height).map_err(unfit)?;
         let mut out = TypedImage::<U8x3>::from_buffer(width, height, out).map_err(unfit)?;
-        self.inner.resize_typed(&seen, &mut out, &options).map_err(unfit)
+        let changes = |at: f64, extent: f64, to: u32| at.fract() != 0.0 || extent != f64::from(to);
+        let both = changes(x, w, width) && changes(y, h, height);
+        if how.interpolation == Interpolation::Bilinear || how.transposed || !both {
+            return self.inner.resize_typed(&seen, &mut out, &options.crop(x, y, w, h)).map_err(unfit);
+        }
+        // The crate resizes along y first. What overshoots is cut off in between, so the order counts:
+        // Pillow and torchvision resize upright pictures along x first.
+        let rows = window.height;
+        let between = grown(&mut self.between, width as usize * rows as usize * 3);
+        let mut across = TypedImage::<U8x3>::from_buffer(width, rows, between).map_err(unfit)?;
+        let whole = options.crop(x, 0.0, w, f64::from(rows));
+        self.inner.resize_typed(&seen, &mut across, &whole).map_err(unfit)?;
+        let down = options.crop(0.0, y, f64::from(width), h);
+        self.inner.resize_typed(&across, &mut out, &down).map_err(unfit)
+    }
+
+    /// Takes the pixels of the rows and columns that are known.
+    fn take(&self, from: Pixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
+        let width = self.columns.len();
+        if out.len() != width * self.rows.len() * 3 {
+            return Err(unfit(format!("{} bytes for {width} × {}", out.len(), self.rows.len())));
+        }
+        let outside = || unfit(format!("{window} of {} × {}", from.width, from.height));
+        let rows: Vec<_> = from.rows(window).ok_or_else(outside)?.collect();
+        let lines = out.as_chunks_mut::<3>().0.chunks_exact_mut(width.max(1));
+        for (&row, line) in self.rows.iter().zip(lines) {
+            let from = rows.get(row).ok_or_else(outside)?;
+            for (&column, to) in self.columns.iter().zip(line) {
+                *to = *from.get(column).ok_or_else(outside)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// In which pixels of a side the centres of `count` pixels lie that show `extent` from `start` on.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
+fn nearest(out: &mut Vec<usize>, (start, extent): (f64, f64), (count, side): (u32, u32), mirrored: bool) {
+    let last = side.saturating_sub(1) as usize;
+    let start = if mirrored { f64::from(side) - start - extent } else { start };
+    let step = extent / f64::from(count.max(1));
+    out.clear();
+    let pixel = |i| ((start + (f64::from(i) + 0.5) * step + TIE).max(0.0) as usize).min(last);
+    out.extend((0..count).map(pixel));
+    if mirrored {
+        out.iter_mut().for_each(|at| *at = last - *at);
+        out.reverse();
     }
 }
 

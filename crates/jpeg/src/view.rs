@@ -4,7 +4,7 @@
 //! `RandomHorizontalFlip`), so that a model trained there gets the same geometry here. All
 //! coordinates are those of the upright picture.
 
-use super::{DrawKey, Draws, Rect};
+use super::{DrawKey, Draws, Interpolation, Rect};
 use shardpack_format::{Error, Result};
 
 /// Tries for a random crop. After that the largest one in the centre is used.
@@ -29,6 +29,8 @@ pub struct View {
     pub framing: Framing,
     /// Probability of a reflection left to right. Default 0.
     pub flip: f64,
+    /// How pixels between pixels are made, where something is resized. Default bilinear.
+    pub interpolation: Interpolation,
 }
 
 /// Which part of a picture is shown, and at what size.
@@ -168,7 +170,7 @@ impl Crop {
 
 impl View {
     const fn new(framing: Framing) -> Self {
-        Self { framing, flip: 0.0 }
+        Self { framing, flip: 0.0, interpolation: Interpolation::Bilinear }
     }
 
     /// The whole picture at its own size.
@@ -220,6 +222,12 @@ impl View {
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
         Self { flip, ..self }
+    }
+
+    /// The same, resized by another rule.
+    #[must_use]
+    pub const fn with_interpolation(self, interpolation: Interpolation) -> Self {
+        Self { interpolation, ..self }
     }
 
     /// Height and width of the output, if they are the same for every picture.
@@ -312,8 +320,9 @@ impl View {
             Framing::Resize { height: rows, width: columns } => sized(whole, rows, columns),
             Framing::CenterCrop { short_side, height: rows, width: columns } => {
                 let short = width.min(height);
-                let x = Centre::of(width, short, short_side, columns);
-                let y = Centre::of(height, short, short_side, rows);
+                let support = self.interpolation.support();
+                let x = Centre::of((width, short), short_side, columns, support);
+                let y = Centre::of((height, short), short_side, rows, support);
                 let area = Area { x: x.start, y: y.start, width: x.extent, height: y.extent };
                 let window = Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 };
                 of(area, window, rows, columns)
@@ -358,9 +367,9 @@ struct Centre {
 
 impl Centre {
     /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the
-    /// crop.
+    /// crop; `support`: how far the filter reaches.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
-    fn of(side: u32, short: u32, short_side: u32, crop: u32) -> Self {
+    fn of((side, short): (u32, u32), short_side: u32, crop: u32, support: f64) -> Self {
         // Like torchvision: the longer side is rounded down, the crop's start to the nearest,
         // halves to even.
         let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
@@ -368,7 +377,7 @@ impl Centre {
         let scale = f64::from(side) / resized;
         let (start, extent) = (start * scale, f64::from(crop) * scale);
         // The filter's support, and one more for its rounding.
-        let reach = scale.max(1.0) + 1.0;
+        let reach = scale.max(1.0) * support + 1.0;
         let first = (start - reach).floor().max(0.0) as u32;
         let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;
         Self { start, extent, seen: (first, last) }

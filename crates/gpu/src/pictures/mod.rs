@@ -135,7 +135,7 @@ pub enum Reason {
     Limit,
     /// The view cannot be taken of this picture.
     View(String),
-    /// The view pads this picture.
+    /// The view pads this picture, or resizes it by another rule than the kernels'.
     OnHost,
     /// There is no room left in the staging memory, or the picture is larger than what 32 bits
     /// count.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
-use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, Rect, Rendering, View};
+use shardpack_jpeg::{DecodeOptions, DrawKey, Interpolation, JpegDecoder, JpegHeader, Rect, Rendering, View};
 
 /// Output and status words of a batch.
 #[derive(Debug, PartialEq)]
@@ -253,6 +253,8 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     // The host pads: unless the picture has the proportions of the view.
     let padded = |height, width| Rendering { view: View::pad(height, width), ..whole };
     assert_eq!(odd(&jpeg, &padded(33, 66), &mut staging), Reason::OnHost);
+    let bicubic = View::resize(40, 40).with_interpolation(Interpolation::Bicubic);
+    assert_eq!(odd(&jpeg, &Rendering { view: bicubic, ..whole }, &mut staging), Reason::OnHost);
     // After all of these, the batch is as it was.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));
     let batch = staging.finish().unwrap();

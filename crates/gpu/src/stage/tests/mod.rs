@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use shardpack_array::{Finish, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
-use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
+use shardpack_jpeg::{Interpolation, PixelLayout, Rendering, Scaling, View};
 use shardpack_loader::stage::{Prepared, Spot, Stage, Value};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::DatasetOptions;
@@ -127,7 +127,8 @@ fn damaged_pictures_are_the_hosts() {
 fn views_that_the_host_makes_are_counted() {
     let disk = Disk::alike(10, Harm::None);
     let dataset = shardpack_reader::Dataset::open(disk.dir.path()).unwrap();
-    for view in [View::pad(24, 40).with_flip(0.5)] {
+    let bicubic = View::random_resized_crop(24, 40).with_interpolation(Interpolation::Bicubic);
+    for view in [View::pad(24, 40).with_flip(0.5), bicubic] {
         for is_resident in [false, true] {
             let stage = Arc::new(PlayedStage::new(0, 1));
             let options =

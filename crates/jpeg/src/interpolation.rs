@@ -1,0 +1,58 @@
+//! Interpolations by their names.
+
+use shardpack_format::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// How pixels between pixels are made: torchvision's `InterpolationMode`, with antialiasing.
+///
+/// ```
+/// use shardpack_jpeg::{Interpolation, View};
+/// let view = View::resize(224, 224).with_interpolation("bicubic".parse()?);
+/// assert_eq!(view.interpolation, Interpolation::Bicubic);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Interpolation {
+    /// The pixel in which the centre of the new one lies, of two the right, or lower, one: no level is
+    /// made up. torchvision's `NEAREST_EXACT`; Pillow's `NEAREST`, which of two takes either. Never
+    /// decoded at a smaller scale.
+    Nearest,
+    /// A triangle over the neighbours, widened where the picture shrinks.
+    #[default]
+    Bilinear,
+    /// A cubic (a = −0.5) over twice as many, widened likewise: sharper, and it may overshoot at edges.
+    Bicubic,
+}
+
+impl Interpolation {
+    /// How far the filter reaches, in pixels of the larger of the two pictures.
+    pub(crate) const fn support(self) -> f64 {
+        match self {
+            Self::Nearest | Self::Bilinear => 1.0,
+            Self::Bicubic => 2.0,
+        }
+    }
+}
+
+impl fmt::Display for Interpolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nearest => "nearest",
+            Self::Bilinear => "bilinear",
+            Self::Bicubic => "bicubic",
+        })
+    }
+}
+
+/// By its name: `nearest`, `bilinear` or `bicubic`.
+impl FromStr for Interpolation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::Nearest, Self::Bilinear, Self::Bicubic];
+        all.into_iter().find(|one| one.to_string() == text).ok_or_else(|| {
+            Error::usage("interpolation", "nearest, bilinear or bicubic", format!("`{}`", text.escape_debug()))
+        })
+    }
+}
