@@ -2,7 +2,10 @@
 
 Each function gives the text that names its view, such as ``"rrc224,scale=0.25..1"``: the loader, ``shardpack bench
 --image`` and a file of settings take the same text. The rules are those of torchvision's transforms of the same names.
-Pictures are resized by bilinear interpolation with antialiasing, and turned upright before they are cut.
+Pictures are turned upright before they are cut, and resized with antialiasing: by default bilinear, or
+``interpolation="bicubic"``, both torchvision's with ``antialias=True``, and Pillow's, within one level.
+``"nearest"`` takes the pixel in which the centre of the new one lies, torchvision's ``NEAREST_EXACT``. A device leaves
+the other two to the host.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -17,16 +20,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex
 
 __all__ = ["center_crop", "pad", "random_resized_crop", "resize", "whole"]
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Pixels of both sides, or height and width."""
 
+Interpolation = Literal["nearest", "bilinear", "bicubic"]
+"""How pixels between pixels are made."""
+
 
 def random_resized_crop(
-    size: Size, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3), hflip: float = 0.5
+    size: Size,
+    scale: Sequence[float] = (0.08, 1.0),
+    ratio: Sequence[float] = (3 / 4, 4 / 3),
+    hflip: float = 0.5,
+    interpolation: Interpolation = "bilinear",
 ) -> str:
     """A random part of the picture, resized: for training.
 
@@ -40,6 +50,8 @@ def random_resized_crop(
         Range of the part's width over its height.
     hflip : float, default 0.5
         Probability that it is mirrored left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        How pixels between pixels are made.
 
     Raises
     ------
@@ -47,10 +59,12 @@ def random_resized_crop(
         A value is no number, or there are not as many as there should be. What numbers are allowed, the loader says.
     """
     given = [("scale", _range("scale", scale), "0.08..1.0"), ("ratio", _range("ratio", ratio), f"{3 / 4!r}..{4 / 3!r}")]
-    return _text("rrc", size, [*given, ("flip", _number("hflip", hflip), "0.5")])
+    return _text("rrc", size, [*given, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
 
 
-def center_crop(size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0) -> str:
+def center_crop(
+    size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0, interpolation: Interpolation = "bilinear"
+) -> str:
     """The centre of the picture after its shorter side was resized to ``short_side``: for evaluation.
 
     Parameters
@@ -62,12 +76,15 @@ def center_crop(size: Size, short_side: SupportsIndex | None = None, hflip: floa
         of the crop, such as 256 for 224.
     hflip : float, default 0
         Probability that it is mirrored left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        How pixels between pixels are made.
     """
     short = "" if short_side is None else str(_integer("short_side", short_side))
-    return _text("center", size, [("short", short, ""), ("flip", _number("hflip", hflip), "0.0")])
+    options = [("short", short, ""), ("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)]
+    return _text("center", size, options)
 
 
-def resize(size: Size, hflip: float = 0.0) -> str:
+def resize(size: Size, hflip: float = 0.0, interpolation: Interpolation = "bilinear") -> str:
     """The whole picture at a height and width, whatever its proportions.
 
     Parameters
@@ -76,11 +93,18 @@ def resize(size: Size, hflip: float = 0.0) -> str:
         Height and width of the result in pixels, or one number for both.
     hflip : float, default 0
         Probability that it is mirrored left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        How pixels between pixels are made.
     """
-    return _text("resize", size, [("flip", _number("hflip", hflip), "0.0")])
+    return _text("resize", size, [("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)])
 
 
-def pad(size: Size, fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114), hflip: float = 0.0) -> str:
+def pad(
+    size: Size,
+    fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 114),
+    hflip: float = 0.0,
+    interpolation: Interpolation = "bilinear",
+) -> str:
     """The whole picture at its own proportions, as large as it fits, in the middle of one colour: a letterbox, for
     detection.
 
@@ -97,12 +121,15 @@ def pad(size: Size, fill: SupportsIndex | Sequence[SupportsIndex] = (114, 114, 1
         for detection.
     hflip : float, default 0
         Probability that it is mirrored left to right.
+    interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
+        How pixels between pixels are made.
     """
     levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
     if isinstance(fill, (str, bytes)) or len(levels) != 3:
         raise ValueError(f"fill: expected one level, or red, green and blue, found {fill!r}")
     color = ":".join(str(_integer("fill", level, "whole levels")) for level in levels)
-    return _text("pad", size, [("fill", color, "114:114:114"), ("flip", _number("hflip", hflip), "0.0")])
+    options = [("fill", color, "114:114:114"), ("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)]
+    return _text("pad", size, options)
 
 
 def whole(hflip: float = 0.0) -> str:
@@ -121,6 +148,12 @@ def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]])
     same = len(set(sides)) == 1
     words = [name + "x".join(str(side) for side in (sides[:1] if same else sides))]
     return ",".join([*words, *(f"{option}={value}" for option, value, default in options if value != default)])
+
+
+def _interpolation(name: Interpolation) -> tuple[str, str, str]:
+    if name not in ("nearest", "bilinear", "bicubic"):
+        raise ValueError(f"interpolation: expected 'nearest', 'bilinear' or 'bicubic', found {name!r}")
+    return "interpolation", str(name), "bilinear"
 
 
 def _sides(size: Size) -> list[int]:

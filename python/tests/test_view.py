@@ -42,6 +42,10 @@ def test_views_are_texts() -> None:
     assert view.pad(640) == view.pad(640, (114, 114, 114)) == view.pad((640, 640), 114) == "pad640"
     assert view.pad((480, 640), fill=np.uint8(0), hflip=0.5) == "pad480x640,fill=0:0:0,flip=0.5"
     assert view.pad(8, fill=[1, 20, 255]) == "pad8,fill=1:20:255"
+    assert view.random_resized_crop(8, interpolation="bicubic") == "rrc8,interpolation=bicubic"
+    assert view.center_crop(8, 9, interpolation="nearest") == "center8,short=9,interpolation=nearest"
+    assert view.resize(8, 1, "bilinear") == "resize8,flip=1.0"
+    assert view.pad(8, 0, interpolation="bicubic") == "pad8,fill=0:0:0,interpolation=bicubic"
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,7 @@ def test_views_are_texts() -> None:
         (lambda: sp.view.random_resized_crop(8, scale=0.5), ValueError, "scale: expected two numbers"),
         (lambda: sp.view.random_resized_crop(8, ratio=("a", "b")), TypeError, "ratio: expected a number, found 'a'"),
         (lambda: sp.view.random_resized_crop(8, hflip="yes"), TypeError, "hflip: expected a number, found 'yes'"),
+        (lambda: sp.view.resize(8, interpolation="lanczos"), ValueError, "interpolation: expected 'nearest'"),  # type: ignore[arg-type]
         (lambda: sp.view.pad(8, fill=(1, 2)), ValueError, "fill: expected one level, or red, green and blue"),
         (lambda: sp.view.pad(8, fill="red"), ValueError, "fill: expected one level, or red, green and blue"),
         (lambda: sp.view.pad(8, fill=0.5), TypeError, "fill: expected whole levels, found 0.5"),
@@ -71,7 +76,8 @@ def test_the_loader_says_which_numbers_are_allowed(ramps: sp.Dataset) -> None:
         (sp.view.center_crop(64, short_side=32), "centre crop"),
         (sp.view.resize(0), "such as rrc224"),
         (sp.view.pad(8, fill=256), "fill=RED:GREEN:BLUE"),
-        ("rrc8,interpolation=bicubic", "each once"),
+        ("rrc8,interpolation=lanczos", "interpolation=nearest, bilinear or bicubic"),
+        ("full,interpolation=bicubic", "each once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.Loader(ramps, 4, image=text)
@@ -82,6 +88,8 @@ VIEWS = {
     "narrow": sp.view.random_resized_crop(32, ratio=(0.4, 0.5), hflip=0),
     "centre": sp.view.center_crop((24, 40), short_side=48, hflip=0.5),
     "resize": sp.view.resize((50, 30), hflip=1),
+    "nearest": sp.view.resize((90, 70), interpolation="nearest"),
+    "bicubic": sp.view.random_resized_crop(64, scale=(0.5, 1), interpolation="bicubic"),
     "whole": sp.view.whole(hflip=0.5),
 }
 
@@ -111,7 +119,7 @@ def test_views_say_which_part_each_row_shows(ramps: sp.Dataset, name: str) -> No
                 np.testing.assert_allclose(views.from_source(row, there)[..., 0], x, atol=1e-9)
                 np.testing.assert_allclose(views.from_source(row, there)[..., 1], y, atol=1e-9)
                 flipped += int(views.flipped[row])
-    expected: dict[str, Any] = {"crop": range(1, 24), "narrow": [0], "centre": range(1, 24), "resize": [24], "whole": range(1, 24)}
+    expected: dict[str, Any] = {"crop": range(1, 24), "narrow": [0], "centre": range(1, 24), "resize": [24], "nearest": [0], "bicubic": range(1, 24), "whole": range(1, 24)}
     assert flipped in expected[name]
 
 
@@ -142,6 +150,19 @@ def test_what_is_predicted_in_a_padded_picture_is_put_back(ramps: sp.Dataset, si
             assert np.abs(back - pixels[y, x, :2] - 0.5).max() < 4
             mirrored += int(views.flipped[row])
     assert 0 < mirrored < 12
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(40, 56), (300, 301), (120, 17)])
+def test_interpolation_is_pillows_within_one_level(ramps: sp.Dataset, interpolation: Any, size: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    noise = Image.fromarray(random.integers(0, 256, (83, 111, 3), dtype=np.uint8))
+    noise.save(tmp_path / "noise.png")
+    dataset = sp.Dataset(pack(tmp_path, tmp_path / "packed"))
+    (batch,) = sp.Loader(dataset, 1, image=sp.view.resize(size, interpolation=interpolation), end="uneven")
+    expected = np.asarray(noise.resize(size[::-1], Image.Resampling[interpolation.upper()]), int)
+    apart = np.abs(np.asarray(batch["image"][0], int) - expected)
+    assert apart.max() <= (0 if interpolation == "nearest" else 1)
 
 
 def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:

@@ -32,7 +32,7 @@ pub(in super::super) struct BenchArgs {
     /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation), `resizeN`, `padN` (the
     /// whole picture at its own proportions, in the middle of grey); HxW for sides that differ. Other
     /// parameters follow: `rrc224x160,scale=0.25..1,ratio=0.5..2,flip=0`, `center224,short=232`,
-    /// `pad640,fill=0` [default: full]
+    /// `pad640,fill=0`, `resize224,interpolation=bicubic` [default: full]
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
     /// How to load cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes),

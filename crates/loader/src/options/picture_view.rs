@@ -27,7 +27,8 @@ const FLIP: f64 = 0.5;
 /// - `padN`, `padHxW`: the whole picture at its own proportions, as large as it fits, in the middle of
 ///   one colour: `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
 ///
-/// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0.
+/// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0. All that resize take
+/// `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
 /// use shardpack_loader::{ImageMode, View};
@@ -89,16 +90,22 @@ impl FromStr for ImageMode {
         } else {
             return Err(fail(NAMES));
         };
+        let mut view = View { framing, ..View::whole() };
+        if framing != Framing::Whole
+            && let Some(given) = take(&mut options, "interpolation")
+        {
+            view.interpolation = given.parse().map_err(|_| fail("interpolation=nearest, bilinear or bicubic"))?;
+        }
         if let Some(given) = take(&mut options, "flip") {
             flip = given.parse().map_err(|_| fail("flip=P with a probability P, such as flip=0.5"))?;
         }
         if !options.is_empty() {
             return Err(fail(
-                "flip=P, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, for center also short=S, for pad also \
+                "flip=P, for all but full interpolation=NAME, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, for center also short=S, for pad also \
                  fill=RED:GREEN:BLUE, each once",
             ));
         }
-        let view = View { framing, flip };
+        let view = view.with_flip(flip);
         view.check()?;
         Ok(Self::View(view))
     }
@@ -146,6 +153,7 @@ fn range(text: &str) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_jpeg::Interpolation;
 
     fn view(text: &str) -> View {
         match text.parse::<ImageMode>() {
@@ -171,12 +179,24 @@ mod tests {
     fn what_differs_from_the_defaults_follows() {
         let given = view("rrc224x160,ratio=1..1,scale=0.25..0.5,flip=0.1");
         let framing = Framing::RandomResizedCrop { height: 224, width: 160, scale: (0.25, 0.5), ratio: (1.0, 1.0) };
-        assert_eq!(given, View { framing, flip: 0.1 });
+        assert_eq!(given, View { framing, ..View::whole() }.with_flip(0.1));
         assert_eq!(view("center224x160"), View::center_crop(256, 224, 160));
         assert_eq!(view("center224,short=224,flip=1"), View::center_crop(224, 224, 224).with_flip(1.0));
         assert_eq!(view("full,flip=0.5"), View::whole().with_flip(0.5));
         let framing = |fill| Framing::Pad { height: 8, width: 9, fill };
-        assert_eq!(view("pad8x9,flip=0.5,fill=1:20:255"), View { framing: framing([1, 20, 255]), flip: 0.5 });
+        assert_eq!(
+            view("pad8x9,flip=0.5,fill=1:20:255"),
+            View { framing: framing([1, 20, 255]), flip: 0.5, ..View::whole() }
+        );
+        for name in ["rrc8", "center8", "resize8x9", "pad8"] {
+            for (given, expected) in [
+                ("nearest", Interpolation::Nearest),
+                ("bilinear", Interpolation::Bilinear),
+                ("bicubic", Interpolation::Bicubic),
+            ] {
+                assert_eq!(view(&format!("{name},interpolation={given}")), view(name).with_interpolation(expected));
+            }
+        }
         assert_eq!(view("pad8x9,fill=0").framing, framing([0; 3]));
         assert_eq!(view("resize8,flip=1e-3"), View::resize(8, 8).with_flip(0.001));
     }
@@ -211,6 +231,8 @@ mod tests {
             ("pad8,fill=256", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=1:2", "fill=RED:GREEN:BLUE"),
             ("pad8,fill=", "fill=RED:GREEN:BLUE"),
+            ("pad8,interpolation=lanczos", "interpolation=nearest, bilinear or bicubic"),
+            ("full,interpolation=nearest", "each once"),
             ("rrc8,flip=half", "flip=P"),
         ] {
             let error = bad.parse::<ImageMode>().unwrap_err().to_string();
