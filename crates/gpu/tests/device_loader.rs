@@ -59,7 +59,9 @@ fn epochs_are_the_hosts() {
         (Disk::as_stored(200, Harm::None), "read where it is staged", 1500),
         (Disk::as_stored(200, Harm::Damaged), "read where it is staged, damaged", 1500),
     ] {
-        for (name, options) in ways().into_iter().chain(scene_ways()) {
+        // Of several sizes, some scenes are smaller than a patch.
+        let scenes = if what == "varied" { Vec::new() } else { scene_ways() };
+        for (name, options) in ways().into_iter().chain(scenes) {
             for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
                 let options = LoaderOptions { batch_size, threads, part_bytes, ..options.clone() };
                 let mut host = disk.loader(options.clone());
