@@ -53,13 +53,6 @@ def members(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def test_a_url_is_no_folder_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(sp.UsageError, match="out: expected a folder of this machine.*found the URL s3://.*\nhint: name a folder"):
-        sp.export(write(tmp_path / "in", photos(1)), "webdataset", "s3://bucket/tars")
-    assert not Path("s3:").exists()
-
-
 def test_tars_hold_the_stored_bytes(tmp_path: Path) -> None:
     src = write(tmp_path / "src", photos(), schema=SCHEMA, classes=["cat", "dog"])
     report = sp.export(sp.Dataset(src), "webdataset", tmp_path / "tars")
