@@ -3,9 +3,10 @@
 Each function gives the text that names its view, such as ``"rrc224,scale=0.25..1"``: the loader, ``shardpack bench
 --image`` and a file of settings take the same text. The rules are those of torchvision's transforms of the same names.
 Pictures are turned upright before they are cut, and resized with antialiasing: by default bilinear, or
-``interpolation="bicubic"``, both torchvision's with ``antialias=True``, and Pillow's, within one level.
+``interpolation="bicubic"``, both torchvision's with ``antialias=True`` within one level. So is Pillow's bilinear; single
+values of its bicubic are two levels away, as they are from torchvision's.
 ``"nearest"`` takes the pixel in which the centre of the new one lies, torchvision's ``NEAREST_EXACT``. A device leaves
-the other two to the host.
+``"nearest"`` and ``"bicubic"`` to the host.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
