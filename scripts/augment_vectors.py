@@ -52,6 +52,15 @@ def main() -> None:
     lines += [(f"shear_y {shear}", affine(shear=(0.0, degrees(shear)), center=[0, 0])) for shear in (-0.31, 0.99)]
     lines += [(f"translate {x} {y}", affine((x, y))) for x, y in ((3, 0), (-7, 0), (0, 5), (0, -18), (32, 0))]
     lines += [(f"rotate {angle}", F.rotate(image, angle)) for angle in (-135.0, -30.0, 4.5, 17.0, 88.0, 180.0)]
+    # All of RandomAffine at once: degrees, pixels, enlargement, degrees of shear.
+    for angle, (x, y), scale, shear in (
+        (30.0, (0, 0), 1.0, (0.0, 0.0)),
+        (-12.5, (3, -2), 0.8, (0.0, 0.0)),
+        (7.25, (-1, 4), 1.3, (10.0, 0.0)),
+        (101.0, (2, 1), 0.55, (-8.0, 21.5)),
+    ):
+        result = F.affine(image, angle=angle, translate=[x, y], scale=scale, shear=list(shear))
+        lines.append((f"affine {angle} {x} {y} {scale} {shear[0]} {shear[1]}", result))
     lines += [(f"blur {size} {sigma}", F.gaussian_blur(image, size, sigma)) for size, sigma in ((3, 0.1), (5, 1.1), (17, 4.0))]
     lines += [("erase 2 3 9 4 7", F.erase(image, 2, 3, 9, 4, torch.tensor([7])[:, None, None]))]
     head = f"# torchvision {torchvision.__version__.split('+')[0]}: scripts/augment_vectors.py. {HEIGHT} rows, {WIDTH} columns.\n"

@@ -32,6 +32,7 @@ __all__ = [
     "mixup",
     "rand_augment",
     "random_adjust_sharpness",
+    "random_affine",
     "random_autocontrast",
     "random_equalize",
     "random_erasing",
@@ -39,6 +40,7 @@ __all__ = [
     "random_grayscale",
     "random_invert",
     "random_posterize",
+    "random_rotation",
     "random_solarize",
     "trivial_augment_wide",
 ]
@@ -146,6 +148,62 @@ def gaussian_blur(kernel_size: SupportsIndex, sigma: Range = (0.1, 2.0), p: Supp
         sigma=_range("sigma", ends, (0.1, 2.0)),
         p=_number("p", p, 1.0),
     )
+
+
+def random_affine(
+    degrees: Range,
+    translate: Sequence[SupportsFloat] | None = None,
+    scale: Sequence[SupportsFloat] | None = None,
+    shear: Range | None = None,
+    p: SupportsFloat = 1.0,
+) -> str:
+    """Turned, moved, enlarged and sheared about the centre, in one step that takes the nearest pixel: torchvision's
+    ``RandomAffine``, which has no ``p``. What comes from outside is black.
+
+    Masks, boxes and keypoints would not fit any more: beside them it is refused.
+
+    Parameters
+    ----------
+    degrees : float or pair of float
+        How far it is turned at most, either way; or the range, clockwise. 0 leaves it upright.
+    translate : pair of float, optional
+        Share of the width, and of the height, by which it is moved at most, either way, from 0 to 1; by whole pixels.
+        Default: not at all.
+    scale : pair of float, optional
+        Range of the enlargement, above 0. Default: none.
+    shear : float, pair or four of float, optional
+        Degrees of shear along x at most, either way; or their range; or that, and the range along y. At most 89.
+    p : float, default 1
+        Probability.
+    """
+    if translate is not None and (isinstance(translate, (str, bytes)) or len(translate) != 2):
+        raise ValueError(f"translate: expected two shares, of the width and of the height, found {translate!r}")
+    both = [] if translate is None else [str(_number("translate", share)) for share in translate]
+    four = isinstance(shear, Sequence) and not isinstance(shear, (str, bytes)) and len(shear) == 4
+    along_x, along_y = (shear[:2], shear[2:]) if four else (shear, None)  # type: ignore[index]
+    return _text(
+        "random_affine",
+        degrees=_range("degrees", degrees),
+        translate=":".join(both) or None,
+        scale=None if scale is None else _range("scale", scale, (1.0, 1.0)),
+        shear=None if along_x is None else _range("shear", along_x),
+        shear_y=None if along_y is None else _range("shear", along_y),
+        p=_number("p", p, 1.0),
+    )
+
+
+def random_rotation(degrees: Range, p: SupportsFloat = 1.0) -> str:
+    """Turned about the centre, by the nearest pixels: torchvision's ``RandomRotation``, which has no ``p``. What comes
+    from outside is black. Refused beside masks, boxes and keypoints, as :func:`random_affine` is.
+
+    Parameters
+    ----------
+    degrees : float or pair of float
+        How far it is turned at most, either way; or the range, counterclockwise.
+    p : float, default 1
+        Probability.
+    """
+    return _text("random_rotation", degrees=_range("degrees", degrees), p=_number("p", p, 1.0))
 
 
 def random_posterize(bits: SupportsIndex, p: SupportsFloat = 0.5) -> str:

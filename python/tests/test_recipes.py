@@ -47,6 +47,13 @@ def test_names_are_written_by_functions() -> None:
         (sp.augment.random_posterize(3), "random_posterize(bits=3)"),
         (sp.augment.random_solarize(128, p=0.2), "random_solarize(threshold=128.0,p=0.2)"),
         (sp.augment.random_grayscale(), "random_grayscale"),
+        (sp.augment.random_affine(10), "random_affine(degrees=10.0)"),
+        (
+            sp.augment.random_affine((-5, 5), (0.1, 0), (0.5, 2), (1, 2, 3, 4), 0.5),
+            "random_affine(degrees=-5.0..5.0,translate=0.1:0.0,scale=0.5..2.0,shear=1.0..2.0,shear_y=3.0..4.0,p=0.5)",
+        ),
+        (sp.augment.random_affine(0, scale=(1, 1), shear=5), "random_affine(degrees=0.0,shear=5.0)"),
+        (sp.augment.random_rotation((0, 90), p=0.5), "random_rotation(degrees=0.0..90.0,p=0.5)"),
     ]:
         assert found == expected
     for wrong in (lambda: sp.augment.random_erasing(p="1"), lambda: sp.augment.rand_augment(num_ops=2.5)):  # type: ignore[arg-type]
@@ -54,10 +61,17 @@ def test_names_are_written_by_functions() -> None:
             wrong()
     with pytest.raises(ValueError, match="scale: expected two numbers"):
         sp.augment.random_erasing(scale=(0.1,))
+    for shares in [(0.1,), "12"]:
+        with pytest.raises(ValueError, match="translate: expected two shares"):
+            sp.augment.random_affine(5, shares)
+    with pytest.raises(ValueError, match="shear: expected two numbers"):
+        sp.augment.random_affine(5, shear=(1, 2, 3))
+    with pytest.raises(sp.UsageError, match="translation of a random affine map: expected shares of 0 to 1"):
+        sp.augment.random_affine(5, (0.5, 1.5))
 
 
 def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
-    needed = {"gaussian_blur": (5,), "random_posterize": (2,), "random_solarize": (9,), "random_adjust_sharpness": (2,)}
+    needed = {"gaussian_blur": (5,), "random_affine": (5,), "random_rotation": (30,), "random_posterize": (2,), "random_solarize": (9,), "random_adjust_sharpness": (2,)}
     for name in set(sp.augment.__all__) - {"mixup", "cutmix", "random_gain", "band_jitter", "band_dropout", "gaussian_noise"}:
         texts = [getattr(sp.augment, name)(*needed.get(name, ()))]
         assert len(rows(lossless, texts)) == 40, name
@@ -196,6 +210,24 @@ def test_an_operation_is_torchvisions(lossless: Path, augment: str, name: str, a
         assert near(found[index], getattr(functional, name)(tensor(row), *arguments)), index
         changed += not np.array_equal(found[index], row)
     assert changed > 30
+
+
+AFFINE: list[tuple[str, str, dict[str, Any]]] = [
+    (sp.augment.random_rotation((33, 33)), "rotate", {"angle": 33.0}),
+    (sp.augment.random_affine((17, 17)), "affine", {"angle": 17.0}),
+    (sp.augment.random_affine(0, scale=(0.7, 0.7)), "affine", {"scale": 0.7}),
+    (sp.augment.random_affine(0, shear=(12, 12)), "affine", {"shear": [12.0, 0.0]}),
+    (sp.augment.random_affine((-9, -9), scale=(1.25, 1.25), shear=(4, 4, -7, -7)), "affine", {"angle": -9.0, "scale": 1.25, "shear": [4.0, -7.0]}),
+]
+
+
+@pytest.mark.parametrize(("augment", "name", "options"), AFFINE, ids=[text for text, _, _ in AFFINE])
+def test_a_map_is_torchvisions(lossless: Path, augment: str, name: str, options: dict[str, Any]) -> None:
+    functional = pytest.importorskip("torchvision.transforms.v2.functional")
+    if name == "affine":
+        options = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]} | options
+    for index, row in rows(lossless, augment).items():
+        assert near(row, getattr(functional, name)(tensor(rows(lossless)[index]), **options), moved=True), index
 
 
 def choices(transform: Any, bins: range, size: tuple[int, int]) -> list[tuple[str, Callable[[Any], Any]]]:

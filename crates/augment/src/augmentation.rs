@@ -1,5 +1,6 @@
 //! What a training recipe names: random operations, drawn for each sample.
 
+use super::affine::Affine;
 use super::operation::Operation;
 use super::space::{COUNT, Space};
 use shardpack_base::Draws;
@@ -10,6 +11,9 @@ const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
 /// Tries for a rectangle to erase, as in torchvision.
 const TRIES: u32 = 10;
+/// Degrees of a turn, either way, and of a shear: at a right angle nothing is left.
+const TURNS: f64 = 360.0;
+const UPRIGHT: f64 = 89.0;
 
 /// A random change of a picture, as torchvision v2 defines it: the same choices with the same
 /// probabilities, but drawn by seed, epoch and sample.
@@ -62,6 +66,28 @@ pub enum Augmentation {
         size: u32,
         /// Range of the standard deviation in pixels. Default 0.1 to 2.
         sigma: (f64, f64),
+        /// Probability. Default 1.
+        p: f64,
+    },
+    /// Turned, moved, enlarged and sheared about the centre, with a probability: [`Affine`]. What comes
+    /// from outside is black.
+    RandomAffine {
+        /// Range of the degrees, clockwise.
+        degrees: (f64, f64),
+        /// Share of the width, and of the height, by which it is moved at most, either way, 0 to 1. It
+        /// is moved by whole pixels. Default 0.
+        translate: [f64; 2],
+        /// Range of the enlargement. Default 1.
+        scale: (f64, f64),
+        /// Ranges of the degrees of shear along x, and along y, each −89 to 89. Default 0.
+        shear: [(f64, f64); 2],
+        /// Probability. Default 1.
+        p: f64,
+    },
+    /// Turned about the centre, with a probability. What comes from outside is black.
+    RandomRotation {
+        /// Range of the degrees, counterclockwise.
+        degrees: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
@@ -133,7 +159,13 @@ impl Augmentation {
                 })
                 .collect(),
             Self::ColorJitter(jitter) => jitter.resolve(&own),
-            Self::RandomErasing { p, .. } | Self::GaussianBlur { p, .. } | Self::Random { p, .. } if chance >= p => {
+            Self::RandomErasing { p, .. }
+            | Self::GaussianBlur { p, .. }
+            | Self::RandomAffine { p, .. }
+            | Self::RandomRotation { p, .. }
+            | Self::Random { p, .. }
+                if chance >= p =>
+            {
                 Vec::new()
             }
             Self::RandomErasing { scale, ratio, value, .. } => {
@@ -141,6 +173,24 @@ impl Augmentation {
                 rectangle.map(|(origin, size)| Operation::Erase { origin, size, value }).into_iter().collect()
             }
             Self::GaussianBlur { size, sigma, .. } => vec![Operation::Blur { size, sigma: between(sigma, other) }],
+            Self::RandomAffine { degrees, translate, scale, shear, .. } => {
+                let [[right, down], [larger, along_x], [along_y, _]] = [1, 2, 3].map(|n| own.pair(n));
+                // torchvision moves by whole pixels.
+                let moved = |share: f64, side: usize, draw: f64| {
+                    let most = share * side as f64;
+                    between((-most, most), draw).round_ties_even()
+                };
+                vec![Operation::Affine(Affine {
+                    angle: between(degrees, other),
+                    translate: [moved(translate[0], width, right), moved(translate[1], height, down)],
+                    scale: between(scale, larger),
+                    shear: [between(shear[0], along_x), between(shear[1], along_y)],
+                    from_corner: false,
+                })]
+            }
+            Self::RandomRotation { degrees, .. } => {
+                vec![Operation::Affine(Affine::rotation(between(degrees, other)))]
+            }
             Self::Random { operation, .. } => vec![operation],
         }
     }
@@ -157,6 +207,11 @@ impl Augmentation {
         let range = |what: &str, (low, high): (f64, f64), most: f64| match low > 0.0 && low <= high && high <= most {
             true => Ok(()),
             false => Err(Error::usage(what, format!("0 < low ≤ high ≤ {most}"), format!("{low}..{high}"))),
+        };
+        let angles = |what: &str, (low, high): (f64, f64), most: f64| match -most <= low && low <= high && high <= most
+        {
+            true => Ok(()),
+            false => Err(Error::usage(what, format!("−{most} ≤ low ≤ high ≤ {most}"), format!("{low}..{high}"))),
         };
         let at_least = |what: &str, least: u32, most: u32, found: u32| match (least..=most).contains(&found) {
             true => Ok(()),
@@ -181,6 +236,19 @@ impl Augmentation {
                 Operation::Blur { size, sigma: sigma.0 }.check()?;
                 range("standard deviation of a blur", sigma, 1e3)
             }
+            Self::RandomAffine { degrees, translate, scale, shear, p } => {
+                probability(p)?;
+                angles("degrees of a random affine map", degrees, TURNS)?;
+                if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+                    return Err(Error::usage("translation of a random affine map", "shares of 0 to 1", share));
+                }
+                range("scale of a random affine map", scale, 1e3)?;
+                shear.into_iter().try_for_each(|shear| angles("shear of a random affine map", shear, UPRIGHT))
+            }
+            Self::RandomRotation { degrees, p } => {
+                probability(p)?;
+                angles("degrees of a random rotation", degrees, TURNS)
+            }
             Self::Random { operation, p } => probability(p).and_then(|()| operation.check()),
         }
     }
@@ -189,7 +257,10 @@ impl Augmentation {
     #[must_use]
     pub const fn moves(&self) -> bool {
         match self {
-            Self::TrivialAugmentWide { .. } | Self::RandAugment { .. } => true,
+            Self::TrivialAugmentWide { .. }
+            | Self::RandAugment { .. }
+            | Self::RandomAffine { .. }
+            | Self::RandomRotation { .. } => true,
             Self::ColorJitter(_) | Self::RandomErasing { .. } | Self::GaussianBlur { .. } => false,
             Self::Random { operation, .. } => operation.moves(),
         }

@@ -4,12 +4,14 @@ use proptest::prelude::*;
 use shardpack_base::DrawKey;
 use std::collections::BTreeMap;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "trivial_augment_wide",
     "rand_augment(num_ops=4,magnitude=30)",
     "color_jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.5)",
     "random_erasing(p=1)",
     "gaussian_blur(kernel_size=7)",
+    "random_affine(degrees=180,translate=1,scale=0.1..4,shear=89,shear_y=89)",
+    "random_rotation(degrees=360)",
     "random_posterize(bits=2)",
     "random_solarize(threshold=99.5)",
     "random_adjust_sharpness(factor=3)",
@@ -85,6 +87,38 @@ fn what_is_erased_has_the_area_asked_for() {
     // Nothing that large fits.
     let none = "random_erasing(p=1,scale=1..1,ratio=1..1)".parse::<Augmentation>().unwrap();
     assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
+}
+
+/// Each of the six numbers of a map has the range that is asked for, and draws for itself.
+#[test]
+fn affine_maps_are_drawn_from_their_ranges() {
+    let text = "random_affine(degrees=-10..30,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=20..40)";
+    let numbers: Vec<[f64; 6]> = (0..4000)
+        .map(|sample| {
+            let [Operation::Affine(affine)] = resolve(text, sample)[..] else { panic!("one map") };
+            assert!(!affine.from_corner && affine.translate.iter().all(|pixels| pixels.fract() == 0.0));
+            let Affine { angle, translate: [x, y], scale, shear: [along_x, along_y], .. } = affine;
+            [angle, x, y, scale, along_x, along_y]
+        })
+        .collect();
+    // 40 rows and 60 columns.
+    let ranges = [(-10.0, 30.0), (-6.0, 6.0), (-10.0, 10.0), (0.5, 2.0), (-5.0, 5.0), (20.0, 40.0)];
+    let share = |numbers: &[f64; 6], n: usize| (numbers[n] - ranges[n].0) / (ranges[n].1 - ranges[n].0);
+    for n in 0..6 {
+        assert!(numbers.iter().all(|one| (0.0..=1.0).contains(&share(one, n))), "{n}");
+        // Five standard deviations of a uniform draw.
+        let mean = numbers.iter().map(|one| share(one, n)).sum::<f64>() / 4000.0;
+        assert!((mean - 0.5).abs() < 5.0 * (1.0 / 12.0_f64).sqrt() / 4000.0_f64.sqrt(), "{n}: {mean}");
+        for other in 0..n {
+            let both = |one: &[f64; 6]| (share(one, n) - 0.5) * (share(one, other) - 0.5) * 12.0;
+            let correlation = numbers.iter().map(both).sum::<f64>() / 4000.0;
+            assert!(correlation.abs() < 0.08, "{n} and {other}: {correlation}");
+        }
+    }
+    let [Operation::Affine(turn)] = resolve("random_rotation(degrees=30..30)", 1)[..] else { panic!("one turn") };
+    assert_eq!(turn, Affine::rotation(30.0));
+    let [Operation::Affine(alone)] = resolve("random_affine(degrees=0)", 1)[..] else { panic!("one map") };
+    assert_eq!(alone, Affine::default());
 }
 
 #[test]

@@ -7,8 +7,11 @@ use std::str::FromStr;
 
 /// What there is.
 const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_erasing, gaussian_blur, \
-    random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_invert or \
-    random_grayscale, with options in brackets where they are not the defaults, such as random_erasing(p=0.25)";
+    random_affine, random_rotation, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, \
+    random_equalize, random_invert or random_grayscale, with options in brackets where they are not the defaults, such as random_erasing(p=0.25)";
+
+/// What degrees look like.
+const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
 
 /// A name, and in brackets what differs from the defaults, with commas between. A range is
 /// `LOW..HIGH`.
@@ -19,6 +22,9 @@ const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_er
 ///   `hue` that far from 0 on either side, for the others from 1, and not below 0
 /// - `random_erasing`: `p=0.5`, `scale=0.02..0.33`, `ratio=0.3..3.3`, `value=0` or `value=R:G:B`
 /// - `gaussian_blur`: `kernel_size`, `sigma=0.1..2`, `p=1`
+/// - `random_affine`: `degrees`, and `shear` and `shear_y` along x and y, each a range, or how far it
+///   reaches from 0 on either side; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
+/// - `random_rotation`: `degrees`, the same; `p=1`
 /// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
 ///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each with `p`, by
 ///   default 0.5, and 0.1 for the last
@@ -57,6 +63,17 @@ impl FromStr for Augmentation {
             "gaussian_blur" => Self::GaussianBlur {
                 size: given.must("kernel_size")?,
                 sigma: given.range("sigma", (0.1, 2.0))?,
+                p: given.or("p", 1.0)?,
+            },
+            "random_affine" => Self::RandomAffine {
+                degrees: given.angles("degrees")?.ok_or_else(|| given.bad("degrees", ANGLES))?,
+                translate: given.pair("translate", [0.0; 2])?,
+                scale: given.range("scale", (1.0, 1.0))?,
+                shear: [given.angles("shear")?, given.angles("shear_y")?].map(|range| range.unwrap_or((0.0, 0.0))),
+                p: given.or("p", 1.0)?,
+            },
+            "random_rotation" => Self::RandomRotation {
+                degrees: given.angles("degrees")?.ok_or_else(|| given.bad("degrees", ANGLES))?,
                 p: given.or("p", 1.0)?,
             },
             _ => {
@@ -168,6 +185,21 @@ impl<'a> Given<'a> {
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
+    /// A range of degrees, or how far it reaches from 0 on either side.
+    fn angles(&mut self, name: &str) -> Result<Option<(f64, f64)>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0).map(|reach| (-reach, reach));
+        range(value).or(reach).map(Some).ok_or_else(|| self.bad(name, ANGLES))
+    }
+
+    /// `X:Y`, or one number for both.
+    fn pair(&mut self, name: &str, default: [f64; 2]) -> Result<[f64; 2]> {
+        let Some(value) = self.take(name) else { return Ok(default) };
+        let (x, y) = value.split_once(':').unwrap_or((value, value));
+        let pair = x.parse().ok().zip(y.parse().ok()).map(|(x, y)| [x, y]);
+        pair.ok_or_else(|| self.bad(name, &format!("NUMBER or {name}=X:Y")))
+    }
+
     /// A range, or a number, which is both its ends.
     pub(crate) fn number_or_range(&mut self, name: &str) -> Result<(f64, f64)> {
         let given = self
@@ -220,6 +252,20 @@ mod tests {
         let erasing = parsed("random_erasing(p=1,scale=0.1..0.2,ratio=1..1,value=1:2:3)");
         let expected = Augmentation::RandomErasing { p: 1.0, scale: (0.1, 0.2), ratio: (1.0, 1.0), value: [1, 2, 3] };
         assert_eq!(erasing, expected);
+        let (degrees, shear) = ((-10.0, 10.0), [(-5.0, 5.0), (0.0, 2.0)]);
+        let affine = parsed("random_affine(degrees=10,translate=0.1:0.25,scale=0.5..2,shear=5,shear_y=0..2,p=0.5)");
+        let all = Augmentation::RandomAffine { degrees, translate: [0.1, 0.25], scale: (0.5, 2.0), shear, p: 0.5 };
+        assert_eq!(affine, all);
+        let moved = Augmentation::RandomAffine {
+            degrees: (0.0, 0.0),
+            translate: [0.5; 2],
+            scale: (1.0, 1.0),
+            shear: [(0.0, 0.0); 2],
+            p: 1.0,
+        };
+        assert_eq!(parsed("random_affine(degrees=0,translate=0.5)"), moved);
+        let rotation = Augmentation::RandomRotation { degrees: (-30.0, 90.0), p: 1.0 };
+        assert_eq!(parsed("random_rotation(degrees=-30..90)"), rotation);
         let blur = Augmentation::GaussianBlur { size: 5, sigma: (0.1, 2.0), p: 0.2 };
         assert_eq!(parsed("gaussian_blur(kernel_size=5,p=0.2)"), blur);
     }
@@ -250,6 +296,17 @@ mod tests {
             ("gaussian_blur", "kernel_size=NUMBER"),
             ("gaussian_blur(kernel_size=4)", "kernel of a blur"),
             ("gaussian_blur(kernel_size=5,sigma=0..1)", "standard deviation"),
+            ("random_affine", "degrees=NUMBER from 0 on"),
+            ("random_affine(degrees=-5)", "degrees=NUMBER from 0 on"),
+            ("random_affine(degrees=5..-5)", "degrees of a random affine map: expected −360 ≤ low"),
+            ("random_affine(degrees=5,translate=1:2:3)", "translate=NUMBER or translate=X:Y"),
+            ("random_affine(degrees=5,translate=1.5)", "translation of a random affine map"),
+            ("random_affine(degrees=5,scale=0..1)", "scale of a random affine map"),
+            ("random_affine(degrees=5,shear=90)", "shear of a random affine map: expected −89"),
+            ("random_affine(degrees=5,fill=3)", "no option `fill`"),
+            ("random_rotation", "degrees=NUMBER from 0 on"),
+            ("random_rotation(degrees=nan..5)", "degrees of a random rotation"),
+            ("random_rotation(degrees=5,p=2)", "probability of an augmentation"),
             ("random_posterize", "bits=NUMBER"),
             ("random_posterize(bits=9)", "bits of posterize"),
             ("random_solarize(threshold=256)", "threshold of solarize"),

@@ -33,6 +33,9 @@ fn operation(text: &str) -> Operation {
         ("shear_x", &[shear]) => Operation::Affine(Affine { shear: [degrees(shear), 0.0], ..corner }),
         ("shear_y", &[shear]) => Operation::Affine(Affine { shear: [0.0, degrees(shear)], ..corner }),
         ("translate", &[x, y]) => Operation::Affine(Affine { translate: [x, y], ..Affine::default() }),
+        ("affine", &[angle, x, y, scale, shear_x, shear_y]) => {
+            Operation::Affine(Affine { angle, translate: [x, y], scale, shear: [shear_x, shear_y], from_corner: false })
+        }
         ("rotate", &[degrees]) => Operation::Affine(Affine::rotation(degrees)),
         ("blur", &[size, sigma]) => Operation::Blur { size: size as u32, sigma },
         ("erase", &[top, left, height, width, value]) => Operation::Erase {

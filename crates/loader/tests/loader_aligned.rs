@@ -516,6 +516,14 @@ fn what_cannot_be_aligned_is_refused_at_open() {
             &|o: &mut LoaderOptions| o.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()],
             "moves the pixels",
         ),
+        (
+            &|o: &mut LoaderOptions| o.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()],
+            "moves the pixels",
+        ),
+        (
+            &|o: &mut LoaderOptions| o.augment_pictures = vec!["random_rotation(degrees=5)".parse().unwrap()],
+            "moves the pixels",
+        ),
         (&|o: &mut LoaderOptions| o.objects.push("image".into()), "arrays, texts, JSON or bytes"),
         (&|o: &mut LoaderOptions| o.objects.push("mask".into()), "a tensor"),
         (&|o: &mut LoaderOptions| o.fields = Some(vec!["mask".into()]), "a field of pictures among the fields"),
