@@ -60,7 +60,7 @@ pub use encoder::{ArrayEncoder, EncodedArray, StoredArray};
 pub use error::{EncodeError, EncodeResult};
 pub use exact::{common_dtype, decoded_as};
 pub use fidelity::{F16_MIN_NORMAL, Fidelity};
-pub use finish::{As, Factors, Fill, Finish, NoDataBits, Origins, Room, change_runs};
+pub use finish::{As, Factors, Fill, Finish, NoDataBits, Origins, Room, change_runs, integer_bytes};
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
 pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};

@@ -71,15 +71,7 @@ impl Fill {
                 float(value.into(), &value.to_le_bytes())
             }
             Dtype::F64 => float(no_data, &no_data.to_le_bytes()),
-            Dtype::U8 => of(&u8::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::I8 => of(&i8::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::U16 => of(&u16::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::I16 => of(&i16::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::U32 => of(&u32::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::I32 => of(&i32::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::U64 => of(&u64::from_no_data(no_data)?.to_le_bytes()),
-            Dtype::I64 => of(&i64::from_no_data(no_data)?.to_le_bytes()),
-            _ => return None,
+            integer => of(&integer_bytes(integer, no_data)?),
         })
     }
 
@@ -102,6 +94,30 @@ impl Fill {
             _ => {}
         }
     }
+}
+
+/// A number as an element of an integer type, little-endian; `None` if the type does not hold it, or is
+/// none.
+///
+/// ```
+/// use shardpack_array::integer_bytes;
+/// use shardpack_format::Dtype;
+/// assert_eq!(integer_bytes(Dtype::I16, -2.0), Some(vec![0xFE, 0xFF]));
+/// assert_eq!(integer_bytes(Dtype::U8, 0.5), None);
+/// ```
+#[must_use]
+pub fn integer_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
+    Some(match dtype {
+        Dtype::U8 => u8::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::I8 => i8::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::U16 => u16::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::I16 => i16::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::U32 => u32::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::I32 => i32::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::U64 => u64::from_no_data(value)?.to_le_bytes().to_vec(),
+        Dtype::I64 => i64::from_no_data(value)?.to_le_bytes().to_vec(),
+        _ => return None,
+    })
 }
 
 #[expect(clippy::eq_op, reason = "a NaN does not equal itself")]

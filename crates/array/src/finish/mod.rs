@@ -12,7 +12,7 @@ mod target;
 mod tests;
 
 pub use factors::Factors;
-pub use fill::{Fill, NoDataBits};
+pub use fill::{Fill, NoDataBits, integer_bytes};
 pub use room::{Origins, Room};
 pub use runs::change_runs;
 pub(crate) use taker::{Scratch, Taker};

@@ -190,8 +190,7 @@ impl Batch {
             for &(row, at) in &self.0.plan.patches {
                 let row = usize::try_from(row).unwrap_or(usize::MAX);
                 // Of a sample that is skipped because of what the device has found, the place is known.
-                let holds_sample = self.mask().get(row).is_some_and(|holds| *holds);
-                if let Some(place) = places.get_mut(row).filter(|_| holds_sample) {
+                if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }
             }

@@ -10,7 +10,7 @@ use crate::patches::{ClassPlan, PatchPlan};
 use crate::read::{self, Loaded, Patch, Scene, SceneRead, SceneRecord, check};
 use crate::rows::RowMut;
 use crate::sample::{SampleAt, name};
-use crate::stats::{add, add_since};
+use crate::stats::{Counters, add, add_since};
 use shardpack_format::{Error as FormatError, Frame};
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Shard;
@@ -70,12 +70,8 @@ impl Bench {
         let Some(plan) = &recipe.fields.patches else {
             return Err(Error::internal("patches of a sample", "a plan of them", "none"));
         };
-        let SceneRead { sample, epoch, repetition, .. } = *read;
-        let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
+        let (at, frame) = checked(counters, (shard, record, bytes), read)?;
         let place = |error| name(shard, at, error);
-        let start = Instant::now();
-        let frame = check(shard, record, bytes).map_err(place)?;
-        add_since(&counters.crc, start);
         let start = Instant::now();
         let source = Source::Whole { frame: &frame, bytes };
         let draws = self.draws(common, (shard, source, at), read, plan).map_err(place)?;
@@ -165,16 +161,12 @@ impl Bench {
         add(&counters.read_bytes, length as u64);
         let stored = SceneRecord::new(buffer, length);
         let bytes = stored.bytes();
-        let SceneRead { sample, epoch, repetition, .. } = *read;
-        let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
-        let place = |error| name(shard, at, error);
-        let start = Instant::now();
-        let frame = check(shard, record, bytes).map_err(place)?;
-        add_since(&counters.crc, start);
+        let (at, frame) = checked(counters, (shard, record, bytes), read)?;
         let draws = self.draws(common, (shard, Source::Whole { frame: &frame, bytes }, at), read, plan);
+        let draws = draws.map_err(|error| name(shard, at, error))?;
         let patch =
             |draw: SampleAt| Patch { number: draw.patch, at: None, origin: draw.origin, bytes: Mutex::new(None) };
-        let patches = draws.map_err(place)?.into_iter().map(patch).collect();
+        let patches = draws.into_iter().map(patch).collect();
         let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
         Ok(Scene { patches, held, record: Some(stored), shared, missing, objects, plan: Arc::clone(plan) })
     }
@@ -303,4 +295,18 @@ impl Bench {
         add_since(&counters.decode, start);
         Ok(())
     }
+}
+
+/// Checks the record of a scene; which sample it is, and its frame.
+fn checked(
+    counters: &Counters,
+    (shard, record, bytes): (&Shard, u64, &[u8]),
+    read: &SceneRead,
+) -> Result<(SampleAt, Frame)> {
+    let SceneRead { sample, epoch, repetition, .. } = *read;
+    let at = SampleAt { sample, record, epoch, repetition, patch: 0, origin: None };
+    let start = Instant::now();
+    let frame = check(shard, record, bytes).map_err(|error| name(shard, at, error))?;
+    add_since(&counters.crc, start);
+    Ok((at, frame))
 }

@@ -5,7 +5,7 @@ use super::examples::Examples;
 use super::parts::{Parts, axes, several_shapes};
 use crate::fields::{Axis, Col, Followed, From, Size};
 use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
-use shardpack_array::{As, Bands};
+use shardpack_array::{As, Bands, integer_bytes};
 use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice};
 use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
@@ -100,14 +100,6 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
 
 /// A number as an element of this type, little-endian; `None` if there is none. Floats are rounded.
 fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
-    macro_rules! integer {
-        ($type:ty) => {{
-            #[expect(clippy::cast_possible_truncation, reason = "it saturates, and is compared")]
-            let whole = value as i128;
-            let whole = <$type>::try_from(whole).ok().filter(|_| whole as f64 == value)?;
-            whole.to_le_bytes().to_vec()
-        }};
-    }
     macro_rules! float {
         ($float:expr) => {{
             let float = $float;
@@ -119,19 +111,11 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     Some(match dtype {
         ElementType::Bf16 => float!(half::bf16::from_f64(value)),
         ElementType::Dtype(dtype) => match dtype {
-            Dtype::U8 => integer!(u8),
-            Dtype::I8 => integer!(i8),
-            Dtype::U16 => integer!(u16),
-            Dtype::I16 => integer!(i16),
-            Dtype::U32 => integer!(u32),
-            Dtype::I32 => integer!(i32),
-            Dtype::U64 => integer!(u64),
-            Dtype::I64 => integer!(i64),
             Dtype::F16 => float!(half::f16::from_f64(value)),
             Dtype::F32 => float!(single),
             Dtype::F64 => float!(value),
             Dtype::Bool => [0.0, 1.0].contains(&value).then(|| vec![u8::from(value == 1.0)])?,
-            _ => return None,
+            integer => return integer_bytes(integer, value),
         },
     })
 }
