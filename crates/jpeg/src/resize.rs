@@ -58,7 +58,7 @@ pub(super) struct Resizer {
     /// Of the nearest pixels.
     columns: Vec<usize>,
     rows: Vec<usize>,
-    /// Resized along x alone.
+    /// Resized along one axis.
     between: Vec<u8>,
 }
 
@@ -107,18 +107,26 @@ impl Resizer {
         let mut out = TypedImage::<U8x3>::from_buffer(width, height, out).map_err(unfit)?;
         let changes = |at: f64, extent: f64, to: u32| at.fract() != 0.0 || extent != f64::from(to);
         let both = changes(x, w, width) && changes(y, h, height);
-        if how.interpolation == Interpolation::Bilinear || how.transposed || !both {
+        if how.interpolation == Interpolation::Bilinear || !both {
             return self.inner.resize_typed(&seen, &mut out, &options.crop(x, y, w, h)).map_err(unfit);
         }
-        // The crate resizes along y first. What overshoots is cut off in between, so the order counts:
-        // Pillow and torchvision resize upright pictures along x first.
-        let rows = window.height;
-        let between = grown(&mut self.between, width as usize * rows as usize * 3);
-        let mut across = TypedImage::<U8x3>::from_buffer(width, rows, between).map_err(unfit)?;
-        let whole = options.crop(x, 0.0, w, f64::from(rows));
-        self.inner.resize_typed(&seen, &mut across, &whole).map_err(unfit)?;
-        let down = options.crop(0.0, y, f64::from(width), h);
-        self.inner.resize_typed(&across, &mut out, &down).map_err(unfit)
+        // A cubic is resized along one axis at a time, for two reasons. The crate resizes along y first;
+        // what overshoots is cut off in between, so the order counts, and Pillow and torchvision resize
+        // upright pictures along x first. And the crate expects that the first output pixel uses the
+        // first input pixel of all. A cubic is zero at a distance of 1, so the first output pixel may
+        // use fewer than the second; version 6.1.0 then reads outside of its buffer.
+        let (columns, rows) = (window.width, window.height);
+        let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
+        let along_y = |columns: u32| options.crop(0.0, y, f64::from(columns), h);
+        let (first, then, size) = if how.transposed {
+            (along_y(columns), along_x(height), (columns, height))
+        } else {
+            (along_x(rows), along_y(width), (width, rows))
+        };
+        let between = grown(&mut self.between, size.0 as usize * size.1 as usize * 3);
+        let mut between = TypedImage::<U8x3>::from_buffer(size.0, size.1, between).map_err(unfit)?;
+        self.inner.resize_typed(&seen, &mut between, &first).map_err(unfit)?;
+        self.inner.resize_typed(&between, &mut out, &then).map_err(unfit)
     }
 
     /// Takes the pixels of the rows and columns that are known.

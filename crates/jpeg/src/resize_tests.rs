@@ -37,6 +37,29 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
+/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero:
+/// it uses fewer pixels at the border than the second one does.
+#[test]
+fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
+    let bytes = gradients();
+    let from = Pixels { bytes: &bytes, width: 37, height: 29 };
+    let upright = how(Interpolation::Bicubic);
+    for (start, extent) in [(1.25, 2.0), (1.0, 4.0), (33.75, 2.0)] {
+        for size in [(4, 8), (8, 4), (4, 4), (3, 40)] {
+            let area = Area { x: start, y: start.min(25.0), width: extent, height: extent };
+            let mut out = [vec![0; size.0 * size.1 * 3], vec![0; size.0 * size.1 * 3]];
+            let to = (size.0 as u32, size.1 as u32);
+            for (out, transposed) in out.iter_mut().zip([false, true]) {
+                let how = How { transposed, ..upright };
+                Resizer::new().resize(from, Rect::whole(37, 29), area, to, how, out).unwrap();
+            }
+            // The order of the axes counts only where a value overshoots.
+            let alike = out[0].iter().zip(&out[1]).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
+            assert!(alike * 2 > out[0].len(), "{start} {size:?}: {alike} of {}", out[0].len());
+        }
+    }
+}
+
 /// The output of Pillow 13 for [`gradients`]:
 /// `crop(…).resize((width, height), Image.BILINEAR).tobytes()`.
 const CROPPED: [u8; 126] = [
