@@ -182,7 +182,8 @@ impl Batch<'_> {
     pub fn finish(self) -> Result<Work> {
         let Self { stager: Stager { entries, tables, .. }, slot, filled, scratch } = self;
         let base = filled.next_multiple_of(ALIGN);
-        let work = assemble(&entries.iter().collect::<Vec<_>>(), base, scratch, tables)?;
+        let own: Vec<_> = entries.iter().map(|entry| (entry, None)).collect();
+        let work = assemble(&own, &[], base, scratch, tables)?;
         let held = slot.len();
         match slot.get_mut(base..work.upload_bytes()) {
             Some(to) => to.copy_from_slice(tables),

@@ -12,7 +12,7 @@ const EACH: u64 = BLOCK_ELEMENTS as u64;
 
 /// Blocks of an array that are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     /// By number; empty if all are.
     needed: Vec<bool>,
 }
@@ -55,6 +55,16 @@ impl Blocks {
     /// Whether the block of this number is.
     pub(super) fn has(&self, number: usize) -> bool {
         self.needed.is_empty() || self.needed.get(number).copied().unwrap_or(false)
+    }
+
+    /// Those of them that are not `placed`, which has all blocks of the array.
+    pub(super) fn without(&self, placed: &[bool]) -> Self {
+        Self { needed: (0..).zip(placed).map(|(number, &placed)| !placed && self.has(number)).collect() }
+    }
+
+    /// Whether no block is.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.needed.is_empty() && !self.needed.contains(&true)
     }
 
     /// How many of an array of `all` blocks are.

@@ -27,15 +27,33 @@ const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
 
-/// What is kept of an array.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+/// What is kept of an array, as [`keep`] has written it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept<'a> {
     /// Where its payload begins in the kept memory, and its bytes.
     pub(super) payload: u64,
     pub(super) bytes: u64,
-    /// Bytes of each chunk, and what it holds; `None` of elements that are not coded.
-    pub(super) chunks: Option<Vec<(usize, Content)>>,
+    /// How many chunks there are, and what is kept of them; `None` of elements that are not coded.
+    chunks: Option<(u32, Words<'a>)>,
 }
+
+/// What is kept of a chunk: its bytes, and what it holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptChunk<'a> {
+    pub(super) bytes: usize,
+    pub(super) content: KeptContent<'a>,
+}
+
+/// As [`Content`], with streams that are read when they are needed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum KeptContent<'a> {
+    Stored,
+    Repeated([u8; 8]),
+    Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: &'a [KeptStream] },
+}
+
+/// A stream, as it is kept.
+pub(super) type KeptStream = [u8; 16];
 
 /// Appends what the host keeps of an array whose `payload`, as it was walked, is put at `at` of the
 /// kept memory.
@@ -100,27 +118,25 @@ fn halves(n: u64) -> [u32; 2] {
 }
 
 /// Takes numbers off the front.
+#[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 
-impl Words<'_> {
+impl<'a> Words<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u32; N]> {
         let (taken, rest) = self.0.split_at_checked(4 * N)?;
         self.0 = rest;
-        let mut words = [0; N];
-        for (to, from) in words.iter_mut().zip(taken.as_chunks().0) {
-            *to = u32::from_le_bytes(*from);
-        }
-        Some(words)
+        Some(words(taken))
     }
 
     fn long(&mut self) -> Option<u64> {
         self.take().map(|[low, high]| u64::from(high) << 32 | u64::from(low))
     }
 
-    fn content(&mut self, kind: u32) -> Option<Content> {
-        match kind {
-            STORED_UNIT => Some(Content::Stored),
-            ITEM => Some(Content::Repeated(self.long()?.to_le_bytes())),
+    fn chunk(&mut self) -> Option<KeptChunk<'a>> {
+        let [bytes, kind] = self.take()?;
+        let content = match kind {
+            STORED_UNIT => KeptContent::Stored,
+            ITEM => KeptContent::Repeated(self.long()?.to_le_bytes()),
             BLOCKS => {
                 let [filters, block_bytes, count, coder] = self.take()?;
                 let coder = if coder == ZSTD { StreamCoder::Zstd } else { StreamCoder::Lz4 };
@@ -130,43 +146,54 @@ impl Words<'_> {
                     _ => Shuffle::Bits,
                 };
                 let filters = Filters { shuffle, byte_delta: filters & BYTE_DELTA != 0 };
-                let (mut streams, mut out_offset) = (Vec::with_capacity(count.min(1 << 20) as usize), 0);
-                for _ in 0..count {
-                    let [kind, offset, bytes, out_bytes] = self.take()?;
-                    let kind = match kind {
-                        CODED => StreamKind::Coded,
-                        STORED => StreamKind::Stored,
-                        run => StreamKind::Run(run.to_le_bytes()[0]),
-                    };
-                    let [offset, bytes, out_bytes] = [offset, bytes, out_bytes].map(|n| n as usize);
-                    streams.push(Stream { kind, offset, bytes, out_offset, out_bytes });
-                    out_offset += out_bytes;
-                }
-                let block_bytes = block_bytes as usize;
-                Some(Content::Blocks { coder, filters, block_bytes, streams })
+                let (streams, rest) =
+                    self.0.split_at_checked((count as usize).checked_mul(size_of::<KeptStream>())?)?;
+                self.0 = rest;
+                let streams = streams.as_chunks().0;
+                KeptContent::Blocks { coder, filters, block_bytes: block_bytes as usize, streams }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(KeptChunk { bytes: bytes as usize, content })
     }
 }
 
-impl Kept {
+fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
+    let mut words = [0; N];
+    for (to, from) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *to = u32::from_le_bytes(*from);
+    }
+    words
+}
+
+/// The stream that is kept so. Where its output goes among others is not.
+pub(super) fn stream(kept: &KeptStream) -> Stream {
+    let [kind, offset, bytes, out_bytes] = words(kept);
+    let kind = match kind {
+        CODED => StreamKind::Coded,
+        STORED => StreamKind::Stored,
+        run => StreamKind::Run(run.to_le_bytes()[0]),
+    };
+    let [offset, bytes, out_bytes] = [offset, bytes, out_bytes].map(|n| n as usize);
+    Stream { kind, offset, bytes, out_offset: 0, out_bytes }
+}
+
+impl<'a> Kept<'a> {
     /// What [`keep`] has written. `None` if it is not that.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut words = Words(bytes);
         let (payload, bytes) = (words.long()?, words.long()?);
         let chunks = match words.take()? {
             [RAW] => None,
-            [count] => {
-                let mut chunks = Vec::with_capacity(count.min(1 << 16) as usize);
-                for _ in 0..count {
-                    let [bytes, kind] = words.take()?;
-                    chunks.push((bytes as usize, words.content(kind)?));
-                }
-                Some(chunks)
-            }
+            [count] => Some((count, words)),
         };
         Some(Self { payload, bytes, chunks })
+    }
+
+    /// Its chunks, each `None` if they are not what was written; `None` of elements that are not coded.
+    pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<KeptChunk<'a>>> + use<'a>> {
+        let (count, mut words) = self.chunks?;
+        Some((0..count).map(move |_| words.chunk()))
     }
 }
 
@@ -205,16 +232,17 @@ mod tests {
             let kept = Kept::read(&out[3..]).unwrap();
             assert_eq!((kept.payload, kept.bytes), (77 << 32, encoded.payload.len() as u64));
             for cut in (3..out.len()).step_by(5) {
-                assert!(Kept::read(&out[3..cut]).is_none());
+                let kept = Kept::read(&out[3..cut]);
+                assert!(kept.is_none_or(|kept| kept.chunks().is_some_and(|mut chunks| chunks.any(|c| c.is_none()))));
             }
-            match (units, kept.chunks) {
+            match (units, kept.chunks()) {
                 (Units::Raw(_), None) => assert_eq!(encoded.codec, Codec::Raw),
                 (Units::Blosc2(chunks), Some(kept)) => {
                     let chunks: Vec<_> =
-                        chunks.iter().map(|c| (c.bytes().len(), outs_from_zero(c.content()))).collect();
-                    assert_eq!(kept, chunks);
+                        chunks.iter().map(|c| (c.bytes().len(), without_places(c.content()))).collect();
+                    assert_eq!(kept.map(|chunk| chunk.map(walked)).collect::<Option<Vec<_>>>(), Some(chunks));
                 }
-                (units, kept) => panic!("{units:?} is kept as {kept:?}"),
+                (units, kept) => panic!("{units:?} is kept as {}", kept.map_or(0, |kept| kept.count())),
             }
         }
         let plain = of(Coder::Zstd, Filter::None, ArrayLayout::BandMajor, false);
@@ -223,15 +251,22 @@ mod tests {
         assert!(keep(&units, &encoded.payload, 0, &mut Vec::new()).is_err());
     }
 
-    /// The places of outputs are sums of what comes before.
-    fn outs_from_zero(content: &Content) -> Content {
+    fn walked(chunk: KeptChunk<'_>) -> (usize, Content) {
+        let content = match chunk.content {
+            KeptContent::Stored => Content::Stored,
+            KeptContent::Repeated(item) => Content::Repeated(item),
+            KeptContent::Blocks { coder, filters, block_bytes, streams } => {
+                Content::Blocks { coder, filters, block_bytes, streams: streams.iter().map(stream).collect() }
+            }
+        };
+        (chunk.bytes, content)
+    }
+
+    /// The places of outputs are not kept.
+    fn without_places(content: &Content) -> Content {
         let mut content = content.clone();
         if let Content::Blocks { streams, .. } = &mut content {
-            let mut at = 0;
-            for stream in streams {
-                stream.out_offset = at;
-                at += stream.out_bytes;
-            }
+            streams.iter_mut().for_each(|stream| stream.out_offset = 0);
         }
         content
     }

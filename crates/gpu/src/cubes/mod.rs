@@ -18,6 +18,7 @@ mod kept;
 mod kernels;
 mod needs;
 mod place;
+mod places;
 #[cfg(test)]
 pub(crate) mod tests;
 mod wire;
@@ -29,7 +30,8 @@ pub(crate) use blocks::Most;
 pub use fault::Fault;
 pub(crate) use kept::keep;
 pub use kernels::CubeKernels;
-pub(crate) use needs::{Entry, Needs, is_taken_as_stored, takes};
+pub(crate) use needs::{Entry, Needs, is_taken_as_stored, known, takes};
 pub(crate) use place::{CONSTANT_BYTES, write_constants};
+pub(crate) use places::Places;
 pub use work::Work;
 pub(crate) use work::{GAPS, MOST_CUBES, assemble};

@@ -4,12 +4,10 @@ use super::Staged;
 use super::ask::{Ask, Picks};
 use super::batch::most_scratch_bytes;
 use super::blocks::Blocks;
-use super::kept::Kept;
-use super::place::{Placer, Room, Tasks, needed_bytes};
-use super::wire::{
-    BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire,
-    chunk_bands,
-};
+use super::kept::{Kept, keep};
+use super::place::{Copies, Payload, Placer, Room, Tasks, needed_bytes};
+use super::places::Places;
+use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, Walk, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_augment::Noise;
@@ -32,21 +30,14 @@ pub(crate) struct Needs<'a> {
     stored_bytes: usize,
     /// Bytes of a stored element.
     width: usize,
-    scratch_bytes: u64,
-}
-
-/// What is decoded.
-enum Payload<'a> {
-    Here(Units<'a>),
-    /// On the device, outside of the slot.
-    Kept(Kept),
 }
 
 /// An array in staging memory: its tables, and the work that it makes. Places are those of the slot
 /// but for its own tables, which count from the first of them, and its row, which is 0: they are
 /// known when the batch is complete.
 pub(crate) struct Entry {
-    pub(super) tasks: Tasks,
+    /// Where its blocks are, unless it shares them.
+    pub(super) places: Option<Places>,
     pub(super) tables: Vec<u8>,
     pub(super) row: CubeRow,
     /// Where its part of the output ends.
@@ -64,27 +55,32 @@ impl<'a> Needs<'a> {
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
-        Self::asked(Payload::Here(units), descriptor, region, finish, limits)
+        Self::asked(Payload::Walked(units, payload), descriptor, region, finish, limits)
     }
 
-    /// Looks at an array of which [`keep`](super::keep) has kept this.
+    /// Looks at an array of which [`keep`](super::keep) has kept this. Without its bytes, they are on the
+    /// device.
     ///
     /// # Errors
     /// As of others.
     pub(crate) fn of_kept(
-        kept: &[u8],
+        kept: &'a [u8],
+        payload: Option<&'a [u8]>,
         descriptor: &ArrayDescriptor,
         region: Option<&Region>,
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
         let kept = Kept::read(kept).ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
-        // The payload was walked with these limits, as another type perhaps.
+        if let Some(payload) = payload.filter(|payload| payload.len() as u64 != kept.bytes) {
+            return Err(Error::internal("payload that was walked", format!("{} bytes", kept.bytes), payload.len()));
+        }
+        // It was walked with these limits, as another type perhaps.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
         }
-        Self::asked(Payload::Kept(kept), descriptor, region, finish, limits)
+        Self::asked(Payload::Kept(kept, payload), descriptor, region, finish, limits)
     }
 
     fn asked(
@@ -113,13 +109,10 @@ impl<'a> Needs<'a> {
             return Err(Error::limit("stored array", "bytes of an address", usize::MAX as u64, stored));
         };
         let blocks = Blocks::of(&ask);
-        let block_bytes = BLOCK_ELEMENTS as u64 * width as u64;
-        let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
-        let scratch_bytes = most_scratch_bytes(decoded, width as u64, 1).next_multiple_of(ALIGN);
         let factors = finish.factors.as_ref();
         let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
         let noise = NoiseRow::NONE;
-        Ok(Self { payload, ask, blocks, staged, factors, no_data, noise, stored_bytes, width, scratch_bytes })
+        Ok(Self { payload, ask, blocks, staged, factors, no_data, noise, stored_bytes, width })
     }
 
     /// With noise that is added to what comes out, but for values that are kept as they are. Of floats of
@@ -133,20 +126,103 @@ impl<'a> Needs<'a> {
         &self.staged
     }
 
-    /// Bytes that are uploaded, besides tables: compressed ones as they are, unless the payload is
-    /// in the slot already; of plain zstd, what it had coded.
-    pub(crate) fn bytes(&self, is_in_slot: bool) -> usize {
-        let Payload::Here(units) = &self.payload else { return 0 };
-        match units {
-            _ if self.staged.bytes == 0 => 0,
-            Units::Raw(_) | Units::Blosc2(_) if is_in_slot => 0,
-            _ => needed_bytes(units, &self.blocks, self.stored_bytes, self.width),
+    /// All blocks that it needs.
+    pub(crate) const fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Those of them that are not placed.
+    pub(crate) fn missing(&self, places: &mut Places) -> Blocks {
+        places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
+    }
+
+    /// Bytes of blocks that are uploaded, besides tables: compressed ones as they are, unless the payload
+    /// is in the slot already; of plain zstd, what it had coded.
+    pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
+        match &self.payload {
+            _ if self.staged.bytes == 0 => Ok(0),
+            Payload::Kept(_, None) => Ok(0),
+            Payload::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
+            payload => needed_bytes(payload, blocks, self.stored_bytes, self.width),
         }
     }
 
-    /// Most bytes of scratch that it takes, a multiple of 256.
-    pub(crate) const fn scratch_bytes(&self) -> u64 {
-        self.scratch_bytes
+    /// Most bytes of scratch that blocks take, a multiple of 256.
+    pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
+        let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
+        let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
+        most_scratch_bytes(decoded, self.width as u64, 1).next_multiple_of(ALIGN)
+    }
+
+    const fn block_bytes(&self) -> usize {
+        BLOCK_ELEMENTS * self.width
+    }
+
+    /// Gives blocks their places: in `to`, which stands at `at` in the slot, unless the payload is in the
+    /// slot itself, at `payload_at`, or on the device; and in scratch, from `scratch` on, a multiple
+    /// of 16. What is to be copied to `to` is not copied yet. Returns how many bytes of `to` they took,
+    /// too, and of scratch.
+    fn place_in<'t>(
+        &'t self,
+        blocks: &'t Blocks,
+        (at, to): (usize, &'t mut [u8]),
+        payload_at: Option<u64>,
+        scratch: u64,
+        zstd: &mut ZstdDecoder,
+    ) -> Result<(Places, Copies<'t>, usize, u64)> {
+        let payload_at = match &self.payload {
+            Payload::Kept(kept, None) => Some(PLACE_KEPT | kept.payload),
+            Payload::Kept(..) | Payload::Walked(..) => payload_at,
+        };
+        let mut room = Room { free: to, at: at as u64, scratch, copies: Vec::new() };
+        let mut tasks = Tasks::default();
+        let mut placer = Placer {
+            room: &mut room,
+            tasks: &mut tasks,
+            zstd,
+            payload_at,
+            blocks,
+            width: self.width,
+            number: 0,
+            planes: Vec::new(),
+        };
+        // Of an empty region nothing is needed.
+        if self.staged.bytes > 0 {
+            placer.place(&self.payload, self.stored_bytes)?;
+        }
+        let places = Places::new(placer.planes, tasks);
+        let taken = usize::try_from(room.at).unwrap_or(usize::MAX).saturating_sub(at);
+        let (scratch_taken, most) = (room.scratch - scratch, self.scratch_bytes(blocks));
+        if scratch_taken > most {
+            return Err(Error::internal("scratch of an array", format!("at most {most}"), scratch_taken));
+        }
+        Ok((places, room.copies, taken, scratch_taken))
+    }
+
+    /// Gives blocks their places, which several rows share: in `to`, of as many bytes as
+    /// [`bytes`](Self::bytes) says, which stands at `at` in the slot, and in scratch from `scratch` on. The
+    /// bytes that are to be copied come with them.
+    pub(crate) fn place<'t>(
+        &'t self,
+        blocks: &'t Blocks,
+        to: (usize, &'t mut [u8]),
+        scratch: u64,
+        zstd: &mut ZstdDecoder,
+    ) -> Result<(Places, Copies<'t>)> {
+        let (places, copies, ..) = self.place_in(blocks, to, None, scratch, zstd)?;
+        Ok((places, copies))
+    }
+
+    /// Its entry in a batch, whose values go to the output from its byte `out` on. Its blocks are placed
+    /// so; `None` if it shares them with other rows.
+    pub(crate) fn entry(&self, places: Option<Places>, out: u64) -> Result<Entry> {
+        let element = self.staged.element;
+        if !out.is_multiple_of(element.bytes()) {
+            return Err(Error::usage("place in the output", format!("a multiple of {}", element.bytes()), out));
+        }
+        let mut tables = Vec::new();
+        let row = self.row(out, &mut tables)?;
+        Ok(Entry { places, tables, row, out_end: out.saturating_add(self.staged.bytes) })
     }
 
     /// Copies what the device needs to `to`, which stands at `at` in the slot, unless the payload
@@ -155,48 +231,15 @@ impl<'a> Needs<'a> {
     /// too, and of scratch.
     pub(super) fn stage_in(
         &self,
-        (at, to): (usize, &mut [u8]),
+        to: (usize, &mut [u8]),
         payload_at: Option<u64>,
         scratch: u64,
         out: u64,
         zstd: &mut ZstdDecoder,
     ) -> Result<(Entry, usize, u64)> {
-        let element = self.staged.element;
-        if !out.is_multiple_of(element.bytes()) {
-            return Err(Error::usage("place in the output", format!("a multiple of {}", element.bytes()), out));
-        }
-        let mut room = Room { free: to, at: at as u64, scratch };
-        let mut tasks = Tasks::default();
-        let mut placer = Placer {
-            room: &mut room,
-            tasks: &mut tasks,
-            zstd,
-            payload_at,
-            blocks: &self.blocks,
-            width: self.width,
-            number: 0,
-            planes: Vec::new(),
-        };
-        // Of an empty region nothing is needed.
-        match &self.payload {
-            _ if self.staged.bytes == 0 => {}
-            Payload::Here(units) => placer.place(units, self.stored_bytes)?,
-            Payload::Kept(kept) => placer.place_kept(kept.chunks.as_deref(), self.stored_bytes)?,
-        }
-        let planes = placer.planes;
-        let mut tables = Vec::new();
-        let row = self.row(&planes, out, &mut tables)?;
-        let taken = usize::try_from(room.at).unwrap_or(usize::MAX).saturating_sub(at);
-        let scratch_taken = room.scratch - scratch;
-        if scratch_taken > self.scratch_bytes {
-            return Err(Error::internal(
-                "scratch of an array",
-                format!("at most {}", self.scratch_bytes),
-                scratch_taken,
-            ));
-        }
-        let out_end = out.saturating_add(self.staged.bytes);
-        Ok((Entry { tasks, tables, row, out_end }, taken, scratch_taken))
+        let (places, copies, taken, scratch) = self.place_in(&self.blocks, to, payload_at, scratch, zstd)?;
+        copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
+        Ok((self.entry(Some(places), out)?, taken, scratch))
     }
 
     /// As `stage_in`, to as many bytes as [`bytes`](Self::bytes) says. A payload that is on the
@@ -209,21 +252,15 @@ impl<'a> Needs<'a> {
         out: u64,
         zstd: &mut ZstdDecoder,
     ) -> Result<Entry> {
-        let payload_at = match &self.payload {
-            Payload::Kept(kept) => Some(PLACE_KEPT | kept.payload),
-            Payload::Here(_) => payload_at,
-        };
         Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
     }
 
-    /// Its entry, and its own tables, counted from the first of them.
-    fn row(&self, planes: &[Plane], out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
+    /// Its row, without the place of its planes, and its own tables, counted from the first of them.
+    fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.staged.element);
         let descriptor = &ask.descriptor;
         let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
         let (first_chunk, chunks) = ask.chunks(width);
-        let planes_at = align(tables);
-        planes.iter().for_each(|plane| plane.put(tables));
         let picks_at = align(tables);
         let (mut chunk_picks, mut picked, mut first_band) = (0, false, 0);
         match &ask.picks {
@@ -252,7 +289,7 @@ impl<'a> Needs<'a> {
         }
         let chunks = number("bands", chunks)?;
         Ok(CubeRow {
-            planes: planes_at as u64,
+            planes: 0,
             picks: picks_at as u64,
             chunk_picks: chunk_picks as u64,
             tables: fixed_at as u64,
@@ -319,10 +356,18 @@ impl Needs<'_> {
 impl Entry {
     /// Bytes that its tables take among those of a batch, at most.
     pub(crate) fn table_bytes(&self) -> usize {
-        let Self { tasks, tables, .. } = self;
-        let work = tasks.streams.len() * StreamTask::BYTES + tasks.pieces.len() * PieceTask::BYTES;
-        tables.len().next_multiple_of(16) + work + CubeRow::BYTES + STATUS_BYTES
+        let places = self.places.as_ref().map_or(0, |places| places.task_bytes() + places.plane_bytes());
+        self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES
     }
+}
+
+/// What several rows can share of an array: what [`keep`](super::keep) keeps of it. `None` if it is not
+/// what the device decodes.
+pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Option<Vec<u8>> {
+    let (units, mut known) = (Units::walk(codec, descriptor, payload, limits).ok()?, Vec::new());
+    keep(&units, payload, 0, &mut known).ok()?;
+    known.shrink_to_fit();
+    Some(known)
 }
 
 fn number(what: &'static str, n: u64) -> Result<u32> {

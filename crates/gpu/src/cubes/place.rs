@@ -6,10 +6,12 @@
 //! zstd frames are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::blocks::Blocks;
+use super::kept::{Kept, KeptContent, KeptStream, stream};
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
 use shardpack_array::blosc2::{Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result};
+use std::borrow::Cow;
 
 /// The bytes 0 to 255, at the start of a slot.
 pub(crate) const CONSTANT_BYTES: usize = 256;
@@ -21,6 +23,106 @@ pub(crate) fn write_constants(to: &mut [u8]) {
     }
 }
 
+/// A payload, and what is known of it.
+pub(super) enum Payload<'a> {
+    /// As it was walked.
+    Walked(Units<'a>, &'a [u8]),
+    /// What was kept of it; its bytes, unless they are on the device.
+    Kept(Kept<'a>, Option<&'a [u8]>),
+}
+
+/// A chunk: its bytes, and what it holds.
+type Chunk<'a> = (usize, Holds<'a>);
+
+/// As [`Content`].
+enum Holds<'a> {
+    Stored,
+    Repeated([u8; 8]),
+    Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: Streams<'a> },
+}
+
+/// Streams of a chunk.
+#[derive(Clone, Copy)]
+enum Streams<'a> {
+    Walked(&'a [Stream]),
+    Kept(&'a [KeptStream]),
+}
+
+impl Payload<'_> {
+    /// Its chunks, one for each unit; `None` if it has none.
+    fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
+        match self {
+            Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
+                let holds = match chunk.content() {
+                    Content::Stored => Holds::Stored,
+                    Content::Repeated(item) => Holds::Repeated(*item),
+                    Content::Blocks { coder, filters, block_bytes, streams } => Holds::Blocks {
+                        coder: *coder,
+                        filters: *filters,
+                        block_bytes: *block_bytes,
+                        streams: Streams::Walked(streams),
+                    },
+                };
+                Ok((chunk.bytes().len(), holds))
+            }))),
+            Self::Walked(Units::Raw(_) | Units::Zstd(_), _) => None,
+            Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
+                let chunk = chunk.ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
+                let holds = match chunk.content {
+                    KeptContent::Stored => Holds::Stored,
+                    KeptContent::Repeated(item) => Holds::Repeated(item),
+                    KeptContent::Blocks { coder, filters, block_bytes, streams } => {
+                        Holds::Blocks { coder, filters, block_bytes, streams: Streams::Kept(streams) }
+                    }
+                };
+                Ok((chunk.bytes, holds))
+            }))),
+        }
+    }
+
+    /// Its bytes on the host; none if it is on the device.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Walked(_, bytes) => bytes,
+            Self::Kept(_, bytes) => bytes.unwrap_or_default(),
+        }
+    }
+}
+
+impl<'a> Streams<'a> {
+    const fn len(self) -> usize {
+        match self {
+            Self::Walked(streams) => streams.len(),
+            Self::Kept(streams) => streams.len(),
+        }
+    }
+
+    /// The first `count` of them, or all, and the others.
+    fn split_at(self, count: usize) -> (Self, Self) {
+        let count = count.min(self.len());
+        match self {
+            Self::Walked(streams) => {
+                let (here, rest) = streams.split_at(count);
+                (Self::Walked(here), Self::Walked(rest))
+            }
+            Self::Kept(streams) => {
+                let (here, rest) = streams.split_at(count);
+                (Self::Kept(here), Self::Kept(rest))
+            }
+        }
+    }
+
+    fn list(self) -> Cow<'a, [Stream]> {
+        match self {
+            Self::Walked(streams) => Cow::Borrowed(streams),
+            Self::Kept(streams) => streams.iter().map(stream).collect(),
+        }
+    }
+}
+
+/// Bytes that are to be copied to the part of a slot that is uploaded, and where to.
+pub(super) type Copies<'a> = Vec<(&'a mut [u8], &'a [u8])>;
+
 /// Memory that is handed out from the start to the end.
 pub(super) struct Room<'a> {
     /// What is free of the part that is uploaded, and its place in the slot.
@@ -28,6 +130,7 @@ pub(super) struct Room<'a> {
     pub(super) at: u64,
     /// Where the next scratch is in the slot.
     pub(super) scratch: u64,
+    pub(super) copies: Copies<'a>,
 }
 
 impl<'a> Room<'a> {
@@ -49,14 +152,14 @@ impl<'a> Room<'a> {
     }
 
     /// The place of so many bytes from `start` on, which are copied if they are on the host.
-    fn at_of(&mut self, from: From<'_>, start: usize, bytes: usize) -> Result<u64> {
+    fn at_of(&mut self, from: From<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
             From::Slot(at) => Ok(at + start as u64),
             From::Host(all) => {
                 let found = all.get(start..start.saturating_add(bytes));
                 let found = found.ok_or_else(|| Error::internal("bytes of a payload", bytes, all.len()))?;
                 let (at, to) = self.take(bytes)?;
-                to.copy_from_slice(found);
+                self.copies.push((to, found));
                 Ok(at)
             }
         }
@@ -102,58 +205,31 @@ enum Source {
     Run(u8),
 }
 
-impl Placer<'_, '_> {
+impl<'a> Placer<'a, '_> {
     /// Fills `planes` for a payload of `stored_bytes`.
-    pub(super) fn place(&mut self, units: &Units<'_>, stored_bytes: usize) -> Result<()> {
-        match units {
-            Units::Raw(payload) => {
-                self.elements(self.payload_at.map_or(From::Host(payload), From::Slot), stored_bytes)?
+    pub(super) fn place(&mut self, payload: &'a Payload<'_>, stored_bytes: usize) -> Result<()> {
+        let from = self.payload_at.map_or(From::Host(payload.bytes()), From::Slot);
+        if let Payload::Walked(Units::Zstd(frames), _) = payload {
+            let (at, to) = self.room.take(stored_bytes)?;
+            for (frame, unit) in frames.iter().zip(to.chunks_mut(UNIT_BYTES)) {
+                self.zstd.decode_unit(frame, unit)?;
             }
-            Units::Zstd(frames) => {
-                let (at, to) = self.room.take(stored_bytes)?;
-                for (frame, unit) in frames.iter().zip(to.chunks_mut(UNIT_BYTES)) {
-                    self.zstd.decode_unit(frame, unit)?;
-                }
-                self.elements(From::Slot(at), stored_bytes)?;
-            }
-            Units::Blosc2(chunks) => {
-                let chunks = chunks.iter().map(|chunk| (chunk.bytes(), chunk.bytes().len(), chunk.content()));
-                self.chunks(chunks, stored_bytes)?;
-            }
+            return self.elements(From::Slot(at), stored_bytes);
         }
-        Ok(())
-    }
-
-    /// The same of a payload that is in the slot, at `payload_at`, and of which this is known.
-    pub(super) fn place_kept(&mut self, chunks: Option<&[(usize, Content)]>, stored_bytes: usize) -> Result<()> {
-        match (chunks, self.payload_at) {
-            (Some(chunks), _) => {
-                self.chunks(chunks.iter().map(|(bytes, content)| (&[][..], *bytes, content)), stored_bytes)
-            }
-            (None, Some(at)) => self.elements(From::Slot(at), stored_bytes),
-            (None, None) => Err(Error::internal("payload that is known", "one in the slot", "one that is not")),
-        }
-    }
-
-    /// Chunks, one for each unit: their bytes, unless they are in the slot, how many these are, and
-    /// what they hold.
-    fn chunks<'c>(
-        &mut self,
-        chunks: impl Iterator<Item = (&'c [u8], usize, &'c Content)>,
-        stored_bytes: usize,
-    ) -> Result<()> {
+        let Some(chunks) = payload.chunks() else { return self.elements(from, stored_bytes) };
         let (mut pos, mut left) = (0, stored_bytes);
-        for (bytes, len, content) in chunks {
+        for chunk in chunks {
+            let (bytes, holds) = chunk?;
             let unit = UNIT_BYTES.min(left);
-            self.chunk(bytes, content, pos, unit).map_err(|e| e.at(pos as u64))?;
-            pos += len;
+            self.chunk(from.after(pos), &holds, unit).map_err(|e| e.at(pos as u64))?;
+            pos += bytes;
             left -= unit;
         }
         Ok(())
     }
 
     /// So many bytes of elements that stand beside each other.
-    fn elements(&mut self, from: From<'_>, bytes: usize) -> Result<()> {
+    fn elements(&mut self, from: From<'a>, bytes: usize) -> Result<()> {
         let block_bytes = BLOCK_ELEMENTS * self.width;
         for start in (0..bytes).step_by(block_bytes) {
             match self.needs_next() {
@@ -183,21 +259,21 @@ impl Placer<'_, '_> {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    fn chunk(&mut self, bytes: &[u8], content: &Content, pos: usize, unit: usize) -> Result<()> {
-        let from = self.payload_at.map_or(From::Host(bytes), |at| From::Slot(at + pos as u64));
-        match content {
-            Content::Stored => self.elements(from.after(HEADER_BYTES), unit),
-            Content::Repeated(item) => {
+    /// A chunk that stands there, of `unit` bytes.
+    fn chunk(&mut self, from: From<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
+        match holds {
+            Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
+            Holds::Repeated(item) => {
                 for _ in 0..unit.div_ceil(BLOCK_ELEMENTS * self.width) {
                     self.planes.extend(item.iter().take(self.width).map(|byte| constant(*byte)));
                 }
                 Ok(())
             }
-            Content::Blocks { coder, filters, block_bytes, streams } => {
+            Holds::Blocks { coder, filters, block_bytes, streams } => {
                 let chunk = Placed { coder: *coder, from };
-                for (bytes, streams) in blocks_of(streams, *block_bytes, unit, self.width) {
+                for (bytes, streams) in blocks_of(*streams, *block_bytes, unit, self.width) {
                     match self.needs_next() {
-                        true => self.block(chunk, *filters, streams, bytes / self.width)?,
+                        true => self.block(chunk, *filters, &streams.list(), bytes / self.width)?,
                         false => {
                             self.number += u32::try_from(streams.len()).unwrap_or(u32::MAX);
                             self.constant(0);
@@ -210,7 +286,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block of `items` elements.
-    fn block(&mut self, chunk: Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         // Whether each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
@@ -243,7 +319,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block whose streams must be joined before its filters are undone.
-    fn joined_block(&mut self, chunk: Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn joined_block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         let width = self.width;
         let source = match streams {
             [stream] => self.decoded(chunk, stream)?,
@@ -322,7 +398,7 @@ impl Placer<'_, '_> {
     }
 
     /// Where a stream's bytes are once it is decoded.
-    fn decoded(&mut self, chunk: Placed<'_>, stream: &Stream) -> Result<Source> {
+    fn decoded(&mut self, chunk: Placed<'a>, stream: &Stream) -> Result<Source> {
         match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(Source::Run(value)),
             StreamSource::Stored(at) => Ok(Source::At(at, false)),
@@ -335,7 +411,7 @@ impl Placer<'_, '_> {
     }
 
     /// Has a stream decoded to `to`.
-    fn decode_to(&mut self, chunk: Placed<'_>, stream: &Stream, to: u64) -> Result<()> {
+    fn decode_to(&mut self, chunk: Placed<'a>, stream: &Stream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
         self.stream(source, stream, to)
     }
@@ -348,7 +424,7 @@ impl Placer<'_, '_> {
     }
 
     /// A stream as it is in the slot.
-    fn source(&mut self, chunk: Placed<'_>, stream: &Stream) -> Result<StreamSource> {
+    fn source(&mut self, chunk: Placed<'a>, stream: &Stream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
             return Ok(StreamSource::Run(value));
@@ -389,53 +465,58 @@ impl From<'_> {
 }
 
 /// The blocks of a chunk that decodes to `unit` bytes: the bytes of each, and its streams.
-fn blocks_of(
-    streams: &[Stream],
+fn blocks_of<'a>(
+    streams: Streams<'a>,
     block_bytes: usize,
     unit: usize,
     width: usize,
-) -> impl Iterator<Item = (usize, &[Stream])> {
+) -> impl Iterator<Item = (usize, Streams<'a>)> {
     let mut left = streams;
     (0..unit).step_by(block_bytes.max(1)).map(move |start| {
         let bytes = block_bytes.min(unit - start);
         // A short last block is one stream; every other block one stream for each byte of an element.
-        let count = if bytes == block_bytes { width } else { 1 };
-        let (here, rest) = left.split_at_checked(count).unwrap_or((left, &[]));
+        let (here, rest) = left.split_at(if bytes == block_bytes { width } else { 1 });
         left = rest;
         (bytes, here)
     })
 }
 
-/// Bytes that the device needs of a payload of `stored_bytes` that is not there yet: the compressed ones
-/// of the blocks; of plain zstd, what it has coded.
-pub(super) fn needed_bytes(units: &Units<'_>, blocks: &Blocks, stored_bytes: usize, width: usize) -> usize {
+/// Bytes that the device needs of a payload of `stored_bytes` that is on the host: the compressed ones of
+/// the blocks; of plain zstd, what it has coded.
+pub(super) fn needed_bytes(payload: &Payload<'_>, blocks: &Blocks, stored_bytes: usize, width: usize) -> Result<usize> {
+    if let Payload::Walked(Units::Zstd(_), _) = payload {
+        return Ok(stored_bytes);
+    }
     let block_bytes = BLOCK_ELEMENTS * width.max(1);
     let mut next = 0;
     let mut needs_next = || {
         next += 1;
         blocks.has(next - 1)
     };
-    let mut of_unit = |content: &Content, unit: usize| match content {
-        Content::Blocks { block_bytes, streams, .. } => {
-            let needed = blocks_of(streams, *block_bytes, unit, width).filter(|_| needs_next());
-            let coded = |stream: &&Stream| !matches!(stream.kind, StreamKind::Run(_));
-            needed.flat_map(|(_, streams)| streams).filter(coded).map(|stream| stream.bytes).sum()
+    let mut of_unit = |holds: &Holds<'_>, unit: usize| match holds {
+        Holds::Blocks { block_bytes, streams, .. } => {
+            let needed = blocks_of(*streams, *block_bytes, unit, width).filter(|_| needs_next());
+            let bytes = |streams: Streams<'_>| {
+                let streams = streams.list();
+                let coded = streams.iter().filter(|stream| !matches!(stream.kind, StreamKind::Run(_)));
+                coded.map(|stream| stream.bytes).sum::<usize>()
+            };
+            needed.map(|(_, streams)| bytes(streams)).sum()
         }
-        Content::Stored | Content::Repeated(_) => {
+        Holds::Stored | Holds::Repeated(_) => {
             let needed = (0..unit).step_by(block_bytes).filter(|_| needs_next());
             let bytes = needed.map(|start| block_bytes.min(unit - start)).sum();
-            if matches!(content, Content::Stored) { bytes } else { 0_usize }
+            if matches!(holds, Holds::Stored) { bytes } else { 0_usize }
         }
     };
-    match units {
-        Units::Zstd(_) => stored_bytes,
-        Units::Raw(_) => of_unit(&Content::Stored, stored_bytes),
-        Units::Blosc2(chunks) => {
-            let starts = (0..stored_bytes).step_by(UNIT_BYTES);
-            let unit = |start: usize| UNIT_BYTES.min(stored_bytes - start);
-            chunks.iter().zip(starts).map(|(chunk, start)| of_unit(chunk.content(), unit(start))).sum()
-        }
+    let Some(chunks) = payload.chunks() else { return Ok(of_unit(&Holds::Stored, stored_bytes)) };
+    let (mut needed, mut left) = (0_usize, stored_bytes);
+    for chunk in chunks {
+        let unit = UNIT_BYTES.min(left);
+        needed = needed.saturating_add(of_unit(&chunk?.1, unit));
+        left -= unit;
     }
+    Ok(needed)
 }
 
 /// A plane of one value: it reads the same constant again and again.

@@ -2,6 +2,7 @@
 //! written.
 
 use super::needs::{Entry, align};
+use super::places::Places;
 use super::wire::{
     CubeRow, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource, StreamTask, TILE_WARPS, Wire,
 };
@@ -19,27 +20,48 @@ pub(crate) const MOST_CUBES: usize = 65_535;
 pub(crate) const GAPS: usize = 5 * 16;
 
 /// Appends the tables of a batch to `tables`, whose first byte stands at `start` of the slot, a
-/// multiple of 16. Scratch ends at `scratch`.
-pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &mut Vec<u8>) -> Result<Work> {
+/// multiple of 16. Scratch ends at `scratch`. With each entry comes the number of the `shared` array
+/// whose blocks it takes, if it has none of its own.
+pub(crate) fn assemble(
+    entries: &[(&Entry, Option<usize>)],
+    shared: &[&Places],
+    start: usize,
+    scratch: u64,
+    tables: &mut Vec<u8>,
+) -> Result<Work> {
     let count =
         |n: usize| u32::try_from(n).map_err(|_| Error::limit("streams of a batch", "u32", u32::MAX.into(), n as u64));
     if entries.len() > MOST_CUBES {
         return Err(Error::limit("cubes of a batch", "blocks of a grid", MOST_CUBES as u64, entries.len() as u64));
     }
+    let put_planes = |places: &Places, tables: &mut Vec<u8>| {
+        let at = start + align(tables);
+        places.planes.iter().for_each(|plane| plane.put(tables));
+        at as u64
+    };
+    let shared_planes: Vec<u64> = shared.iter().map(|places| put_planes(places, tables)).collect();
     let mut rows: Vec<CubeRow> = Vec::with_capacity(entries.len());
-    for (number, entry) in (0..).zip(entries) {
+    for (number, (entry, sharing)) in (0..).zip(entries) {
+        let planes = match (&entry.places, sharing.and_then(|number| shared_planes.get(number))) {
+            (Some(own), _) => put_planes(own, tables),
+            (None, Some(planes)) => *planes,
+            (None, None) => return Err(Error::internal("blocks of an array", "places", "none")),
+        };
         let base = (start + align(tables)) as u64;
         tables.extend_from_slice(&entry.tables);
-        let mut row = CubeRow { row: number, ..entry.row.clone() };
-        for at in [&mut row.planes, &mut row.picks, &mut row.chunk_picks, &mut row.tables, &mut row.factors] {
+        let mut row = CubeRow { row: number, planes, ..entry.row.clone() };
+        for at in [&mut row.picks, &mut row.chunk_picks, &mut row.tables, &mut row.factors] {
             *at += base;
         }
         rows.push(row);
     }
     let streams_at = start + align(tables);
     let mut streams = Vec::new();
-    for (row, entry) in (0..).zip(entries) {
-        streams.extend(entry.tasks.streams.iter().map(|&task| StreamTask { row, ..task }));
+    // Behind those of the rows come the status words of what they share.
+    let own = (0..).zip(entries).filter_map(|(row, (entry, _))| Some((row, entry.places.as_ref()?)));
+    let places: Vec<(u32, &Places)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
+    for (row, places) in &places {
+        streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
     // Zstd has a kernel of its own. Of each, those that take longest first: else a few warps work on when
     // all others are done.
@@ -48,11 +70,11 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
     let frames = streams.partition_point(is_zstd);
     streams.iter().for_each(|task| task.put(tables));
     let pieces_at = start + align(tables);
-    let pieces: Vec<&PieceTask> = entries.iter().flat_map(|entry| &entry.tasks.pieces).collect();
+    let pieces: Vec<&PieceTask> = places.iter().flat_map(|(_, places)| &places.tasks.pieces).collect();
     pieces.iter().for_each(|task| task.put(tables));
     // Zero, as the kernels want them.
     let status_at = start + align(tables);
-    tables.resize(tables.len() + STATUS_BYTES * rows.len(), 0);
+    tables.resize(tables.len() + STATUS_BYTES * (rows.len() + shared.len()), 0);
     let cubes_at = start + align(tables);
     rows.iter().for_each(|row| row.put(tables));
     let most = |of: fn(&CubeRow) -> u64| {
@@ -63,6 +85,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
         upload_bytes: start + tables.len(),
         slot_bytes: scratch + MARGIN,
         cubes: count(rows.len())?,
+        shared: count(shared.len())?,
         frames: (streams_at as u64, count(frames)?),
         streams: ((streams_at + frames * StreamTask::BYTES) as u64, count(streams.len() - frames)?),
         pieces: (pieces_at as u64, count(pieces.len())?),
@@ -71,7 +94,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
         units: most(CubeRow::units)?,
         quads: most(CubeRow::quads)?,
         noise: most(CubeRow::noise)?,
-        out_bytes: entries.iter().map(|entry| entry.out_end).max().unwrap_or(0),
+        out_bytes: entries.iter().map(|(entry, _)| entry.out_end).max().unwrap_or(0),
     })
 }
 
@@ -81,6 +104,8 @@ pub struct Work {
     upload_bytes: usize,
     slot_bytes: u64,
     cubes: u32,
+    /// Arrays of which several of them take a part.
+    shared: u32,
     /// Of zstd, and others.
     frames: (u64, u32),
     streams: (u64, u32),
@@ -120,12 +145,13 @@ impl Work {
         self.out_bytes
     }
 
-    /// Where in the slot the statuses are once the kernels have run: a word for each cube, see
-    /// [`Fault::of`](super::Fault::of). An upload sets them to zero.
+    /// Where in the slot the statuses are once the kernels have run: a word for each cube, and then one
+    /// for each array that several of them share, see [`Fault::of`](super::Fault::of). An upload sets
+    /// them to zero.
     #[must_use]
     pub fn statuses(&self) -> Range<usize> {
         let start = usize::try_from(self.status_at).unwrap_or(usize::MAX);
-        start..start.saturating_add(STATUS_BYTES * self.cubes as usize)
+        start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
 
     /// The kernels to run, in this order, with the slot, the values that stay on the device (of

@@ -2,8 +2,9 @@
 //! words mean.
 
 use super::fill::Fate;
+use super::sharing::Identity;
 use crate::config::STATUS_BYTES;
-use crate::cubes::{self, Fault, Work};
+use crate::cubes::{self, Fault, Places, Work};
 use crate::driver::{Arena, Block, Launch};
 use crate::gather::Gather;
 use crate::pictures::{self, Batch, Regions};
@@ -29,6 +30,8 @@ pub(super) struct Assembled {
     gather: Gather,
     /// Where the rows of the two go, in the order of their status words.
     spots: [Vec<Spot>; 2],
+    /// Of each array of which several rows take parts, these rows of cubes.
+    sharing: Vec<Vec<usize>>,
 }
 
 /// Bytes that the host has made.
@@ -53,9 +56,11 @@ impl Host {
 
 impl Assembled {
     /// Also returns the tables, which stand at `start` in the staging memory. `host` are the first
-    /// bytes of the output. In the slot's memory, cubes have `scratch`, and pictures what follows.
+    /// bytes of the output. In the slot's memory, cubes have `scratch`, and pictures what follows. Rows
+    /// take parts of the `shared` arrays, which are in the order of their identities.
     pub(super) fn new(
         rows: impl Iterator<Item = (Spot, Fate)>,
+        shared: Vec<(Identity, Places)>,
         host: Host,
         start: usize,
         scratch: Range<u64>,
@@ -63,6 +68,7 @@ impl Assembled {
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
         let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
         let [picture_spots, cube_spots] = &mut spots;
+        let mut sharing = vec![Vec::new(); shared.len()];
         for (spot, fate) in rows {
             match fate {
                 Fate::Host(bytes) => host.push((spot.bytes.start, bytes)),
@@ -71,23 +77,30 @@ impl Assembled {
                     pictures.push(entry);
                     picture_spots.push(spot);
                 }
-                Fate::Cube(entry) => {
-                    cubes.push(entry);
+                Fate::Cube(entry, identity) => {
+                    let number = |identity| shared.binary_search_by_key(&identity, |(identity, _)| *identity).ok();
+                    let number = identity.and_then(number);
+                    if let Some(rows) = number.and_then(|number| sharing.get_mut(number)) {
+                        rows.push(cubes.len());
+                    }
+                    cubes.push((entry, number));
                     cube_spots.push(spot);
                 }
             }
         }
         let mut tables = Vec::new();
         let pictures: Vec<_> = pictures.iter().map(|entry| &**entry).collect();
-        let cubes: Vec<_> = cubes.iter().map(|entry| &**entry).collect();
+        let cubes: Vec<_> = cubes.iter().map(|(entry, number)| (&**entry, *number)).collect();
+        let shared: Vec<_> = shared.iter().map(|(_, places)| places).collect();
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
         let gather = Gather::assemble(pieces, start, &mut tables).ok_or("more pieces than a launch takes")?;
         let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
-        let cubes = cubes::assemble(&cubes, start, scratch.end, &mut tables).map_err(|error| error.to_string())?;
+        let cubes = cubes::assemble(&cubes, &shared, start, scratch.end, &mut tables);
+        let cubes = cubes.map_err(|error| error.to_string())?;
         let slot_bytes = usize::try_from(cubes.slot_bytes()).unwrap_or(usize::MAX);
         let (regions, memory_bytes) = pictures.layout(slot_bytes);
         let upload_bytes = start + tables.len();
-        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, gather, spots }, tables))
+        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, gather, spots, sharing }, tables))
     }
 
     /// What is launched, in this order, with the kept values, the slot's memory and the output at
@@ -108,17 +121,28 @@ impl Assembled {
 
     /// What the status words say.
     pub(super) fn faults(&self, words: [&[u8]; 2]) -> Vec<RowFault> {
-        let mut faults = Vec::new();
         let [pictures, cubes] = &self.spots;
         let [picture_words, cube_words] = words.map(|words| words.as_chunks::<STATUS_BYTES>().0);
-        let mut add = |spots: &[Spot], words: &[[u8; STATUS_BYTES]], says: fn(u32) -> Option<&'static str>| {
-            for (spot, word) in spots.iter().zip(words) {
-                let reason = says(u32::from_le_bytes(*word)).map(Cow::Borrowed);
-                faults.extend(reason.map(|reason| RowFault { row: spot.row, field: spot.field, reason }));
+        let (own_words, shared_words) = cube_words.split_at_checked(cubes.len()).unwrap_or((cube_words, &[]));
+        let word = |word: &[u8; STATUS_BYTES]| u32::from_le_bytes(*word);
+        let mut cube_words: Vec<u32> = own_words.iter().map(word).collect();
+        // What is wrong with blocks is wrong with all rows that may have them.
+        for (rows, shared) in self.sharing.iter().zip(shared_words) {
+            for &row in rows {
+                if let Some(own) = cube_words.get_mut(row).filter(|own| Fault::of(**own).is_none()) {
+                    *own = word(shared);
+                }
             }
+        }
+        let fault = |spot: &Spot, reason: Option<&'static str>| {
+            reason.map(|reason| RowFault { row: spot.row, field: spot.field, reason: Cow::Borrowed(reason) })
         };
-        add(pictures, picture_words, Batch::fault);
-        add(cubes, cube_words, |word| Fault::of(word).map(|fault| fault.reason()));
-        faults
+        let of_pictures =
+            pictures.iter().zip(picture_words).filter_map(|(spot, of)| fault(spot, Batch::fault(word(of))));
+        let of_cubes = cubes
+            .iter()
+            .zip(cube_words)
+            .filter_map(|(spot, of)| fault(spot, Fault::of(of).map(|fault| fault.reason())));
+        of_pictures.chain(of_cubes).collect()
     }
 }

@@ -137,7 +137,7 @@ impl StageSlot for DrySlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         match (self.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
-            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, kept, value, zstd),
+            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, (number, kept), value, zstd),
             _ => Prepared::Refused("a value that is not on the device".into()),
         }
     }

@@ -1,6 +1,7 @@
 //! The rows of one batch on their way to the device.
 
 use super::assembled::{Assembled, Host};
+use super::sharing::{Identity, Sharing};
 use crate::cubes;
 use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
@@ -23,6 +24,7 @@ pub(super) struct Fill<M> {
     /// Threads that prepare rows share it; whoever begins or ends a batch has it alone.
     arena: RwLock<Arena<M>>,
     rows: Mutex<Rows>,
+    sharing: Sharing,
     /// Scratch of cubes, and what is copied on the device, follow what is uploaded: the next free
     /// byte.
     scratch: AtomicU64,
@@ -45,7 +47,8 @@ struct Rows {
 /// What becomes of a row of a field.
 pub(super) enum Fate {
     Picture(Box<pictures::Entry>),
-    Cube(Box<cubes::Entry>),
+    /// With the array whose blocks it shares with other rows.
+    Cube(Box<cubes::Entry>, Option<Identity>),
     /// The host has decoded it.
     Host(Host),
     Zero,
@@ -68,8 +71,8 @@ enum Stored<'a, M> {
     Here,
     /// In the staging memory.
     There(&'a Loan<M>),
-    /// On the device; this is known of them.
-    Kept(&'a [u8]),
+    /// On the device, by its number there; this is known of them.
+    Kept(u64, &'a [u8]),
 }
 
 impl<M: Block> Fill<M> {
@@ -78,6 +81,7 @@ impl<M: Block> Fill<M> {
         let fill = Self {
             arena: RwLock::new(Arena::new(memory)?),
             rows: Mutex::default(),
+            sharing: Sharing::default(),
             scratch: AtomicU64::new(0),
             host_bytes,
             lost: Mutex::default(),
@@ -105,6 +109,7 @@ impl<M: Block> Fill<M> {
         _ = arena.reserve(FIXED_BYTES + self.host_bytes);
         self.scratch.store(scratch_start(&arena), Ordering::Relaxed);
         *self.rows() = Rows { output_bytes, ..Rows::default() };
+        drop(self.sharing.take());
     }
 
     /// Takes a value, or says why not.
@@ -112,9 +117,15 @@ impl<M: Block> Fill<M> {
         self.take(spot, value, Stored::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    /// Takes a value that is on the device, and of which this is known.
-    pub(super) fn prepare_kept(&self, spot: &Spot, kept: &[u8], value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
-        self.take(spot, value, Stored::Kept(kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+    /// Takes a value that is on the device, by its number, and what is known of it.
+    pub(super) fn prepare_kept(
+        &self,
+        spot: &Spot,
+        (number, kept): (u64, &[u8]),
+        value: &Value<'_>,
+        zstd: &mut ZstdDecoder,
+    ) -> Prepared {
+        self.take(spot, value, Stored::Kept(number, kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     /// Room for a value of so many bytes, in parts of `step` bytes.
@@ -149,25 +160,45 @@ impl<M: Block> Fill<M> {
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
-                    Stored::Kept(kept) => pictures::Needs::of_kept(kept, how, changes, &options),
+                    Stored::Kept(_, kept) => pictures::Needs::of_kept(kept, how, changes, &options),
                     Stored::Here | Stored::There(_) => pictures::Needs::of(bytes, how, changes, &options),
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
-            Value::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
-                let (needs, at) = match stored {
-                    Stored::Kept(kept) => (cubes::Needs::of_kept(kept, descriptor, region, finish, limits), None),
+            Value::Array { codec, descriptor, bytes, region, finish, noise, memo, limits } => {
+                let found = memo.filter(|_| region.is_some());
+                let known = found.and_then(|memo| {
+                    let known = memo.get_or_make(|| cubes::known(codec, descriptor, bytes, limits))?;
+                    Some((Identity::Read(memo.id()), known.as_deref()?))
+                });
+                let (needs, at, shared) = match (stored, known) {
+                    (Stored::Kept(number, kept), _) => {
+                        let needs = cubes::Needs::of_kept(kept, None, descriptor, region, finish, limits);
+                        (needs, None, region.map(|_| Identity::Kept(number)))
+                    }
                     // Places are counted from where the loan begins: it must be those bytes.
-                    Stored::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
+                    (Stored::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                         return Err("bytes that are not where they were to be read".into());
                     }
-                    Stored::There(loan) => {
-                        (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()))
+                    (Stored::There(loan), _) => {
+                        (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
                     }
-                    Stored::Here => (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), None),
+                    (Stored::Here, Some((identity, known))) => {
+                        let needs = cubes::Needs::of_kept(known, Some(bytes), descriptor, region, finish, limits);
+                        (needs, None, Some(identity))
+                    }
+                    (Stored::Here, None) => {
+                        (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), None, None)
+                    }
                 };
                 let needs = needs.map_err(refusal)?.noisy(noise.map(|RowNoise { noise, keep }| (noise, keep)));
-                self.cube(spot, &needs, at, zstd).map(|()| None)
+                if needs.staged().bytes != spot.bytes.len() as u64 {
+                    return Err("another size than its place in the batch".into());
+                }
+                match shared.filter(|_| needs.staged().bytes > 0) {
+                    Some(identity) => self.part(spot, &needs, identity, zstd).map(|()| None),
+                    None => self.cube(spot, &needs, at, zstd).map(|()| None),
+                }
             }
             _ => Err("neither a picture nor an array".into()),
         }
@@ -201,14 +232,54 @@ impl<M: Block> Fill<M> {
         payload_at: Option<usize>,
         zstd: &mut ZstdDecoder,
     ) -> Result<(), Refusal> {
-        if needs.staged().bytes != spot.bytes.len() as u64 {
-            return Err("another size than its place in the batch".into());
-        }
         let arena = self.shared();
-        let claim = claim(&arena, needs.bytes(payload_at.is_some()), 0)?;
-        let scratch = self.scratch.fetch_add(needs.scratch_bytes(), Ordering::Relaxed);
+        let bytes = needs.bytes(needs.blocks(), payload_at.is_some()).map_err(refusal)?;
+        let claim = claim(&arena, bytes, 0)?;
+        let scratch = self.scratch.fetch_add(needs.scratch_bytes(needs.blocks()), Ordering::Relaxed);
         let (payload_at, out) = (payload_at.map(|at| at as u64), spot.bytes.start as u64);
         let entry = needs.stage((claim.at, claim.bytes), payload_at, scratch, out, zstd).map_err(refusal)?;
+        self.set_cube(spot, &arena, entry, None)
+    }
+
+    /// A part of an array that other rows may share: only those of its blocks are placed that none of them
+    /// has placed.
+    fn part(
+        &self,
+        spot: &Spot,
+        needs: &cubes::Needs<'_>,
+        identity: Identity,
+        zstd: &mut ZstdDecoder,
+    ) -> Result<(), Refusal> {
+        let arena = self.shared();
+        let array = self.sharing.of(identity);
+        let mut places = array.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = needs.missing(&mut places);
+        if !missing.is_empty() {
+            let claim = claim(&arena, needs.bytes(&missing, false).map_err(refusal)?, 0)?;
+            let scratch = self.scratch.fetch_add(needs.scratch_bytes(&missing), Ordering::Relaxed);
+            let to = (claim.at, claim.bytes);
+            let (more, copies) = needs.place(&missing, to, scratch, zstd).map_err(refusal)?;
+            let planes = if places.is_empty() { more.plane_bytes() } else { 0 };
+            if !arena.reserve(more.task_bytes() + planes) {
+                return Err(FULL);
+            }
+            // From here on other rows rely on these blocks, whatever becomes of this one: they are copied
+            // before the batch can be complete.
+            places.add(&missing, more);
+            drop(places);
+            copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
+        }
+        let entry = needs.entry(None, spot.bytes.start as u64).map_err(refusal)?;
+        self.set_cube(spot, &arena, entry, Some(identity))
+    }
+
+    fn set_cube(
+        &self,
+        spot: &Spot,
+        arena: &Arena<M>,
+        entry: cubes::Entry,
+        shared: Option<Identity>,
+    ) -> Result<(), Refusal> {
         if !arena.reserve(entry.table_bytes()) {
             return Err(FULL);
         }
@@ -217,7 +288,7 @@ impl<M: Block> Fill<M> {
             return Err("more arrays than a launch takes".into());
         }
         rows.cubes += 1;
-        rows.set(spot, Fate::Cube(Box::new(entry)));
+        rows.set(spot, Fate::Cube(Box::new(entry), shared));
         Ok(())
     }
 
@@ -257,7 +328,7 @@ impl<M: Block> Fill<M> {
         let host = Host::copy(&arena, host);
         let fates = std::mem::take(&mut self.rows().fates);
         let scratch = scratch_start(&arena)..self.scratch.load(Ordering::Relaxed);
-        let assembled = Assembled::new(fates.into_values(), host, arena.used(), scratch);
+        let assembled = Assembled::new(fates.into_values(), self.sharing.take(), host, arena.used(), scratch);
         let (assembled, tables) = assembled.map_err(|text| Failure::Batch(text.into()))?;
         let full = || Failure::Batch(Note::new("no room left for tables in the staging memory"));
         let to = arena.claim(tables.len()).ok_or_else(full)?;

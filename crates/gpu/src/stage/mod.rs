@@ -8,6 +8,9 @@
 //! status words into the slot's stream ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits for the end of each batch, looks at
 //! the status words and hands it to the loader ([`Completions`](completion::Completions)).
 //!
+//! Several rows of a batch may take parts of one array: a block that several of them need is copied,
+//! uploaded and decoded for the first of them, and read by all ([`Sharing`](sharing::Sharing)).
+//!
 //! Values that stay on the device are put there once ([`Store`](store::Store)); a row then names one,
 //! and a kernel copies what it needs of it to the slot.
 //!
@@ -21,6 +24,7 @@ mod dry;
 mod fill;
 mod kernels;
 mod room;
+mod sharing;
 mod slot;
 mod store;
 #[cfg(test)]

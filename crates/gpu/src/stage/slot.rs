@@ -234,7 +234,7 @@ impl StageSlot for CudaSlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         match (self.shared.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
-            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, kept, value, zstd),
+            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, (number, kept), value, zstd),
             (None, _) => Prepared::Refused("a value that is not on the device".into()),
             (_, None) => Prepared::Refused(FOREIGN_BENCH.into()),
         }

@@ -183,6 +183,7 @@ mod tests {
             region: None,
             finish: &shardpack_array::Finish::NOTHING,
             noise: None,
+            memo: None,
             limits: &limits,
         };
         let short = Value::Array {
@@ -192,6 +193,7 @@ mod tests {
             region: None,
             finish: &shardpack_array::Finish::NOTHING,
             noise: None,
+            memo: None,
             limits: &limits,
         };
         assert!(store.keep(&[value]).is_err(), "there is no memory yet");

@@ -6,6 +6,7 @@ use super::recipe::Recipe;
 use crate::fields::{Col, Cut, FieldPlan, Followed, limits_of_a_part, orientation_of};
 use crate::large::{Large, There};
 use crate::sample::SampleAt;
+use crate::stage::Memo;
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::{PictureDecoder, Rendering, View};
 use shardpack_reader::Shard;
@@ -15,6 +16,8 @@ use shardpack_reader::Shard;
 pub(crate) enum Source<'a> {
     /// A whole record.
     Whole { frame: &'a Frame, bytes: &'a [u8] },
+    /// The same, of which several rows are made, and what a stage has noted about its fields.
+    Scene { frame: &'a Frame, bytes: &'a [u8], memos: &'a [Memo] },
     /// What was kept of one that was made in parts, and what is staged of it.
     Parts(&'a Large, &'a [There]),
     /// None is at hand: all values are on the device.
@@ -38,7 +41,9 @@ impl<'a> RecordOf<'a> {
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
         let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         match self.source {
-            Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
+            Source::Whole { frame, bytes } | Source::Scene { frame, bytes, .. } => {
+                Record::field_at(frame, bytes, position, limits)
+            }
             Source::Parts(large, there) => large.value(there, position, limits),
             Source::Device => Err(FormatError::internal("value of a record that is not read", "none", position)),
         }
@@ -113,8 +118,16 @@ impl<'a> FieldOf<'a> {
     /// Its value, if that is in staging memory as it is stored.
     pub(crate) fn there(&self) -> Option<&'a There> {
         match self.source {
-            Source::Whole { .. } | Source::Device => None,
+            Source::Whole { .. } | Source::Scene { .. } | Source::Device => None,
             Source::Parts(_, there) => there.iter().find(|there| there.field == self.number),
+        }
+    }
+
+    /// What a stage has noted about it, if several rows are made of its record.
+    pub(crate) fn memo(&self) -> Option<&'a Memo> {
+        match self.source {
+            Source::Scene { memos, .. } => memos.get(self.number),
+            Source::Whole { .. } | Source::Parts(..) | Source::Device => None,
         }
     }
 }

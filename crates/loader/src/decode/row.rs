@@ -260,8 +260,8 @@ impl Bench {
                 let how = (*channels_first, cut.as_ref());
                 let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
                 let FieldValue { codec, bytes, .. } = value;
-                let noise = recipe.noise(of.field, of.at)?;
-                let value = Value::Array { codec, descriptor, bytes, region, finish, noise, limits };
+                let (noise, memo) = (recipe.noise(of.field, of.at)?, of.memo());
+                let value = Value::Array { codec, descriptor, bytes, region, finish, noise, memo, limits };
                 match of.there() {
                     Some(there) => there.room.prepare(&value, &mut *self.stage),
                     None => slot.prepare(spot, &value, &mut *self.stage),
@@ -315,7 +315,8 @@ impl Bench {
                 let how = (*channels_first, cut.as_ref());
                 let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
                 let (codec, noise) = (value.codec, recipe.noise(of.field, of.at)?);
-                let value = Value::Array { codec, descriptor, bytes: &[], region, finish, noise, limits };
+                let (bytes, memo) = (&[][..], None);
+                let value = Value::Array { codec, descriptor, bytes, region, finish, noise, memo, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
             From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {

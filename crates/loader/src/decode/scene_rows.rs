@@ -159,7 +159,7 @@ impl Bench {
         let length = read::alone(shard, record, &mut buffer)?.len();
         add_since(&counters.read, start);
         add(&counters.read_bytes, length as u64);
-        let stored = SceneRecord::new(buffer, length);
+        let stored = SceneRecord::new(buffer, length, common.recipe.fields.plans.len());
         let bytes = stored.bytes();
         let (at, frame) = checked(counters, (shard, record, bytes), read)?;
         let draws = self.draws(common, (shard, Source::Whole { frame: &frame, bytes }, at), read, plan);
@@ -248,7 +248,8 @@ impl Bench {
             let bytes = stored.bytes();
             let frame = Frame::parse(bytes).map_err(|error| name(shard, at, error))?;
             let at = SampleAt { origin: patch.origin, ..at };
-            return self.fields(common, Source::Whole { frame: &frame, bytes }, (shard, at), row, dims);
+            let source = Source::Scene { frame: &frame, bytes, memos: &stored.memos };
+            return self.fields(common, source, (shard, at), row, dims);
         }
         let bytes = patch.and_then(|patch| patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take());
         let Some(patch) = patch.filter(|_| bytes.is_some() || !scene.held.is_empty()) else {

@@ -292,6 +292,7 @@ fn whole_record(
         region: cut.as_ref().map(|cut| &cut.region),
         finish: &Finish::NOTHING,
         noise: None,
+        memo: None,
         limits,
     };
     let is_shared = wanted.and_then(|options| options.stage.as_ref()).is_some_and(|stage| stage.shares(&value));

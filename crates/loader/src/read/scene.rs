@@ -6,6 +6,7 @@
 use super::held::WholeScene;
 use crate::fields::Object;
 use crate::patches::{PatchAt, PatchPlan};
+use crate::stage::Memo;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which patches of a sample are wanted.
@@ -54,12 +55,14 @@ pub(crate) struct SceneRecord {
     /// Perhaps longer than the record.
     bytes: Vec<u8>,
     length: usize,
+    /// What the stage has noted, field by field.
+    pub(crate) memos: Vec<Memo>,
 }
 
 impl SceneRecord {
-    /// The first `length` bytes of `bytes`.
-    pub(crate) const fn new(bytes: Vec<u8>, length: usize) -> Self {
-        Self { bytes, length }
+    /// The first `length` bytes of `bytes`, of so many fields.
+    pub(crate) fn new(bytes: Vec<u8>, length: usize, fields: usize) -> Self {
+        Self { bytes, length, memos: std::iter::repeat_with(Memo::default).take(fields).collect() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -329,6 +329,7 @@ impl Filling<'_> {
                 region: None,
                 finish: &Finish::NOTHING,
                 noise: None,
+                memo: None,
                 limits: &shard.options().limits,
             },
             None => Value::Picture {

@@ -16,6 +16,7 @@
 //! one that it finds odd later ([`StageSlot::write`]): a batch is the same whoever decodes it.
 
 mod keeper;
+mod memo;
 mod refusals;
 mod row_mix;
 mod row_noise;
@@ -25,6 +26,7 @@ mod ticket;
 mod value;
 
 pub use keeper::Keeper;
+pub use memo::Memo;
 pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;
 pub use row_mix::RowMix;

@@ -1,5 +1,6 @@
 //! What a stage is told of fields and of their values.
 
+use super::memo::Memo;
 use super::row_noise::RowNoise;
 use shardpack_array::{Finish, Region};
 use shardpack_augment::Augmentation;
@@ -82,6 +83,8 @@ pub enum Value<'a> {
         finish: &'a Finish,
         /// What is added to them then.
         noise: Option<RowNoise>,
+        /// Of an array of which several rows take a part, what the stage has noted about it.
+        memo: Option<&'a Memo>,
         /// What decoding may take.
         limits: &'a Limits,
     },

@@ -276,7 +276,7 @@ impl StageSlot for FakeSlot {
                 let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
-            Value::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
+            Value::Array { codec, descriptor, bytes, region, finish, noise, limits, memo: _ } => {
                 let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
                 let finish = Box::new(finish.clone());
                 let job = Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, noise, limits };

@@ -5,6 +5,7 @@ pub(crate) mod datasets;
 mod played;
 mod resident;
 mod scenes;
+mod sharing;
 mod sizes;
 
 use crate::cubes::tests::generate;
@@ -293,6 +294,7 @@ fn the_last_word_about_a_row_counts() {
         region: None,
         finish: &Finish::NOTHING,
         noise: None,
+        memo: None,
         limits: &limits,
     };
     let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
@@ -339,6 +341,7 @@ fn what_was_read_there_is_taken_as_it_stands() {
             region: None,
             finish: &Finish::NOTHING,
             noise: None,
+            memo: None,
             limits,
         }
     }

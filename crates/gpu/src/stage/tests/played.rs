@@ -261,7 +261,7 @@ impl StageSlot for PlayedSlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         let kept = self.store.find(number).unwrap();
-        let prepared = self.fill.prepare_kept(spot, kept, value, bench.downcast_mut().unwrap());
+        let prepared = self.fill.prepare_kept(spot, (number, kept), value, bench.downcast_mut().unwrap());
         if matches!(prepared, Prepared::Taken(_)) {
             self.counts.taken.fetch_add(1, Ordering::Relaxed);
             self.counts.kept.fetch_add(1, Ordering::Relaxed);
