@@ -105,6 +105,11 @@ impl Most {
         self.blocks < self.all / 2
     }
 
+    /// Whether so many parts need more blocks than twice all, each part for itself.
+    pub(crate) const fn exceeds(&self, parts: u64) -> bool {
+        self.blocks.saturating_mul(parts) > self.all.saturating_mul(2)
+    }
+
     /// Bytes that they decode to.
     pub(crate) fn decoded_bytes(&self) -> u64 {
         self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)

@@ -31,7 +31,7 @@ pub use fault::Fault;
 pub(crate) use kept::keep;
 pub use kernels::CubeKernels;
 pub(crate) use needs::{Entry, Needs, is_taken_as_stored, known, takes};
-pub(crate) use place::{CONSTANT_BYTES, write_constants};
+pub(crate) use place::{CONSTANT_BYTES, KeptPayload, write_constants};
 pub(crate) use places::Places;
 pub use work::Work;
 pub(crate) use work::{GAPS, MOST_CUBES, assemble};

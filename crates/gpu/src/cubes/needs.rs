@@ -5,7 +5,7 @@ use super::ask::{Ask, Picks};
 use super::batch::most_scratch_bytes;
 use super::blocks::Blocks;
 use super::kept::{Kept, keep};
-use super::place::{Copies, Payload, Placer, Room, Tasks, needed_bytes};
+use super::place::{Copies, KeptPayload, Payload, Placer, Room, Tasks, needed_bytes};
 use super::places::Places;
 use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, Walk, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
@@ -58,22 +58,24 @@ impl<'a> Needs<'a> {
         Self::asked(Payload::Walked(units, payload), descriptor, region, finish, limits)
     }
 
-    /// Looks at an array of which [`keep`](super::keep) has kept this. Without its bytes, they are on the
-    /// device.
+    /// Looks at an array of which [`keep`](super::keep) has kept this.
     ///
     /// # Errors
     /// As of others.
     pub(crate) fn of_kept(
         kept: &'a [u8],
-        payload: Option<&'a [u8]>,
+        payload: KeptPayload<'a>,
         descriptor: &ArrayDescriptor,
         region: Option<&Region>,
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
         let kept = Kept::read(kept).ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
-        if let Some(payload) = payload.filter(|payload| payload.len() as u64 != kept.bytes) {
-            return Err(Error::internal("payload that was walked", format!("{} bytes", kept.bytes), payload.len()));
+        match payload {
+            KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes => {
+                return Err(Error::internal("payload that was walked", format!("{} bytes", kept.bytes), bytes.len()));
+            }
+            _ => {}
         }
         // It was walked with these limits, as another type perhaps.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
@@ -141,7 +143,7 @@ impl<'a> Needs<'a> {
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.staged.bytes == 0 => Ok(0),
-            Payload::Kept(_, None) => Ok(0),
+            Payload::Kept(_, KeptPayload::Device(_)) => Ok(0),
             Payload::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
             payload => needed_bytes(payload, blocks, self.stored_bytes, self.width),
         }
@@ -171,7 +173,7 @@ impl<'a> Needs<'a> {
         zstd: &mut ZstdDecoder,
     ) -> Result<(Places, Copies<'t>, usize, u64)> {
         let payload_at = match &self.payload {
-            Payload::Kept(kept, None) => Some(PLACE_KEPT | kept.payload),
+            Payload::Kept(kept, KeptPayload::Device(at)) => Some(PLACE_KEPT | (at + kept.payload)),
             Payload::Kept(..) | Payload::Walked(..) => payload_at,
         };
         let mut room = Room { free: to, at: at as u64, scratch, copies: Vec::new() };

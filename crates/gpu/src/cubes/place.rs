@@ -27,8 +27,16 @@ pub(crate) fn write_constants(to: &mut [u8]) {
 pub(super) enum Payload<'a> {
     /// As it was walked.
     Walked(Units<'a>, &'a [u8]),
-    /// What was kept of it; its bytes, unless they are on the device.
-    Kept(Kept<'a>, Option<&'a [u8]>),
+    /// What was kept of it.
+    Kept(Kept<'a>, KeptPayload<'a>),
+}
+
+/// Where the bytes of an array are of which tables were kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeptPayload<'a> {
+    Host(&'a [u8]),
+    /// On the device: where those begin that the tables count from, from where kept values begin.
+    Device(u64),
 }
 
 /// A chunk: its bytes, and what it holds.
@@ -84,7 +92,8 @@ impl Payload<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Walked(_, bytes) => bytes,
-            Self::Kept(_, bytes) => bytes.unwrap_or_default(),
+            Self::Kept(_, KeptPayload::Host(bytes)) => bytes,
+            Self::Kept(_, KeptPayload::Device(_)) => &[],
         }
     }
 }

@@ -2,15 +2,17 @@
 //! words mean.
 
 use super::fill::Fate;
-use super::sharing::Identity;
+use super::scenes::Scene;
+use super::sharing::Shared;
 use crate::config::STATUS_BYTES;
-use crate::cubes::{self, Fault, Places, Work};
+use crate::cubes::{self, Fault, Work};
 use crate::driver::{Arena, Block, Launch};
 use crate::gather::Gather;
 use crate::pictures::{self, Batch, Regions};
 use shardpack_loader::stage::{RowFault, Spot};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Everything about a batch but the bytes.
 pub(super) struct Assembled {
@@ -32,6 +34,8 @@ pub(super) struct Assembled {
     spots: [Vec<Spot>; 2],
     /// Of each array of which several rows take parts, these rows of cubes.
     sharing: Vec<Vec<usize>>,
+    /// What the kernels read besides.
+    _scenes: Vec<Arc<dyn Scene>>,
 }
 
 /// Bytes that the host has made.
@@ -57,18 +61,19 @@ impl Host {
 impl Assembled {
     /// Also returns the tables, which stand at `start` in the staging memory. `host` are the first
     /// bytes of the output. In the slot's memory, cubes have `scratch`, and pictures what follows. Rows
-    /// take parts of the `shared` arrays, which are in the order of their identities.
+    /// take parts of the `shared` arrays, of which those on the device are held until this is dropped.
     pub(super) fn new(
         rows: impl Iterator<Item = (Spot, Fate)>,
-        shared: Vec<(Identity, Places)>,
+        shared: Shared,
         host: Host,
         start: usize,
         scratch: Range<u64>,
     ) -> Result<(Self, Vec<u8>), String> {
+        let Shared { arrays, scenes } = shared;
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
         let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
         let [picture_spots, cube_spots] = &mut spots;
-        let mut sharing = vec![Vec::new(); shared.len()];
+        let mut sharing = vec![Vec::new(); arrays.len()];
         for (spot, fate) in rows {
             match fate {
                 Fate::Host(bytes) => host.push((spot.bytes.start, bytes)),
@@ -78,7 +83,7 @@ impl Assembled {
                     picture_spots.push(spot);
                 }
                 Fate::Cube(entry, identity) => {
-                    let number = |identity| shared.binary_search_by_key(&identity, |(identity, _)| *identity).ok();
+                    let number = |identity| arrays.binary_search_by_key(&identity, |(identity, _)| *identity).ok();
                     let number = identity.and_then(number);
                     if let Some(rows) = number.and_then(|number| sharing.get_mut(number)) {
                         rows.push(cubes.len());
@@ -91,16 +96,31 @@ impl Assembled {
         let mut tables = Vec::new();
         let pictures: Vec<_> = pictures.iter().map(|entry| &**entry).collect();
         let cubes: Vec<_> = cubes.iter().map(|(entry, number)| (&**entry, *number)).collect();
-        let shared: Vec<_> = shared.iter().map(|(_, places)| places).collect();
+        let arrays: Vec<_> = arrays.iter().map(|(_, places)| places).collect();
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
         let gather = Gather::assemble(pieces, start, &mut tables).ok_or("more pieces than a launch takes")?;
         let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
-        let cubes = cubes::assemble(&cubes, &shared, start, scratch.end, &mut tables);
+        let cubes = cubes::assemble(&cubes, &arrays, start, scratch.end, &mut tables);
         let cubes = cubes.map_err(|error| error.to_string())?;
         let slot_bytes = usize::try_from(cubes.slot_bytes()).unwrap_or(usize::MAX);
         let (regions, memory_bytes) = pictures.layout(slot_bytes);
         let upload_bytes = start + tables.len();
-        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, gather, spots, sharing }, tables))
+        Ok((
+            Self {
+                upload_bytes,
+                memory_bytes,
+                host,
+                zero,
+                pictures,
+                regions,
+                cubes,
+                gather,
+                spots,
+                sharing,
+                _scenes: scenes,
+            },
+            tables,
+        ))
     }
 
     /// What is launched, in this order, with the kept values, the slot's memory and the output at

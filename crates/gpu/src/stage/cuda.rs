@@ -3,6 +3,7 @@
 use super::completion::Completions;
 use super::fill::Fill;
 use super::kernels::Kernels;
+use super::scenes::{ScenePool, Scenes, SharedPool};
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use super::store::{Backing, Store};
 use crate::cubes;
@@ -51,6 +52,8 @@ pub(super) struct Shared {
     pub(super) grown: AtomicU64,
     /// Values that stay on the device.
     pub(super) store: Store<Kept>,
+    /// Arrays that lie there for a while.
+    scenes: Arc<ScenePool>,
 }
 
 /// Memory of the device for values that stay there.
@@ -115,7 +118,8 @@ impl Keeper for CudaKeeper {
 impl Shared {
     fn of(kernels: Arc<Kernels>) -> Arc<Self> {
         let device = kernels.device.clone();
-        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
+        let scenes = Arc::new(ScenePool::new(device.clone()));
+        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default(), scenes })
     }
 
     pub(super) fn id(&self) -> DeviceId {
@@ -174,7 +178,10 @@ impl Stage for CudaStage {
 
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
         let staging = Pinned::new(&self.shared.device, staging_bytes(room));
-        let fill = staging.and_then(|staging| Fill::new(staging, room.host_bytes));
+        // Kept values begin elsewhere than what is put there later: kernels know of one place.
+        let scenes = SharedPool(Arc::clone(&self.shared.scenes));
+        let scenes = (!self.is_resident).then(|| Arc::new(scenes) as Arc<dyn Scenes>);
+        let fill = staging.and_then(|staging| Ok(Fill::new(staging, room.host_bytes)?.with_scenes(scenes)));
         let slot = fill.and_then(|fill| {
             CudaSlot::new(
                 Arc::clone(&self.shared),
@@ -185,6 +192,11 @@ impl Stage for CudaStage {
             )
         });
         slot.map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
+    }
+
+    fn scene_bytes(&self, open_bytes: u64) -> u64 {
+        let most = ScenePool::most_bytes(&self.shared.device);
+        if self.is_resident { 0 } else { open_bytes.min(most) }
     }
 
     fn growths(&self) -> u64 {

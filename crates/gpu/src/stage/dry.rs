@@ -2,6 +2,7 @@
 
 use super::cuda::{staged_bytes, takes};
 use super::fill::Fill;
+use super::scenes::{Scene, Scenes};
 use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
@@ -34,6 +35,18 @@ struct Nowhere;
 impl Backing for Nowhere {
     fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Scenes for Nowhere {
+    fn put(&self, _: &[u8]) -> Option<Arc<dyn Scene>> {
+        Some(Arc::new(Self))
+    }
+}
+
+impl Scene for Nowhere {
+    fn at(&self) -> u64 {
+        0
     }
 }
 
@@ -101,6 +114,7 @@ impl Stage for DryStage {
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
         let fill = Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?;
+        let fill = fill.with_scenes(self.store.backing().is_none().then(|| Arc::new(Nowhere) as Arc<dyn Scenes>));
         Ok(Arc::new(DrySlot { room: *room, fill, store: Arc::clone(&self.store) }))
     }
 

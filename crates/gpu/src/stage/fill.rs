@@ -1,19 +1,20 @@
 //! The rows of one batch on their way to the device.
 
 use super::assembled::{Assembled, Host};
+use super::scenes::{Scene, Scenes};
 use super::sharing::{Identity, Sharing};
-use crate::cubes;
+use crate::cubes::{self, KeptPayload};
 use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{Failure, Prepared, RowNoise, Spot, Value};
+use shardpack_loader::stage::{Failure, Memo, Prepared, RowNoise, Spot, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Bytes for tables and what lies between them, besides those of each row.
 const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
@@ -25,6 +26,8 @@ pub(super) struct Fill<M> {
     arena: RwLock<Arena<M>>,
     rows: Mutex<Rows>,
     sharing: Sharing,
+    /// Where arrays are put of which many rows take parts.
+    scenes: Option<Arc<dyn Scenes>>,
     /// Scratch of cubes, and what is copied on the device, follow what is uploaded: the next free
     /// byte.
     scratch: AtomicU64,
@@ -75,6 +78,15 @@ enum Stored<'a, M> {
     Kept(u64, &'a [u8]),
 }
 
+/// What is known of an array of which several rows take a part.
+#[derive(Default)]
+struct Noted {
+    /// Its tables; `None` if it is not decoded by them.
+    known: Option<Vec<u8>>,
+    /// The array itself, if it is on the device.
+    scene: Option<Arc<dyn Scene>>,
+}
+
 impl<M: Block> Fill<M> {
     /// Fills `memory`, of which `host_bytes` are for fields of the host.
     pub(super) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
@@ -82,12 +94,18 @@ impl<M: Block> Fill<M> {
             arena: RwLock::new(Arena::new(memory)?),
             rows: Mutex::default(),
             sharing: Sharing::default(),
+            scenes: None,
             scratch: AtomicU64::new(0),
             host_bytes,
             lost: Mutex::default(),
         };
         fill.begin(0);
         Ok(fill)
+    }
+
+    /// With a place for arrays of which many rows take parts.
+    pub(super) fn with_scenes(self, scenes: Option<Arc<dyn Scenes>>) -> Self {
+        Self { scenes, ..self }
     }
 
     /// Bytes of staging memory for rows of so many bytes in it.
@@ -166,15 +184,15 @@ impl<M: Block> Fill<M> {
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
             Value::Array { codec, descriptor, bytes, region, finish, noise, memo, limits } => {
-                let found = memo.filter(|_| region.is_some());
-                let known = found.and_then(|memo| {
-                    let known = memo.get_or_make(|| cubes::known(codec, descriptor, bytes, limits))?;
-                    Some((Identity::Read(memo.id()), known.as_deref()?))
-                });
+                let is_whole = region.is_none();
+                let look = |memo: &Memo| self.note(value, memo.rows());
+                let noted = memo.filter(|_| !is_whole).and_then(|memo| Some((memo, memo.get_or_make(|| look(memo))?)));
+                let known = noted.and_then(|(memo, noted)| Some((memo.id(), noted.known.as_deref()?, &noted.scene)));
                 let (needs, at, shared) = match (stored, known) {
                     (Stored::Kept(number, kept), _) => {
-                        let needs = cubes::Needs::of_kept(kept, None, descriptor, region, finish, limits);
-                        (needs, None, region.map(|_| Identity::Kept(number)))
+                        let payload = KeptPayload::Device(0);
+                        let needs = cubes::Needs::of_kept(kept, payload, descriptor, region, finish, limits);
+                        (needs, None, Some((Identity::Kept(number), None)))
                     }
                     // Places are counted from where the loan begins: it must be those bytes.
                     (Stored::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
@@ -183,9 +201,11 @@ impl<M: Block> Fill<M> {
                     (Stored::There(loan), _) => {
                         (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
                     }
-                    (Stored::Here, Some((identity, known))) => {
-                        let needs = cubes::Needs::of_kept(known, Some(bytes), descriptor, region, finish, limits);
-                        (needs, None, Some(identity))
+                    (Stored::Here, Some((id, known, scene))) => {
+                        let at = scene.as_ref().map(|scene| KeptPayload::Device(scene.at()));
+                        let payload = at.unwrap_or(KeptPayload::Host(bytes));
+                        let needs = cubes::Needs::of_kept(known, payload, descriptor, region, finish, limits);
+                        (needs, None, Some((Identity::Read(id), scene.as_ref())))
                     }
                     (Stored::Here, None) => {
                         (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), None, None)
@@ -195,13 +215,23 @@ impl<M: Block> Fill<M> {
                 if needs.staged().bytes != spot.bytes.len() as u64 {
                     return Err("another size than its place in the batch".into());
                 }
-                match shared.filter(|_| needs.staged().bytes > 0) {
-                    Some(identity) => self.part(spot, &needs, identity, zstd).map(|()| None),
+                match shared.filter(|_| !is_whole && needs.staged().bytes > 0) {
+                    Some(array) => self.part(spot, &needs, array, zstd).map(|()| None),
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
             }
             _ => Err("neither a picture nor an array".into()),
         }
+    }
+
+    /// Looks at an array of which so many rows take a part. It is put on the device if they would have more
+    /// of it uploaded than it has.
+    fn note(&self, value: &Value<'_>, rows: u64) -> Noted {
+        let Value::Array { codec, descriptor, bytes, region, limits, .. } = *value else { return Noted::default() };
+        let known = cubes::known(codec, descriptor, bytes, limits);
+        let scenes = self.scenes.as_ref().filter(|_| cubes::Most::of(descriptor, region).exceeds(rows));
+        let scene = known.as_ref().and_then(|_| scenes?.put(bytes));
+        Noted { known, scene }
     }
 
     fn picture(&self, spot: &Spot, needs: pictures::Needs<'_>) -> Result<[u32; 2], Refusal> {
@@ -247,12 +277,12 @@ impl<M: Block> Fill<M> {
         &self,
         spot: &Spot,
         needs: &cubes::Needs<'_>,
-        identity: Identity,
+        (identity, scene): (Identity, Option<&Arc<dyn Scene>>),
         zstd: &mut ZstdDecoder,
     ) -> Result<(), Refusal> {
         let arena = self.shared();
-        let array = self.sharing.of(identity);
-        let mut places = array.lock().unwrap_or_else(PoisonError::into_inner);
+        let array = self.sharing.of(identity, scene);
+        let mut places = array.places.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = needs.missing(&mut places);
         if !missing.is_empty() {
             let claim = claim(&arena, needs.bytes(&missing, false).map_err(refusal)?, 0)?;

@@ -9,7 +9,9 @@
 //! the status words and hands it to the loader ([`Completions`](completion::Completions)).
 //!
 //! Several rows of a batch may take parts of one array: a block that several of them need is copied,
-//! uploaded and decoded for the first of them, and read by all ([`Sharing`](sharing::Sharing)).
+//! uploaded and decoded for the first of them, and read by all ([`Sharing`](sharing::Sharing)). An array
+//! of which many rows come lies on the device until the last of them
+//! ([`ScenePool`](scenes::ScenePool)).
 //!
 //! Values that stay on the device are put there once ([`Store`](store::Store)); a row then names one,
 //! and a kernel copies what it needs of it to the slot.
@@ -24,6 +26,7 @@ mod dry;
 mod fill;
 mod kernels;
 mod room;
+mod scenes;
 mod sharing;
 mod slot;
 mod store;

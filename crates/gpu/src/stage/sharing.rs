@@ -1,5 +1,6 @@
 //! Arrays of which several rows of a batch take parts: each of their blocks is uploaded and decoded once.
 
+use super::scenes::Scene;
 use crate::cubes::Places;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,24 @@ pub(super) enum Identity {
 /// The arrays of a batch, in the order of their identities, so that it does not matter which row was the
 /// first.
 #[derive(Default)]
-pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Mutex<Places>>>>);
+pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Array>>>);
+
+/// An array of which rows take parts.
+pub(super) struct Array {
+    /// Where its blocks are, so far.
+    pub(super) places: Mutex<Places>,
+    /// What holds it on the device.
+    pub(super) scene: Option<Arc<dyn Scene>>,
+}
+
+/// What rows of a batch share.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// In the order of their identities.
+    pub(super) arrays: Vec<(Identity, Places)>,
+    /// What holds some of them on the device.
+    pub(super) scenes: Vec<Arc<dyn Scene>>,
+}
 
 impl std::fmt::Debug for Sharing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -25,17 +43,18 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// Where the blocks of an array are, so far.
-    pub(super) fn of(&self, identity: Identity) -> Arc<Mutex<Places>> {
+    /// An array, which is perhaps on the device.
+    pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn Scene>>) -> Arc<Array> {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(arrays.entry(identity).or_default())
+        let array = || Arc::new(Array { places: Mutex::default(), scene: scene.cloned() });
+        Arc::clone(arrays.entry(identity).or_insert_with(array))
     }
 
-    /// Takes all arrays of a batch, in order.
-    pub(super) fn take(&self) -> Vec<(Identity, Places)> {
+    /// Takes all arrays of a batch.
+    pub(super) fn take(&self) -> Shared {
         let arrays = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let taken =
-            |array: Arc<Mutex<Places>>| std::mem::take(&mut *array.lock().unwrap_or_else(PoisonError::into_inner));
-        arrays.into_iter().map(|(identity, array)| (identity, taken(array))).collect()
+        let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
+        let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
+        Shared { arrays: arrays.iter().map(|(identity, array)| (*identity, places(array))).collect(), scenes }
     }
 }

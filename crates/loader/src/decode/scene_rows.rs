@@ -159,7 +159,8 @@ impl Bench {
         let length = read::alone(shard, record, &mut buffer)?.len();
         add_since(&counters.read, start);
         add(&counters.read_bytes, length as u64);
-        let stored = SceneRecord::new(buffer, length, common.recipe.fields.plans.len());
+        let rows = (common.recipe.fields.plans.len(), read.patches.len());
+        let stored = SceneRecord::new(buffer, length, rows);
         let bytes = stored.bytes();
         let (at, frame) = checked(counters, (shard, record, bytes), read)?;
         let draws = self.draws(common, (shard, Source::Whole { frame: &frame, bytes }, at), read, plan);

@@ -57,12 +57,16 @@ impl Loader {
         self.shared.refusals.list()
     }
 
-    /// Memory that the slots take on the device of the stage, and the values that stay there, in
-    /// bytes; 0 without one.
+    /// Memory that the slots take on the device of the stage, the values that stay there, and scenes that
+    /// lie there while several patches of each come, in bytes; 0 without one.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
-        device_bytes(&self.options, &self.epochs.predicted).saturating_add(kept)
+        let slots = device_bytes(&self.options, &self.epochs.predicted);
+        let is_staged = self.fields.patches.as_ref().is_some_and(|patches| patches.is_staged);
+        let stage = self.options.stage.as_ref().filter(|_| is_staged && self.resident.is_none());
+        let scenes = stage.map_or(0, |stage| stage.scene_bytes(self.epochs.predicted.run_bytes));
+        slots.saturating_add(kept).saturating_add(scenes)
     }
 
     /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the

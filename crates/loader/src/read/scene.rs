@@ -60,9 +60,9 @@ pub(crate) struct SceneRecord {
 }
 
 impl SceneRecord {
-    /// The first `length` bytes of `bytes`, of so many fields.
-    pub(crate) fn new(bytes: Vec<u8>, length: usize, fields: usize) -> Self {
-        Self { bytes, length, memos: std::iter::repeat_with(Memo::default).take(fields).collect() }
+    /// The first `length` bytes of `bytes`, of so many fields and patches.
+    pub(crate) fn new(bytes: Vec<u8>, length: usize, (fields, patches): (usize, usize)) -> Self {
+        Self { bytes, length, memos: (0..fields).map(|_| Memo::new(patches as u64)).collect() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -11,18 +11,31 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 ///
 /// ```
 /// use shardpack_loader::stage::Memo;
-/// let memo = Memo::default();
+/// let memo = Memo::new(12);
 /// assert_eq!(memo.get_or_make(|| 7_u8), Some(&7));
 /// assert_eq!(memo.get_or_make(|| 8_u8), Some(&7));
 /// assert_eq!(memo.get_or_make(|| 9_u16), None, "of another type");
-/// assert_ne!(memo.id(), Memo::default().id());
+/// assert!(memo.rows() == 12 && memo.id() != Memo::new(1).id());
 /// ```
 pub struct Memo {
     id: u64,
+    rows: u64,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Memo {
+    /// Without a note, for a value of which about so many rows take a part.
+    #[must_use]
+    pub fn new(rows: u64) -> Self {
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), rows, note: OnceLock::new() }
+    }
+
+    /// How many rows take a part of it, about.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// A number that no other memo of this process has.
     #[must_use]
     pub const fn id(&self) -> u64 {
@@ -33,12 +46,6 @@ impl Memo {
     /// another type.
     pub fn get_or_make<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
         self.note.get_or_init(|| Box::new(make())).downcast_ref()
-    }
-}
-
-impl Default for Memo {
-    fn default() -> Self {
-        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), note: OnceLock::new() }
     }
 }
 

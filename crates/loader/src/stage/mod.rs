@@ -79,6 +79,13 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// Bytes that a slot takes on the device.
     fn device_bytes(&self, room: &Room) -> u64;
 
+    /// Bytes that it takes on the device for scenes of which several patches come, besides slots, where the
+    /// records of all scenes that are open at a time take `open_bytes`.
+    fn scene_bytes(&self, open_bytes: u64) -> u64 {
+        let _ = open_bytes;
+        0
+    }
+
     /// Bytes that a slot takes on the host: staging memory.
     fn host_bytes(&self, room: &Room) -> u64;
 

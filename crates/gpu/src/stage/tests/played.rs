@@ -1,11 +1,13 @@
 //! A stage whose device is played on the CPU: the logic of `CudaStage` without the driver.
 
 use crate::driver::Heap;
+use crate::gather::MARGIN;
 use crate::mix::Mixing;
 use crate::stage::assembled::{Assembled, Host};
 use crate::stage::cuda::{between_bytes, memory_bytes, shares, staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
 use crate::stage::room::{self, Filled};
+use crate::stage::scenes::{Scene, Scenes};
 use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
@@ -43,6 +45,51 @@ impl Backing for Kept {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
         Ok(())
+    }
+}
+
+/// Arrays that lie on the device for a while: never in the same place again, so that whoever reads one
+/// that is gone finds poison.
+#[derive(Debug, Default)]
+struct PlayedScenes {
+    memory: Mutex<Vec<u8>>,
+    put: AtomicU64,
+}
+
+#[derive(Debug)]
+struct PlayedScene {
+    scenes: Arc<PlayedScenes>,
+    range: Range<usize>,
+}
+
+#[derive(Debug)]
+struct ScenesOf(Arc<PlayedScenes>);
+
+impl Scenes for ScenesOf {
+    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn Scene>> {
+        // Some find no room.
+        if self.0.put.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
+            return None;
+        }
+        let mut memory = self.0.memory.lock().unwrap();
+        let start = memory.len() + 7;
+        memory.resize(start, 0xC3);
+        memory.extend_from_slice(bytes);
+        let range = start..memory.len();
+        memory.extend([0xC3; MARGIN]);
+        Some(Arc::new(PlayedScene { scenes: Arc::clone(&self.0), range }))
+    }
+}
+
+impl Scene for PlayedScene {
+    fn at(&self) -> u64 {
+        self.range.start as u64
+    }
+}
+
+impl Drop for PlayedScene {
+    fn drop(&mut self) {
+        self.scenes.memory.lock().unwrap()[self.range.clone()].fill(0xC3);
     }
 }
 
@@ -90,13 +137,21 @@ pub(super) struct PlayedStage {
     /// Staging memory is divided by this: rows do not fit.
     tight: u64,
     store: Arc<Store<Kept>>,
+    scenes: Arc<PlayedScenes>,
     /// Memory that is free for values.
     pub(super) free: u64,
 }
 
 impl PlayedStage {
     pub(super) fn new(manner: usize, tight: u64) -> Self {
-        Self { counts: Arc::default(), manner: MANNERS[manner], tight, store: Arc::default(), free: 1 << 32 }
+        Self {
+            counts: Arc::default(),
+            manner: MANNERS[manner],
+            tight,
+            store: Arc::default(),
+            scenes: Arc::default(),
+            free: 1 << 32,
+        }
     }
 }
 
@@ -104,6 +159,7 @@ impl PlayedStage {
 struct PlayedSlot {
     counts: Arc<Counts>,
     store: Arc<Store<Kept>>,
+    scenes: Arc<PlayedScenes>,
     manner: Manner,
     room: Room,
     fill: Fill<Heap>,
@@ -141,12 +197,15 @@ impl Stage for PlayedStage {
 
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
+        let scenes = ScenesOf(Arc::clone(&self.scenes));
+        let scenes = self.store.backing().is_none().then(|| Arc::new(scenes) as Arc<dyn Scenes>);
         Ok(Arc::new(PlayedSlot {
             counts: Arc::clone(&self.counts),
             store: Arc::clone(&self.store),
             manner: self.manner,
             room: *room,
-            fill: Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?,
+            scenes: Arc::clone(&self.scenes),
+            fill: Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?.with_scenes(scenes),
             output: Mutex::default(),
         }))
     }
@@ -159,7 +218,8 @@ impl Stage for PlayedStage {
         let (counts, store) = (Arc::clone(&self.counts), Arc::<Store<Kept>>::default());
         let keeper = Arc::new(PlayedKeeper { store: Arc::clone(&store), free: self.free });
         let Self { manner, tight, free, .. } = *self;
-        Some(Keeping { stage: Arc::new(Self { counts, manner, tight, store, free }), keeper })
+        let scenes = Arc::default();
+        Some(Keeping { stage: Arc::new(Self { counts, manner, tight, store, scenes, free }), keeper })
     }
 }
 
@@ -284,7 +344,8 @@ impl StageSlot for PlayedSlot {
             let result = started.map(|(batch, staging)| {
                 let is_larger = batch.memory_bytes > memory_bytes(&self.room, self.store.backing().is_some());
                 self.counts.grown.fetch_add(is_larger.into(), Ordering::Relaxed);
-                let kept = self.store.backing().map(|kept| kept.0.lock().unwrap().clone()).unwrap_or_default();
+                let kept = self.store.backing().map(|kept| kept.0.lock().unwrap().clone());
+                let kept = kept.unwrap_or_else(|| self.scenes.memory.lock().unwrap().clone());
                 let (out, faults) = play(&batch, (&kept, &staging), self.room.output_bytes, self.manner);
                 *self.output.lock().unwrap() = out;
                 self.counts.faults.fetch_add(faults.len() as u64, Ordering::Relaxed);
