@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._shardpack import is_mask
-from ._masks import class_numbers
+from ._masks import check_size, class_numbers
 from ._source import Source, SourceError, refuse_columns, same
 from ._values import kind_of
 
@@ -113,16 +113,18 @@ class Fields:
         Raises
         ------
         SourceError
-            If one is none.
+            If one is none, or has not the size of its picture.
         """
         if not self.masks:
             return sample
-        return {name: self._mask(name, value) if name in self.masks else value for name, value in sample.items()}
+        pictures = [sample[name] for name, kind in self.kinds.items() if kind == "image"]
+        return dict(sample) | {name: self._mask(name, sample[name], pictures) for name in self.masks}
 
-    def _mask(self, name: str, value: Any) -> Any:
+    def _mask(self, name: str, value: Any, pictures: Sequence[Any]) -> Any:
         numbers = class_numbers(self.masks[name], value)
         if numbers is None:
             return None
+        check_size(self.masks[name], numbers, pictures)
         if name not in self.mask_types:
             # The first sample is written before there are several threads.
             said = self.schema.get(name, "array").partition(":")[2]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _shardpack
+from ._sizes import size_of
 from ._source import SourceError
 from ._values import is_picture_object, picture_type
 
@@ -73,3 +74,33 @@ def class_numbers(column: str, value: Any) -> Any:
         return _shardpack.mask_of(column, content)
     except ValueError as error:
         raise SourceError(f"column {str(error).replace(f'`{column}`', repr(column), 1)}") from error
+
+
+def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:
+    """Refuse a mask that is not as high and wide as its picture is when people see it, after its Exif orientation: no
+    view of the two would show the same.
+
+    Parameters
+    ----------
+    column
+        Its column, for messages.
+    mask
+        `[height, width]`.
+    pictures
+        The pictures of its sample: it belongs to one of them. Where the size of one is unknown, nothing is said.
+
+    Raises
+    ------
+    SourceError
+        If it has another size.
+    """
+    sizes = [size for picture in pictures if (size := size_of(picture)) is not None]
+    if not sizes or len(sizes) < len(pictures) or any(size.upright == mask.shape for size in sizes):
+        return
+    whose = "the upright picture" if len(sizes) == 1 else "one of the upright pictures"
+    expected = " or ".join(dict.fromkeys(f"{size.upright[0]} × {size.upright[1]}" for size in sizes))
+    turned = next((size.orientation for size in sizes if size.stored == mask.shape), None)
+    found = f"{mask.shape[0]} × {mask.shape[1]}"
+    if turned is not None:
+        found += f"\nhint: the picture has the Exif orientation {turned}: turn the mask as it turns the picture"
+    raise SourceError(f"column {column!r}: expected a mask of {expected} pixels, as {whose} has, found {found}")

@@ -76,6 +76,7 @@ class Run:
         items = iter(self.source.items)
         first = self._first(items)
         self.fields.settle(self.source, first.values, first.where)
+        self._refuse_shrinking(options)
         self.fields.notes += self.source.notes
         # Now, and not at the end: what they say costs another conversion.
         for note in self.fields.notes:
@@ -102,6 +103,16 @@ class Run:
             if self.samples == 0:
                 raise self._no_samples()
             return dict(writer.close(progress=self._written if self.progress is not None else None))
+
+    def _refuse_shrinking(self, options: Mapping[str, Any]) -> None:
+        """Raise where pictures would be shrunk, and their masks not."""
+        shrinking = [name for name in ("short_side", "long_side") if options.get(name) is not None]
+        if shrinking and self.fields.masks and "image" in self.fields.kinds.values():
+            raise SourceError(
+                f"{self.format}: beside masks, expected pictures of the size of the source, "
+                f"found the option: {shrinking[0]}\n"
+                "hint: `shardpack pack --masks` shrinks masks with their pictures"
+            )
 
     def _first(self, items: Iterator[Item]) -> Sample:
         for item in items:

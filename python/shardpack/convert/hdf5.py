@@ -53,7 +53,8 @@ def open(
         they are not taken, and a warning says so.
     masks
         Datasets of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``. A picture of colours is no mask, and an error.
+        ``shardpack pack --masks``. A picture of colours is no mask, and an error. So is one of another size
+        than its upright picture.
     max_sample_bytes
         Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
     """

@@ -50,7 +50,8 @@ def open(
     masks
         Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
         ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error.
+        picture of colours is no mask, and an error. So is one of another size
+        than its upright picture.
     max_shard_bytes
         Largest size of a shard, before and after decompression. A shard is in memory as a whole while its samples are
         converted. Default 4 GiB, which no shard of MDS exceeds.

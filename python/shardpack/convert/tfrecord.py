@@ -54,7 +54,8 @@ def open(
     masks
         Features of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
         ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error.
+        picture of colours is no mask, and an error. So is one of another size
+        than its upright picture.
     """
     files = list_files(src, _SUFFIXES, "TFRecord")
     crc32c = library("crc32c", "tfrecord").crc32c

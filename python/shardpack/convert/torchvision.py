@@ -48,7 +48,8 @@ def open(
         A function of the index that gives the key. Default: the path as above, or the running number.
     masks
         Columns of pictures that hold class numbers: ``masks=["mask"]``. They become arrays of these numbers: the indices
-        of a palette, or greys. A picture of colours is no mask, and an error.
+        of a palette, or greys. A picture of colours is no mask, and an error. So is one of another size
+        than its upright picture.
     """
     dataset, indices = _unwrap(src)
     if (

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ._detection import PICTURES, check_names, class_numbers, data, folder, numbers, picture, text
-from ._masks import class_numbers as numbers_of_mask
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 
 _CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog", "horse",
@@ -47,7 +46,7 @@ def open(
     names
         Names of the classes, in order. Default: the twenty of VOC.
     masks
-        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``: pictures that have one. Needs Pillow.
+        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``: pictures that have one.
     """
     root = folder(Path(src), "of VOC")
     pictures = folder(root / "JPEGImages", "of the pictures")
@@ -58,7 +57,8 @@ def open(
     classes = check_names(names or _CLASSES, "names")
     keys = _keys(root, annotations, split, masks)
     reader = _Reader(pictures, annotations, {name: number for number, name in enumerate(classes)}, masks and root / masks)
-    return Source(_samples(root, keys, reader), classes=classes, total=len(keys))
+    taken = frozenset(["mask"]) if masks and "mask" not in drop else None
+    return Source(_samples(root, keys, reader), classes=classes, total=len(keys), masks=taken)
 
 
 def _keys(root: Path, annotations: Path, split: str | None, masks: str | None) -> list[str]:
@@ -84,7 +84,6 @@ class _Reader:
     def __init__(self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str) -> None:
         self.pictures, self.annotations, self.classes = pictures, annotations, classes
         self.masks = Path(masks) if masks else None
-        self.image: Any = library("PIL.Image", "masks of VOC") if masks else None
 
     def read(self, key: str) -> tuple[str, dict[str, Any]]:
         if Path(key).name != key:
@@ -105,12 +104,7 @@ class _Reader:
             "truncated": np.array([one[3] for one in objects], np.uint8),
         }
         if self.masks is not None:
-            # Not by Pillow, which makes 255 of the 15 of a mask of 4 bits.
-            mask = numbers_of_mask("mask", (self.masks / f"{key}.png").read_bytes())
-            with self.image.open(file) as shown:
-                if shown.size != mask.shape[::-1]:
-                    raise ValueError(f"expected a mask of {shown.size}, the picture's size, found {mask.shape[::-1]}")
-            values["mask"] = mask
+            values["mask"] = (self.masks / f"{key}.png").read_bytes()
         return file.name, values
 
 

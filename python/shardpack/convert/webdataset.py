@@ -83,7 +83,8 @@ def open(
     masks
         Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
         ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error.
+        picture of colours is no mask, and an error. So is one of another size
+        than its upright picture.
     storage_options
         With URLs: how their store is reached, as for :class:`shardpack.Dataset`.
     """
