@@ -11,11 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
+
+import shardpack as sp
 
 PHOTOS = 60
 CUBES = 24
 CLASSES = ("cat", "dog", "owl")
+# Height and width of the scenes.
+SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
 
 # A job in the background ignores Ctrl-C, and so do the programs that it starts: those of the tests must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,6 +64,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack(source, tmp_path_factory.mktemp("packed") / "photos")
 
 
+@pytest.fixture
+def dataset(photos: Path) -> sp.Dataset:
+    """The photos, opened."""
+    return sp.Dataset(photos)
+
+
 @pytest.fixture(scope="session")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """48 JPEGs of one size, in unequal classes: 36, 9 and 3."""
@@ -88,6 +99,39 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
         np.save(masks / f"{number:03}.npy", mask)
     out = tmp_path_factory.mktemp("packed") / "cubes"
     return pack(source, out, "--values", "keep", "--masks", str(masks))
+
+
+@pytest.fixture(scope="session")
+def values() -> list[NDArray[np.float32]]:
+    """Scenes: cubes of several sizes and of six bands, that no rounding leaves alone."""
+    rng = np.random.default_rng(5)
+    return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.float32]]) -> sp.Dataset:
+    """These cubes and their masks; their sizes are in the index."""
+    out = tmp_path_factory.mktemp("scenes") / "packed"
+    schema = {"cube": "array", "mask": "array", "height": "uint32", "width": "uint32", "channels": "uint32"}
+    with sp.Writer(out, schema, values="keep", shuffle=False) as writer:
+        for number, cube in enumerate(values):
+            mask = (np.arange(cube[..., 0].size).reshape(cube.shape[:2]) % 251).astype(np.uint8)
+            height, width, channels = cube.shape
+            writer.write(
+                {"cube": cube, "mask": mask, "height": height, "width": width, "channels": channels}, key=f"s{number}"
+            )
+    return sp.Dataset(out)
+
+
+@pytest.fixture(scope="session")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """Scenes of one size."""
+    out = tmp_path_factory.mktemp("alike") / "packed"
+    rng = np.random.default_rng(6)
+    with sp.Writer(out, values="keep", shuffle=False) as writer:
+        for number in range(5):
+            writer.write({"cube": rng.normal(0, 1, (45, 38, 4)).astype(np.float32)}, key=f"a{number}")
+    return sp.Dataset(out)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,31 +1,19 @@
-"""Loaders with NumPy: epochs, states, views, weights, ends."""
+"""Loaders with NumPy: batches, views, epochs, ends, options, threads."""
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import sys
 import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from loader_support import keys
 
 import shardpack as sp
 from shardpack import _arguments
-
-
-@pytest.fixture
-def dataset(photos: Path) -> sp.Dataset:
-    return sp.Dataset(photos)
-
-
-def keys(loader: sp.Loader) -> list[str]:
-    """The keys of one iteration."""
-    return [key for batch in loader for key in batch.sample_keys]
 
 
 def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
@@ -161,199 +149,6 @@ def test_ends(dataset: sp.Dataset) -> None:
     assert rows("drop") and len(sp.Loader(dataset, 64, end="pad")) == 1
 
 
-def test_ranks_share_an_epoch(dataset: sp.Dataset) -> None:
-    ranks = [keys(sp.Loader(dataset, 4, rank=rank, world_size=3)) for rank in range(3)]
-    assert [len(rank) for rank in ranks] == [20, 20, 20]
-    assert sorted(sum(ranks, [])) == sorted(dataset.keys)
-    with pytest.raises(sp.UsageError, match="both or none"):
-        sp.Loader(dataset, rank=1)
-    with pytest.raises(sp.UsageError, match="below the world size"):
-        sp.Loader(dataset, rank=3, world_size=3)
-
-
-def test_a_state_goes_on_with_other_ranks_and_batch_sizes(dataset: sp.Dataset) -> None:
-    loaders = [sp.Loader(dataset, 4, rank=rank, world_size=2, seed=9) for rank in range(2)]
-    done = []
-    for loader in loaders:
-        iteration = iter(loader)
-        done += [key for _ in range(3) for key in next(iteration).sample_keys]
-    states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
-    assert states[0] == states[1] and states[0]["samples_consumed"] == 24
-    rest = []
-    for rank in range(3):
-        loader = sp.Loader(dataset, 6, rank=rank, world_size=3, seed=9, end="uneven")
-        loader.load_state_dict(states[0])
-        assert len(loader) == 4 and loader.epoch == 0, "epochs are as long as ever"
-        rest += keys(loader)
-        assert len(loader) == 4
-    assert sorted(done + rest) == sorted(dataset.keys)
-
-
-def test_the_loop_that_begins_also_resumes(dataset: sp.Dataset) -> None:
-    def train(state: dict[str, Any] | None, stop: int) -> tuple[list[tuple[int, str]], dict[str, Any]]:
-        loader = sp.Loader(dataset, 8)
-        if state:
-            loader.load_state_dict(state)
-        seen: list[tuple[int, str]] = []
-        for epoch in range(loader.epoch, 3):
-            loader.set_epoch(epoch)
-            for batch in loader:
-                seen += [(epoch, key) for key in batch.sample_keys]
-                if len(seen) == stop * 8:
-                    return seen, loader.state_dict()
-        return seen, loader.state_dict()
-
-    whole, _ = train(None, 100)
-    for stop in (1, 7, 8, 14, 20):
-        first, state = train(None, stop)
-        assert first + train(state, 100)[0] == whole
-
-
-def test_a_state_after_the_end_is_that_of_the_next_epoch(dataset: sp.Dataset) -> None:
-    loader = sp.Loader(dataset, 16)
-    keys(loader)
-    state = loader.state_dict()
-    assert (state["epoch"], state["samples_consumed"]) == (1, 0)
-    resumed = sp.Loader(dataset, 16)
-    resumed.load_state_dict(state)
-    assert keys(resumed) == keys(loader)
-
-
-def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) -> None:
-    state = sp.Loader(dataset).state_dict()
-    for other in (
-        sp.Loader(sp.Dataset(squares)),
-        sp.Loader(dataset.subset(slice(40))),
-        sp.Loader(dataset, shuffle="full"),
-    ):
-        with pytest.raises(sp.UsageError, match="fingerprint"):
-            other.load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="seed of the state"):
-        sp.Loader(dataset, seed=1).load_state_dict(state)
-    with pytest.raises(ValueError, match="expected fingerprint"):
-        sp.Loader(dataset).load_state_dict({"epoch": 1})
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """24 samples in runs of about four."""
-    path = tmp_path_factory.mktemp("runs") / "out"
-    random = np.random.default_rng(1)
-    with sp.Writer(path, {"noise": "array"}) as writer:
-        for number in range(24):
-            writer.write({"noise": random.integers(0, 256, 1 << 20, dtype=np.uint8)}, key=f"{number:02}")
-    return sp.Dataset(path)
-
-
-def test_lanes_change_what_is_mixed_and_nothing_else(runs: sp.Dataset) -> None:
-    orders = {lanes: keys(sp.Loader(runs, 4, lanes=lanes)) for lanes in (1, 2, 3, None)}
-    assert all(sorted(order) == [f"{number:02}" for number in range(24)] for order in orders.values())
-    assert len({tuple(order) for order in orders.values()}) == len(orders)
-    halves = [keys(sp.Loader(runs, 4, lanes=2, rank=rank, world_size=2)) for rank in (0, 1)]
-    assert sorted(halves[0] + halves[1]) == sorted(orders[2])
-    part = runs.subset(slice(20))
-    assert keys(sp.Loader(part, 4, lanes=1)) != keys(sp.Loader(part, 4, lanes=3))
-
-
-def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
-    state = sp.Loader(runs, 4, lanes=3).state_dict()
-    sp.Loader(runs, 4, lanes=3).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="saved with `lanes=3`, and here there are 240: give the same number"):
-        sp.Loader(runs, 4).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="saved with `lanes=240`, and here there are 15360"):
-        sp.Loader(runs, 4, lanes=15360).load_state_dict(sp.Loader(runs, 4).state_dict())
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"lanes": 0}, "lanes: expected"),
-        ({"lanes": 2.5}, "lanes"),
-        ({"lanes": 30, "shuffle": False}, "lanes: expected shuffle=True, without weights, found shuffle=False"),
-        ({"lanes": 30, "shuffle": "full"}, "lanes: expected shuffle=True, without weights, found shuffle='full'"),
-        ({"lanes": 30, "weights": np.ones(24)}, "lanes: expected shuffle=True, without weights, found weights"),
-    ],
-)
-def test_lanes_that_would_do_nothing_are_refused(runs: sp.Dataset, options: dict[str, Any], said: str) -> None:
-    with pytest.raises((sp.UsageError, TypeError), match=said):
-        sp.Loader(runs, 4, **options)
-
-
-def test_subsets_load(dataset: sp.Dataset) -> None:
-    owls = dataset.subset(dataset.labels == 2)
-    assert sorted(keys(sp.Loader(owls, 8, end="uneven"))) == sorted(owls.keys)
-    assert keys(sp.Loader(owls, 5, shuffle=False)) == list(owls.keys)
-    for batch in sp.Loader(owls, 8, end="pad"):
-        assert batch.indices.dtype == np.int64 and (batch.indices == -1).tolist() == (~batch.mask).tolist()
-        found = [owls.keys[int(i)] for i in batch.indices[batch.mask]]
-        assert found == [key for key in batch.sample_keys if key], "numbers are those of the subset"
-    assert sorted(i for batch in sp.Loader(owls, 5) for i in batch.indices) == list(range(20))
-
-
-def test_weights(squares: Path) -> None:
-    dataset = sp.Dataset(squares)
-
-    def drawn(source: sp.Dataset, weights: Any, epochs: int = 40) -> Counter[int]:
-        loader = sp.Loader(source, 8, weights=weights, image="center8")
-        assert len(loader) == len(source) // 8
-        return Counter(int(label) for _ in range(epochs) for batch in loader for label in batch["label"])
-
-    balanced = drawn(dataset, "balanced")
-    assert all(abs(balanced[label] / 1920 - 1 / 3) < 0.05 for label in range(3)), balanced
-    some = drawn(dataset, {0: 1, 2: 3})
-    assert set(some) == {0, 2} and abs(some[2] / 1920 - 0.75) < 0.05
-    each = drawn(dataset, np.where(dataset.labels == 1, 1.0, 0.0))
-    assert set(each) == {1}
-    part = dataset.subset(dataset.labels < 2)
-    halves = drawn(part, "balanced")
-    assert set(halves) == {0, 1} and abs(halves[0] / 1600 - 0.5) < 0.05
-    assert set(drawn(part, [float(label == 1) for label in part.labels])) == {1}
-    assert set(drawn(part, {1: 2.0})) == {1}
-    for bad in ("even", [1.0], {7: 1.0}, {0: -1.0}):
-        for source in (dataset, part):
-            with pytest.raises(sp.UsageError):
-                sp.Loader(source, 8, weights=bad)
-    with pytest.raises(sp.UsageError, match="shuffle=True"):
-        sp.Loader(dataset, weights="balanced", shuffle=False)
-
-
-def test_datasets_are_mixed(squares: Path) -> None:
-    one = sp.Dataset(squares)
-    both = sp.concat([one, sp.Dataset(squares)])
-    assert len(both) == 96 and both.labels.tolist() == 2 * one.labels.tolist() and both.classes == one.classes
-    assert both[50]["__key__"] == one.keys[2] and repr(both) == "Concat(2 datasets, 96 samples)"
-    assert pickle.loads(pickle.dumps(both)).id == both.id != one.id
-    assert Counter(keys(sp.Loader(both, 8, image="center8"))) == Counter(2 * list(one.keys))
-    assert len(both.subset(both.labels == 2)) == 6 and len(sp.concat([both, one]).parts) == 3
-    mixed = sp.Loader(both, 8, image="center8", mix=[3, 1])
-    shares = [int(index) >= 48 for _ in range(5) for batch in mixed for index in batch.indices]
-    assert len(shares) == 480 and abs(sum(shares) / 480 - 0.25) < 0.02
-    for source, options in [
-        (one, {"mix": [1.0]}),
-        (both, {"mix": [1.0]}),
-        (both, {"mix": [1, 1], "weights": "balanced"}),
-    ]:
-        with pytest.raises(sp.UsageError, match="mix: expected"):
-            sp.Loader(source, **options)  # type: ignore[arg-type]
-    with pytest.raises(sp.UsageError, match="at least one"):
-        sp.concat([])
-    with pytest.raises(sp.UsageError, match="whole dataset"):
-        sp.concat([one.subset([1])])
-
-
-def test_labels_below_0_are_no_class_of_balanced_weights(tmp_path: Path) -> None:
-    with sp.Writer(tmp_path / "out", {"label": "int64"}) as writer:
-        for number in range(60):
-            writer.write({"label": number % 4 - 1 if number < 40 else -1})
-    dataset = sp.Dataset(tmp_path / "out")
-    for source in (dataset, dataset.subset(dataset.labels < 2)):
-        loader = sp.Loader(source, 8, weights="balanced")
-        drawn = Counter(int(label) for _ in range(20) for batch in loader for label in batch["label"])
-        assert set(drawn) == set(range(3 if source is dataset else 2))
-    with pytest.raises(sp.UsageError, match="expected classes among the 30 samples, found no label of 0 or more"):
-        sp.Loader(dataset.subset(dataset.labels < 0), 8, weights="balanced")
-
-
 def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
     def trace(frame: Any, *_: Any) -> Any:
         # What a debugger asks for at each line; Python 3.12 then writes into what `locals()` gave.
@@ -367,56 +162,6 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
     finally:
         sys.settrace(before)
     assert len(loader) == 6
-
-
-def test_fields_and_classes_of_datasets_are_matched_by_name(squares: Path, tmp_path: Path) -> None:
-    one = sp.Dataset(squares)
-    assert one.classes is not None
-    with sp.Writer(tmp_path / "scored", classes=["new", one.classes[1]], shuffle=False) as writer:
-        for number in range(6):
-            writer.write({"score": number / 4, "label": number % 2, "note": f"note {number}"}, key=f"scored/{number}")
-    scored = sp.Dataset(tmp_path / "scored")
-    both = sp.concat([one, scored])
-    assert both.classes == [*one.classes, "new"]
-    new = len(one.classes)
-    assert both.labels.tolist() == [*one.labels.tolist(), *[new, 1] * 3]
-    assert [field.name for field in both.schema] == [*(field.name for field in one.schema), "score", "note"]
-    assert np.isnan(both.columns["score"][:48]).all() and both.columns["score"][48:].tolist() == [0, 0.25, 0.5, 0.75, 1, 1.25]
-    assert both[0]["score"] is None and both[0]["note"] is None and both[53]["image"] is None
-    assert both[53]["note"] == "note 5" and both[53]["label"] == 1
-    # As a class of the union, by its name.
-    assert len(both.subset(both.labels == new)) == 3
-    found = {}
-    for batch in sp.Loader(both, 8, image="center8", fields=["image", "label", "score", "note"], end="uneven"):
-        rows = zip(batch.sample_keys, batch["label"].tolist(), batch["score"].tolist(), batch["note"], strict=True)
-        shown = zip(batch.present("image").tolist(), batch.present("score").tolist(), strict=True)
-        for (key, label, score, note), (has_image, has_score), picture in zip(rows, shown, batch["image"], strict=True):
-            found[key] = label
-            assert has_image != has_score and has_image == (not key.startswith("scored/")) == bool(picture.any())
-            assert np.isnan(score) if has_image else (score == int(key[-1]) / 4 and note == f"note {key[-1]}")
-        assert batch.mask.all() and batch.present("label").all()
-    assert found == dict(zip(both.keys, both.labels.tolist(), strict=True)) and len(found) == 54
-    # The other way round the numbers are others, and mean the same.
-    other = sp.concat([scored, one])
-    assert other.classes is not None and other.classes[0] == "new"
-    named = [{dataset.keys[i]: dataset.classes[label] for i, label in enumerate(dataset.labels)} for dataset in (both, other)]
-    assert named[0] == named[1]
-    assert pickle.loads(pickle.dumps(both)).labels.tolist() == both.labels.tolist()
-    nested = sp.concat([other, scored])
-    assert nested.classes == other.classes and nested.labels[-6:].tolist() == [0, 1] * 3
-
-
-def test_datasets_that_do_not_fit_are_refused(squares: Path, tmp_path: Path) -> None:
-    for name, value, classes, text in [
-        ("image", np.zeros((4, 4, 3, 2), np.float32), None, "field `image` of .* expected of kind image, as in .* found of kind array"),
-        ("height", 1.5, None, "field `height` of .* expected a scalar of uint32, as in .* found a scalar of float64"),
-        ("label", 1, None, "classes that the labels of .* count into: expected names, as in .* found none"),
-    ]:
-        schema = {"image": "array"} if name == "image" else None
-        with sp.Writer(tmp_path / name, classes=classes, schema=schema) as writer:
-            writer.write({name: value}, key="one")
-        with pytest.raises(sp.UsageError, match=f"(?s){text}.*\nhint: "):
-            sp.concat([sp.Dataset(squares), sp.Dataset(tmp_path / name)])
 
 
 @pytest.mark.parametrize(
@@ -506,29 +251,6 @@ def test_stats_and_memory(dataset: sp.Dataset) -> None:
     assert (stats["batches"], stats["samples"], stats["extra_slots"]) == (3, 48, 0)
     assert stats["decode_s"] > 0 and stats["predicted_bytes"] == loader.predicted_bytes
     assert loader.dataset is dataset and (loader.batch_size, loader.rank, loader.world_size) == (16, 0, 1)
-
-
-def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
-    loader = sp.Loader(dataset, 8, seed=4, image="center16", end="pad")
-    iteration = iter(loader)
-    for _ in range(2):
-        batch = next(iteration)
-    copy = pickle.loads(pickle.dumps(loader))
-    assert [key for batch in copy for key in batch.sample_keys] == [key for batch in iteration for key in batch.sample_keys]
-    again = pickle.loads(pickle.dumps(batch))
-    np.testing.assert_array_equal(again["image"], batch["image"])
-    assert again.sample_keys == batch.sample_keys and again.mask.all() and again.indices.tolist() == batch.indices.tolist()
-    with pytest.raises(KeyError):
-        again["nothing"]
-    ragged = next(iter(sp.Loader(dataset, 4)))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(ragged))["image"][2], ragged["image"][2])
-
-
-def test_the_last_epoch_of_all(dataset: sp.Dataset) -> None:
-    loader = sp.Loader(dataset, 20, epoch=2**32 - 1)
-    assert len(list(loader)) == 3
-    with pytest.raises(sp.UsageError, match="epoch: expected 0 to 4294967295, found 4294967296"):
-        iter(loader)
 
 
 def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
