@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn
@@ -17,7 +17,9 @@ from shardpack._configured import Configured
 from shardpack._convert import finish
 from shardpack._dataset import Dataset
 from shardpack._device import check_process
+from shardpack._iteration import Iteration, changed
 from shardpack._options import State
+from shardpack._state import checked
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
@@ -314,7 +316,7 @@ class Loader(Configured):
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch: see the class."""
-        return _Iteration(self, self._ready().begin())
+        return Iteration(self, self._ready().begin())
 
     def _next(self, turn: int) -> Batch:
         core = self._ready()
@@ -326,7 +328,7 @@ class Loader(Configured):
             _warn.of_lost_bits(name for name in self._fields if name in self._pictures)
         members = self._dataset._members
         lent = lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
-        return lent if self._change_batch is None else _changed(self._change_batch, lent)
+        return lent if self._change_batch is None else changed(self._change_batch, lent)
 
     def __len__(self) -> int:
         """Number of batches in the whole epoch on this rank. It is exact, and known before the first batch. After
@@ -387,31 +389,8 @@ class Loader(Configured):
         ValueError
             It is not a state of a loader.
         """
-        names = ("fingerprint", "seed", "epoch", "samples_consumed")
-        if not isinstance(state, Mapping):
-            hint = "\nhint: json.loads makes the dict of its text" if isinstance(state, (str, bytes)) else ""
-            raise ValueError(f"state of a loader: expected a dict, found {type(state).__name__}{hint}")
-        saved, own = state.get("generation", 1), self._dataset.generation
-        unit = state.get("unit", "samples")
-        state = {name: value for name, value in state.items() if name not in ("generation", "unit")}
-        if set(state) != set(names):
-            raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state)) or 'nothing'}")
-        bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
-        for name, value in state.items():
-            fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
-            if not fits:
-                expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
-                raise ValueError(f"state of a loader: {name}: expected {expected}, found {value!r}")
-        if not isinstance(unit, str):
-            raise ValueError(f"state of a loader: unit: expected text, found {unit!r}")
-        if saved != own:
-            raise _shardpack.UsageError(
-                f"generation of the state: expected {own}, as of the dataset, found {saved}\n"
-                f"hint: the order of an epoch belongs to a generation: open Dataset(path, generation={saved}) to end this "
-                "epoch, and the newest one for the next, with a loader that begins there"
-            )
+        resume = checked(state, self._dataset.generation)
         core = self._ready()
-        resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit)
         core.restore(*resume)
         self._resume = None if core.has_threads else resume
 
@@ -481,37 +460,6 @@ class Loader(Configured):
         state = self._next_state()
         place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}
         return _made(self._dataset, self._arguments | place, state)
-
-
-class _Iteration(Iterator[Batch]):
-    """One epoch of a loader, or what is left of it."""
-
-    def __init__(self, loader: Loader, turn: int) -> None:
-        self._loader, self._turn, self._over = loader, turn, False
-
-    def __next__(self) -> Batch:
-        if self._over:
-            raise StopIteration
-        try:
-            return self._loader._next(self._turn)
-        except StopIteration:
-            self._over = True
-            raise
-
-
-def _changed(change: Callable[[Batch], Batch | None], batch: Batch) -> Batch:
-    """What the program makes of a batch."""
-    try:
-        result = change(batch)
-    except Exception as error:
-        first = next(iter(batch.sample_keys), "")
-        error.add_note(f"in transform_batch, of the batch that begins with sample {first!r}")
-        raise
-    if result is None:
-        return batch
-    if not isinstance(result, Batch):
-        raise TypeError(f"transform_batch: expected a function that returns None or a batch, found {type(result).__name__}")
-    return result
 
 
 def _end(core: _shardpack.Loader, pid: int) -> None:
