@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Rates of what the examples of the Python package do, on photos of yours: boxes and captions beside pictures alone, pictures
-of 16 bits, and weekly additions. Prints a table, and keeps the run.
+"""Rates of what the examples of the Python package do, on photos of yours: boxes and captions beside pictures alone,
+pictures of 16 bits, and weekly additions. Prints a table, and keeps the run.
 
     .venv-package/bin/python benches/examples.py --photos PHOTOS [--rounds 5] [--seconds 3]
 
-PHOTOS is a folder of class folders of JPEGs. What does not stand in them is made up: one to eight boxes of each photo and
-their classes, a caption of twelve words, and, of the 16-bit pictures, the lower 8 bits. Sides take turns, the page cache is
-warm, the first round is dropped, and rates are medians. Two threads, or worker processes, on two cores.
+PHOTOS is a folder of class folders of JPEGs. What does not stand in them is made up: one to eight boxes of each photo
+and their classes, a caption of twelve words, and, of the 16-bit pictures, the lower 8 bits. Sides take turns, the page
+cache is warm, the first round is dropped, and rates are medians. Two threads, or worker processes, on two cores.
 """
 
 import os
@@ -68,7 +68,8 @@ class Files(Dataset):
     def __getitem__(self, number):
         levels = np.asarray(Image.open(self.files[number]), np.uint16)
         top, left = (int(torch.randint(SIDE - CROP + 1, ())) for _ in range(2))
-        return torch.from_numpy((levels[None, top : top + CROP, left : left + CROP].astype(np.float32) - 32_768) / 8_192)
+        crop = levels[None, top : top + CROP, left : left + CROP].astype(np.float32)
+        return torch.from_numpy((crop - 32_768) / 8_192)
 
 
 def rate(loader, seconds):
@@ -90,7 +91,13 @@ def rates(options, name, base, sides):
                 found[side].append(one)
     medians = {side: statistics.median(values) for side, values in found.items()}
     return [
-        {"what": f"{name}, a second", "side": side, "median": value, "÷ the first": value / medians[base], "all": [round(one, 1) for one in found[side]]}
+        {
+            "what": f"{name}, a second",
+            "side": side,
+            "median": value,
+            "÷ the first": value / medians[base],
+            "all": [round(one, 1) for one in found[side]],
+        }
         for side, value in medians.items()
     ]
 
@@ -120,14 +127,24 @@ def weeks(options, photos, folder):
     medians = {side: statistics.median(values) for side, values in times.items()}
     counts = {"packed anew": len(photos), "added": 100}
     return [
-        {"what": "weekly additions, seconds", "side": f"{counts[side]} {side}", "median": value, "÷ the first": value / medians["packed anew"],
-         "all": [round(one, 2) for one in times[side]]}
+        {
+            "what": "weekly additions, seconds",
+            "side": f"{counts[side]} {side}",
+            "median": value,
+            "÷ the first": value / medians["packed anew"],
+            "all": [round(one, 2) for one in times[side]],
+        }
         for side, value in medians.items()
-    ]  # fmt: skip
+    ]
 
 
 def main():
-    options = bench.arguments(__doc__, photos=(Path(), "a folder of class folders"), seconds=(3.0, "of each rate"), build=("release", "how the package was built"))
+    options = bench.arguments(
+        __doc__,
+        photos=(Path(), "a folder of class folders"),
+        seconds=(3.0, "of each rate"),
+        build=("release", "how the package was built"),
+    )
     photos = sorted(options.photos.glob("*/*"))
     torch.set_num_threads(1)
     with bench.scratch(options) as scratch:
@@ -135,20 +152,31 @@ def main():
         dataset = annotated(photos, folder / "annotated")
         common = {"image": "rrc224", "layout": "chw", "to": "torch", "threads": THREADS}
         align = {"boxes": sp.align.boxes(visible=0.4), "classes": sp.align.rows_of("boxes")}
+        boxes = ["image", "boxes", "classes"]
         rows = rates(options, "random crops 224 of photos", "pictures alone", {
             "pictures alone": sp.Loader(dataset, 64, fields=["image"], **common),
-            "with boxes and classes": sp.Loader(dataset, 64, fields=["image", "boxes", "classes"], align=align, **common),
+            "with boxes and classes": sp.Loader(dataset, 64, fields=boxes, align=align, **common),
             "with captions": sp.Loader(dataset, 64, fields=["image", "caption"], **common),
         })  # fmt: skip
         files = of_16_bits(photos, folder / "sixteen")
         sp.pack(folder / "sixteen", folder / "packed", kind="cubes", class_folders="on")
         levels = {"mean": {"cube": 32_768.0}, "std": {"cube": 8_192.0}, "dtype": {"cube": "float32"}, "layout": "chw"}
-        own = sp.Loader(sp.Dataset(folder / "packed"), 64, cube=f"patch{CROP}x{CROP}", fields=["cube"], to="torch", threads=THREADS, **levels)
-        theirs = DataLoader(Files(files), 64, shuffle=True, drop_last=True, num_workers=THREADS, persistent_workers=True)
-        sizes = {"16-bit PNGs, bytes": bench.tree_bytes(folder / "sixteen"), "the same packed": bench.tree_bytes(folder / "packed")}
-        rows += rates(options, f"patches {CROP} of {len(files)} 16-bit pictures", "DataLoader over PNGs", {"DataLoader over PNGs": theirs, "shardpack": own})
+        packed = sp.Dataset(folder / "packed")
+        patch = {"cube": f"patch{CROP}x{CROP}", "fields": ["cube"], "to": "torch", "threads": THREADS}
+        own = sp.Loader(packed, 64, **patch, **levels)
+        workers = {"num_workers": THREADS, "persistent_workers": True}
+        theirs = DataLoader(Files(files), 64, shuffle=True, drop_last=True, **workers)
+        sides = {"DataLoader over PNGs": theirs, "shardpack": own}
+        rows += rates(options, f"patches {CROP} of {len(files)} 16-bit pictures", "DataLoader over PNGs", sides)
         rows += weeks(options, photos, folder)
-        bench.finish("examples", options, {"photos": len(photos), "build": options.build, "load at the end": os.getloadavg()[0], **sizes}, rows)
+        facts = {
+            "photos": len(photos),
+            "build": options.build,
+            "load at the end": os.getloadavg()[0],
+            "16-bit PNGs, bytes": bench.tree_bytes(folder / "sixteen"),
+            "the same packed": bench.tree_bytes(folder / "packed"),
+        }
+        bench.finish("examples", options, facts, rows)
 
 
 if __name__ == "__main__":
