@@ -6,6 +6,8 @@
 #   --target x86_64 | aarch64      this one alone; may be given twice. Without it, a target that Rust has no standard library for
 #                                  here, and gets none, is left out in words
 #   --quick                        without link-time optimisation: to try this script, not to publish
+#   --trial                        also of a version without a date in CHANGELOG.md, or of a tree with changes that are not committed,
+#                                  which are errors otherwise: not to publish
 #   --no-try                       build only
 #   --try                          try what an earlier run has built
 #   --sdist-builds                 also build a wheel out of the sdist, alone in a folder
@@ -20,16 +22,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf 'release: %s\n' "$*"; }
 fail() { printf 'release: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
-targets=() quick=no build=yes try=yes sdist_builds=no free_threaded=
+targets=() quick=no trial=no build=yes try=yes sdist_builds=no free_threaded=
 while (($#)); do
   case $1 in
     --target) targets+=("${2-}"); shift ;;
     --quick) quick=yes ;;
+    --trial) trial=yes ;;
     --no-try) try=no ;;
     --try) build=no ;;
     --sdist-builds) sdist_builds=yes ;;
     --free-threaded) free_threaded=${2-}; shift ;;
-    *) fail "unknown argument: $1" "hint: there are --target, --quick, --no-try, --try, --sdist-builds and --free-threaded" ;;
+    *) fail "unknown argument: $1" "hint: there are --target, --quick, --trial, --no-try, --try, --sdist-builds and --free-threaded" ;;
   esac
   shift
 done
@@ -45,8 +48,21 @@ if [[ -n $free_threaded ]]; then
 fi
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-grep -q "^## $version" CHANGELOG.md || fail "CHANGELOG.md: expected a heading of version $version, found none"
+heading=$(grep -m 1 -E "^## ${version//./\\.}( |$)" CHANGELOG.md) || fail "CHANGELOG.md: expected a heading of version $version, found none"
 dist=$PWD/target/release-$version
+
+# not_to_publish WHAT LINE…: what a release must not have, and a trial may.
+not_to_publish() {
+  [[ $trial == no ]] || { say "a trial, not to publish: $1"; return; }
+  fail "$@" "hint: --trial builds all the same, to try and not to publish"
+}
+# What an earlier run has built was checked then.
+if [[ $build == yes ]]; then
+  [[ $heading =~ ^"## $version - "[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]] ||
+    not_to_publish "CHANGELOG.md: expected the day of the release, as in \`## $version - $(date -u +%F)\`, found: $heading"
+  changes=$(git status --porcelain) || fail "expected a checkout of git, whose last commit dates the archives"
+  [[ -z $changes ]] || not_to_publish "expected a tree as it was committed, found changes:" "$changes"
+fi
 [[ $build == no ]] || python3 scripts/licences.py --check
 # The oldest C library that Rust still supports: what runs there runs on every Linux that has one.
 glibc=2.17 manylinux=manylinux2014

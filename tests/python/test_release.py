@@ -1,0 +1,95 @@
+"""A release is built of what was committed, under the day of the release; a trial, of anything."""
+
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+CARGO = '[workspace.package]\nversion = "1.2.3"\nedition = "2024"\n\n[workspace]\n'
+READY = "# Changelog\n\n## 1.2.3 - 2026-11-30\n"
+# It comes right after what is asked of the version and of the tree. Nothing is built.
+REACHED = 'raise SystemExit("would build")\n'
+
+
+class Release(unittest.TestCase):
+    def setUp(self):
+        folder = TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "scripts").mkdir()
+        for name in ("release.sh", "environment.sh"):
+            shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
+        (self.root / "scripts" / "licences.py").write_text(REACHED)
+        (self.root / "Cargo.toml").write_text(CARGO)
+        (self.root / ".gitignore").write_text("/target\n")
+        (self.root / "target").mkdir()
+        (self.root / "target" / "built").touch()
+
+    def git(self, *args):
+        names = ["-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *names, *args], cwd=self.root, check=True, capture_output=True)
+
+    def commit(self, changelog=READY):
+        (self.root / "CHANGELOG.md").write_text(changelog)
+        self.git("init", "--quiet")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "a")
+
+    def release(self, *args):
+        # The temporary folder may lie in a checkout, which is not asked about.
+        settings = os.environ | {"GIT_CEILING_DIRECTORIES": str(self.root.parent)}
+        return subprocess.run(["bash", self.root / "scripts" / "release.sh", *args], capture_output=True, text=True, env=settings)
+
+    def refused(self, text, *args):
+        done = self.release(*args)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn(text, done.stderr)
+        return done.stderr
+
+    def goes_on(self, *args):
+        done = self.release(*args)
+        self.assertEqual((done.returncode, done.stderr), (1, "would build\n"), done.stdout)
+        return done.stdout
+
+    def test_a_version_with_its_day_is_built(self):
+        self.commit()
+        self.assertEqual(self.goes_on(), "")
+        self.assertEqual(self.goes_on("--trial"), "")
+
+    def test_a_version_without_a_day_is_refused(self):
+        for heading in ("## 1.2.3 - not released yet", "## 1.2.3", "## 1.2.3 - 2026-11-3x"):
+            with self.subTest(heading):
+                self.commit(f"# Changelog\n\n{heading}\n\n## 1.2.2 - 2026-10-01\n")
+                said = self.refused("release: CHANGELOG.md: expected the day of the release, as in `## 1.2.3 - ")
+                self.assertIn(f"found: {heading}\nhint: --trial builds all the same, to try and not to publish\n", said)
+                self.assertIn("release: a trial, not to publish: CHANGELOG.md: expected the day", self.goes_on("--trial"))
+
+    def test_a_version_without_a_heading_is_refused_in_a_trial_too(self):
+        self.commit("# Changelog\n\n## 1.2.30 - 2026-11-30\n\n## 1x2x3 - 2026-11-30\n")
+        for trial in ([], ["--trial"]):
+            self.refused("release: CHANGELOG.md: expected a heading of version 1.2.3, found none", *trial)
+
+    def test_a_tree_with_changes_is_refused(self):
+        for name, change, listed in (("Cargo.toml", CARGO + "\n", " M Cargo.toml"), ("new.rs", "", "?? new.rs")):
+            with self.subTest(name):
+                self.commit()
+                (self.root / name).write_text(change)
+                said = self.refused("release: expected a tree as it was committed, found changes:\n")
+                self.assertIn(f"\n{listed}\nhint: --trial builds all the same", said)
+                self.assertIn("release: a trial, not to publish: expected a tree as it was committed", self.goes_on("--trial"))
+
+    def test_without_git_nothing_is_built(self):
+        (self.root / "CHANGELOG.md").write_text(READY)
+        for trial in ([], ["--trial"]):
+            self.refused("release: expected a checkout of git", *trial)
+
+    def test_unknown_arguments_name_the_known_ones(self):
+        self.commit()
+        self.assertIn("--quick, --trial, --no-try", self.refused("release: unknown argument: --draft", "--draft"))
+
+
+if __name__ == "__main__":
+    unittest.main()
