@@ -3,6 +3,7 @@
 use super::completion::Completions;
 use super::fill::Fill;
 use super::kernels::Kernels;
+use super::noted::noted;
 use super::scenes::{ScenePool, Scenes, SharedPool};
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use super::store::{Backing, Store};
@@ -41,6 +42,8 @@ pub struct CudaStage {
     completions: Arc<Completions>,
     /// Whether rows may be of values that stay on the device.
     is_resident: bool,
+    /// Where arrays lie for a while; not beside values that stay, of which kernels know the one place.
+    scenes: Option<Arc<dyn Scenes>>,
 }
 
 /// What all slots use.
@@ -52,8 +55,6 @@ pub(super) struct Shared {
     pub(super) grown: AtomicU64,
     /// Values that stay on the device.
     pub(super) store: Store<Kept>,
-    /// Arrays that lie there for a while.
-    scenes: Arc<ScenePool>,
 }
 
 /// Memory of the device for values that stay there.
@@ -118,8 +119,7 @@ impl Keeper for CudaKeeper {
 impl Shared {
     fn of(kernels: Arc<Kernels>) -> Arc<Self> {
         let device = kernels.device.clone();
-        let scenes = Arc::new(ScenePool::new(device.clone()));
-        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default(), scenes })
+        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
     }
 
     pub(super) fn id(&self) -> DeviceId {
@@ -137,7 +137,13 @@ impl CudaStage {
     /// `NoDriver`, or `NoDevice` if there are not so many; `Driver` if the driver refuses.
     pub fn open(number: u32) -> Result<Self, GpuError> {
         let kernels = Kernels::of(number)?;
-        Ok(Self { shared: Shared::of(kernels), completions: Arc::new(Completions::start()?), is_resident: false })
+        let scenes = ScenePool::new(kernels.device.clone());
+        Ok(Self {
+            shared: Shared::of(kernels),
+            completions: Arc::new(Completions::start()?),
+            is_resident: false,
+            scenes: Some(Arc::new(SharedPool(Arc::new(scenes)))),
+        })
     }
 
     /// The device.
@@ -178,10 +184,8 @@ impl Stage for CudaStage {
 
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
         let staging = Pinned::new(&self.shared.device, staging_bytes(room));
-        // Kept values begin elsewhere than what is put there later: kernels know of one place.
-        let scenes = SharedPool(Arc::clone(&self.shared.scenes));
-        let scenes = (!self.is_resident).then(|| Arc::new(scenes) as Arc<dyn Scenes>);
-        let fill = staging.and_then(|staging| Ok(Fill::new(staging, room.host_bytes)?.with_scenes(scenes)));
+        let fill = Fill::new(staging.map_err(io::Error::other)?, room.host_bytes);
+        let fill = fill.map(|fill| fill.with_scenes(self.scenes.clone()));
         let slot = fill.and_then(|fill| {
             CudaSlot::new(
                 Arc::clone(&self.shared),
@@ -199,6 +203,10 @@ impl Stage for CudaStage {
         if self.is_resident { 0 } else { open_bytes.min(most) }
     }
 
+    fn look(&self, value: &Value<'_>) {
+        _ = noted(value, self.scenes.as_ref());
+    }
+
     fn growths(&self) -> u64 {
         self.shared.grown.load(Ordering::Relaxed)
     }
@@ -210,7 +218,7 @@ impl Stage for CudaStage {
     fn keeping(&self) -> Option<Keeping> {
         let shared = Shared::of(Arc::clone(&self.shared.kernels));
         let completions = Arc::clone(&self.completions);
-        let stage = Self { shared: Arc::clone(&shared), completions, is_resident: true };
+        let stage = Self { shared: Arc::clone(&shared), completions, is_resident: true, scenes: None };
         Some(Keeping { stage: Arc::new(stage), keeper: Arc::new(CudaKeeper(shared)) })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cuda::{staged_bytes, takes};
 use super::fill::Fill;
+use super::noted::noted;
 use super::scenes::{Scene, Scenes};
 use super::store::{Backing, Store};
 use crate::driver::Heap;
@@ -90,6 +91,12 @@ impl Keeper for DryKeeper {
     }
 }
 
+impl DryStage {
+    fn scenes(&self) -> Option<Arc<dyn Scenes>> {
+        self.store.backing().is_none().then(|| Arc::new(Nowhere) as Arc<dyn Scenes>)
+    }
+}
+
 impl Stage for DryStage {
     fn device(&self) -> DeviceId {
         DeviceId { kind: 2, number: 0 }
@@ -114,12 +121,16 @@ impl Stage for DryStage {
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
         let fill = Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?;
-        let fill = fill.with_scenes(self.store.backing().is_none().then(|| Arc::new(Nowhere) as Arc<dyn Scenes>));
+        let fill = fill.with_scenes(self.scenes());
         Ok(Arc::new(DrySlot { room: *room, fill, store: Arc::clone(&self.store) }))
     }
 
     fn bench(&self) -> Box<dyn Any + Send> {
         Box::new(ZstdDecoder::default())
+    }
+
+    fn look(&self, value: &Value<'_>) {
+        _ = noted(value, self.scenes().as_ref());
     }
 
     fn keeping(&self) -> Option<Keeping> {

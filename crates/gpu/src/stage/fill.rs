@@ -1,6 +1,7 @@
 //! The rows of one batch on their way to the device.
 
 use super::assembled::{Assembled, Host};
+use super::noted::noted;
 use super::scenes::{Scene, Scenes};
 use super::sharing::{Identity, Sharing};
 use crate::cubes::{self, KeptPayload};
@@ -9,7 +10,7 @@ use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{Failure, Memo, Prepared, RowNoise, Spot, Value};
+use shardpack_loader::stage::{Failure, Prepared, RowNoise, Spot, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -76,15 +77,6 @@ enum Stored<'a, M> {
     There(&'a Loan<M>),
     /// On the device, by its number there; this is known of them.
     Kept(u64, &'a [u8]),
-}
-
-/// What is known of an array of which several rows take a part.
-#[derive(Default)]
-struct Noted {
-    /// Its tables; `None` if it is not decoded by them.
-    known: Option<Vec<u8>>,
-    /// The array itself, if it is on the device.
-    scene: Option<Arc<dyn Scene>>,
 }
 
 impl<M: Block> Fill<M> {
@@ -183,11 +175,10 @@ impl<M: Block> Fill<M> {
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
-            Value::Array { codec, descriptor, bytes, region, finish, noise, memo, limits } => {
+            Value::Array { codec, descriptor, bytes, region, finish, noise, memo: _, limits } => {
                 let is_whole = region.is_none();
-                let look = |memo: &Memo| self.note(value, memo.rows());
-                let noted = memo.filter(|_| !is_whole).and_then(|memo| Some((memo, memo.get_or_make(|| look(memo))?)));
-                let known = noted.and_then(|(memo, noted)| Some((memo.id(), noted.known.as_deref()?, &noted.scene)));
+                let known = noted(value, self.scenes.as_ref());
+                let known = known.and_then(|(id, noted)| Some((id, noted.known.as_deref()?, &noted.scene)));
                 let (needs, at, shared) = match (stored, known) {
                     (Stored::Kept(number, kept), _) => {
                         let payload = KeptPayload::Device(0);
@@ -222,16 +213,6 @@ impl<M: Block> Fill<M> {
             }
             _ => Err("neither a picture nor an array".into()),
         }
-    }
-
-    /// Looks at an array of which so many rows take a part. It is put on the device if they would have more
-    /// of it uploaded than it has.
-    fn note(&self, value: &Value<'_>, rows: u64) -> Noted {
-        let Value::Array { codec, descriptor, bytes, region, limits, .. } = *value else { return Noted::default() };
-        let known = cubes::known(codec, descriptor, bytes, limits);
-        let scenes = self.scenes.as_ref().filter(|_| cubes::Most::of(descriptor, region).exceeds(rows));
-        let scene = known.as_ref().and_then(|_| scenes?.put(bytes));
-        Noted { known, scene }
     }
 
     fn picture(&self, spot: &Spot, needs: pictures::Needs<'_>) -> Result<[u32; 2], Refusal> {

@@ -25,6 +25,7 @@ mod cuda;
 mod dry;
 mod fill;
 mod kernels;
+mod noted;
 mod room;
 mod scenes;
 mod sharing;

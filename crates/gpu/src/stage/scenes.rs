@@ -1,13 +1,18 @@
 //! Arrays that lie on the device for as long as rows take parts of them, as they are stored: the batches of
 //! that time decode what they need of them there, and nothing is uploaded again.
 
-use crate::driver::{Device, GpuError, Memory, Stream};
+use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::gather::MARGIN;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Memory is taken in multiples of this, so that it suits other arrays, too.
 const STEP: usize = 1 << 20;
+/// Arrays go there through pinned memory, two pieces of this size in turn: one is filled while the other
+/// is uploaded.
+const PIECE: usize = 1 << 20;
+/// As many threads at most have such pieces.
+const PIECES: usize = 8;
 /// All such memory is at most this part of the device's.
 const SHARE: u64 = 16;
 
@@ -37,6 +42,9 @@ struct Rooms {
     /// Bytes of all rooms, of those in use, too.
     bytes: u64,
     free: Vec<Room>,
+    /// Pinned memory that nobody uses, and how many pairs there are.
+    pieces: Vec<[Pinned; 2]>,
+    pairs: usize,
 }
 
 /// Memory for an array, and the stream in which it is copied there.
@@ -93,6 +101,40 @@ impl ScenePool {
         made.ok()
     }
 
+    /// Copies an array to its room, and waits for it.
+    fn fill(&self, room: &Room, bytes: &[u8]) -> Result<(), GpuError> {
+        let Some(mut pieces) = self.pieces() else { return room.stream.write(bytes, &room.memory, 0) };
+        let mut copy = || {
+            for (number, part) in bytes.chunks(PIECE).enumerate() {
+                let [piece, other] = &mut pieces;
+                let piece = if number % 2 == 0 { piece } else { other };
+                if let Some(to) = piece.bytes_mut()?.get_mut(..part.len()) {
+                    to.copy_from_slice(part);
+                }
+                room.stream.upload(piece, 0..part.len(), &room.memory, number * PIECE)?;
+            }
+            room.stream.synchronize()
+        };
+        let copied = copy();
+        self.rooms().pieces.push(pieces);
+        copied
+    }
+
+    /// Pinned memory to copy through, unless others have all.
+    fn pieces(&self) -> Option<[Pinned; 2]> {
+        let mut rooms = self.rooms();
+        if let Some(pieces) = rooms.pieces.pop() {
+            return Some(pieces);
+        }
+        if rooms.pairs == PIECES {
+            return None;
+        }
+        rooms.pairs += 1;
+        drop(rooms);
+        let pinned = || Pinned::new(&self.device, PIECE);
+        Some([pinned().ok()?, pinned().ok()?])
+    }
+
     fn make(&self, size: usize) -> Result<Room, GpuError> {
         Ok(Room { memory: Memory::new(&self.device, size)?, stream: Stream::new(&self.device)? })
     }
@@ -114,8 +156,7 @@ impl Scenes for SharedPool {
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn Scene>> {
         let room = self.0.room(bytes.len().checked_add(MARGIN)?)?;
         let scene = InPool { pool: Arc::clone(&self.0), room: Some(room) };
-        let Room { memory, stream } = scene.room.as_ref()?;
-        stream.write(bytes, memory, 0).ok()?;
+        self.0.fill(scene.room.as_ref()?, bytes).ok()?;
         Some(Arc::new(scene))
     }
 }

@@ -4,7 +4,7 @@ use crate::fields::Fields;
 use crate::options::{Augment, LoaderOptions, Transform};
 use crate::resident::Resident;
 use crate::sample::{SampleAt, draw_key};
-use crate::stage::Refusals;
+use crate::stage::{Refusals, Stage};
 use crate::stats::Counters;
 use shardpack_augment::BandAugmentation;
 use shardpack_jpeg::{DecodeOptions, DrawKey, PixelLayout};
@@ -23,8 +23,8 @@ pub(crate) struct Recipe {
     pub(crate) augment: Augment,
     pub(crate) augment_bands: Arc<[BandAugmentation]>,
     pub(crate) transform: Option<Arc<dyn Transform>>,
-    /// Whether batches are on a device.
-    pub(crate) on_device: bool,
+    /// What decodes on a device.
+    pub(crate) stage: Option<Arc<dyn Stage>>,
 }
 
 impl Recipe {
@@ -35,10 +35,9 @@ impl Recipe {
         resident: Option<Arc<Resident>>,
     ) -> Self {
         let options = options.clone();
-        let on_device = options.stage.is_some();
-        let LoaderOptions { layout, decode, part_bytes, augment, transform, .. } = options;
+        let LoaderOptions { layout, decode, part_bytes, augment, transform, stage, .. } = options;
         let augment_bands = options.augment_bands.into();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform, on_device }
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform, stage }
     }
 
     /// What random views, patches and turns of a sample draw from.

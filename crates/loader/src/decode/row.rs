@@ -39,7 +39,7 @@ impl Bench {
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
         if let Some(scene) = &run.scene {
-            if common.recipe.on_device && scene.record.is_none() {
+            if common.recipe.stage.is_some() && scene.record.is_none() {
                 let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
                 common.refusals.add(scene_rows::ON_HOST.into(), key);
             }
@@ -183,7 +183,7 @@ impl Bench {
             let there = match spot {
                 Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
                 None => {
-                    if let (From::Picture { clip: Some(_), .. }, true) = (&field.from, recipe.on_device) {
+                    if let (From::Picture { clip: Some(_), .. }, true) = (&field.from, recipe.stage.is_some()) {
                         let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
                         common.refusals.add(picture_row::ON_HOST.into(), key);
                     }

@@ -10,6 +10,7 @@ use crate::patches::{ClassPlan, PatchPlan};
 use crate::read::{self, Loaded, Patch, Scene, SceneRead, SceneRecord, check};
 use crate::rows::RowMut;
 use crate::sample::{SampleAt, name};
+use crate::stage::Value;
 use crate::stats::{Counters, add, add_since};
 use shardpack_format::{Error as FormatError, Frame};
 use shardpack_jpeg::DrawKey;
@@ -165,11 +166,32 @@ impl Bench {
         let (at, frame) = checked(counters, (shard, record, bytes), read)?;
         let draws = self.draws(common, (shard, Source::Whole { frame: &frame, bytes }, at), read, plan);
         let draws = draws.map_err(|error| name(shard, at, error))?;
+        if let Some(&first) = draws.first() {
+            let source = Source::Scene { frame: &frame, bytes, memos: &stored.memos };
+            self.announce(common.recipe, (shard, source), first);
+        }
         let patch =
             |draw: SampleAt| Patch { number: draw.patch, at: None, origin: draw.origin, bytes: Mutex::new(None) };
         let patches = draws.into_iter().map(patch).collect();
         let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
         Ok(Scene { patches, held, record: Some(stored), shared, missing, objects, plan: Arc::clone(plan) })
+    }
+
+    /// Shows the arrays of a scene to the stage, by what it will be asked for one of its patches. What is
+    /// wrong with them is said when that comes.
+    fn announce(&mut self, recipe: &Recipe, (shard, source): (&Shard, Source<'_>), at: SampleAt) {
+        let Some(stage) = &recipe.stage else { return };
+        self.arrays.begin();
+        for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| field.staged) {
+            let From::Array { position, channels_first, cut: Some(cut), .. } = &field.from else { continue };
+            let of = FieldOf { shard, source, at, field, number };
+            let Ok(Some(value)) = of.array(*position, Some(cut)) else { continue };
+            let (codec, bytes, how) = (value.codec, value.bytes, (*channels_first, Some(cut)));
+            let (memo, limits) = (of.memo(), &shard.options().limits);
+            if let Ok((descriptor, region, finish)) = self.arrays.asked(recipe, &of, &value, how, &[]) {
+                stage.look(&Value::Array { codec, descriptor, bytes, region, finish, noise: None, memo, limits });
+            }
+        }
     }
 
     /// What is drawn for each patch that is wanted of a sample, by their numbers.

@@ -79,6 +79,12 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// Bytes that a slot takes on the device.
     fn device_bytes(&self, room: &Room) -> u64;
 
+    /// Looks at an array of which several rows will take parts, before they come, and notes in its memo what
+    /// helps with them. The region of the value is that of one of them.
+    fn look(&self, value: &Value<'_>) {
+        let _ = value;
+    }
+
     /// Bytes that it takes on the device for scenes of which several patches come, besides slots, where the
     /// records of all scenes that are open at a time take `open_bytes`.
     fn scene_bytes(&self, open_bytes: u64) -> u64 {

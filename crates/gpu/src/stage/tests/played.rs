@@ -6,6 +6,7 @@ use crate::mix::Mixing;
 use crate::stage::assembled::{Assembled, Host};
 use crate::stage::cuda::{between_bytes, memory_bytes, shares, staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
+use crate::stage::noted::noted;
 use crate::stage::room::{self, Filled};
 use crate::stage::scenes::{Scene, Scenes};
 use crate::stage::store::{Backing, Store};
@@ -51,9 +52,9 @@ impl Backing for Kept {
 /// Arrays that lie on the device for a while: never in the same place again, so that whoever reads one
 /// that is gone finds poison.
 #[derive(Debug, Default)]
-struct PlayedScenes {
+pub(super) struct PlayedScenes {
     memory: Mutex<Vec<u8>>,
-    put: AtomicU64,
+    pub(super) put: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -137,7 +138,7 @@ pub(super) struct PlayedStage {
     /// Staging memory is divided by this: rows do not fit.
     tight: u64,
     store: Arc<Store<Kept>>,
-    scenes: Arc<PlayedScenes>,
+    pub(super) scenes: Arc<PlayedScenes>,
     /// Memory that is free for values.
     pub(super) free: u64,
 }
@@ -164,6 +165,13 @@ struct PlayedSlot {
     room: Room,
     fill: Fill<Heap>,
     output: Mutex<Vec<u8>>,
+}
+
+impl PlayedStage {
+    fn scenes(&self) -> Option<Arc<dyn Scenes>> {
+        let scenes = ScenesOf(Arc::clone(&self.scenes));
+        self.store.backing().is_none().then(|| Arc::new(scenes) as Arc<dyn Scenes>)
+    }
 }
 
 impl Stage for PlayedStage {
@@ -197,8 +205,7 @@ impl Stage for PlayedStage {
 
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
-        let scenes = ScenesOf(Arc::clone(&self.scenes));
-        let scenes = self.store.backing().is_none().then(|| Arc::new(scenes) as Arc<dyn Scenes>);
+        let scenes = self.scenes();
         Ok(Arc::new(PlayedSlot {
             counts: Arc::clone(&self.counts),
             store: Arc::clone(&self.store),
@@ -208,6 +215,10 @@ impl Stage for PlayedStage {
             fill: Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?.with_scenes(scenes),
             output: Mutex::default(),
         }))
+    }
+
+    fn look(&self, value: &Value<'_>) {
+        _ = noted(value, self.scenes().as_ref());
     }
 
     fn bench(&self) -> Box<dyn Any + Send> {
