@@ -39,8 +39,8 @@ pub(crate) struct SampleAt {
     pub(crate) repetition: u32,
     /// Number of the patch, of several of the sample.
     pub(crate) patch: u32,
-    /// First row and column of the patch, if its mask decides.
-    pub(crate) origin: Option<[u64; 2]>,
+    /// First plane, row and column of the patch, if its mask decides.
+    pub(crate) origin: Option<[u64; 3]>,
 }
 
 /// Repetitions count in the upper half of the epoch.

@@ -7,11 +7,13 @@ mod loader_support;
 mod support;
 
 use loader_support::{RowOf, base};
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
 use shardpack_format::*;
-use shardpack_jpeg::PixelLayout;
+use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode, Unit};
-use shardpack_loader::{Array, Augment, Batch, CubeMode, Loader, LoaderOptions, Patches, Place};
+use shardpack_loader::{
+    Array, ArrayDtype, Augment, BandAugmentation, Batch, CubeMode, Loader, LoaderOptions, PatchClasses, Patches, Place,
+};
 use shardpack_reader::{Bands, Dataset};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,6 +158,85 @@ fn a_grid_of_a_volume_shows_every_pixel() {
     }
 }
 
+/// Both fields of all boxes, and the boxes as they are stored at the same places.
+fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
+    let (dir, all) = volumes(|id| 8 + id % 4, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let cube = CubeMode::Volume { size, place: Place::Random };
+    let options = change(LoaderOptions { cube, ..options(Patches::PerSample(6)) });
+    let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
+    let size = size.map(u64::from);
+    let stored = |row: &Row| {
+        let (shape, values, mask) = &all[row.0 as usize];
+        [boxed(shape, values, 4, row.2, size), boxed(shape, mask, 1, row.2, size)]
+    };
+    rows.into_iter().map(|row| (row.clone(), stored(&row))).collect()
+}
+
+/// Each plane of a box, turned.
+fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn: Turn) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (z, y, x) in (0..planes).flat_map(|z| (0..height).flat_map(move |y| (0..width).map(move |x| (z, y, x)))) {
+        let y = if turn.flip_rows { height - 1 - y } else { y };
+        let x = if turn.flip_columns { width - 1 - x } else { x };
+        let [y, x] = if turn.transpose { [x, y] } else { [y, x] };
+        let at = ((z * height + y) * width + x) * pixel;
+        out.extend(&stored[at..at + pixel]);
+    }
+    out
+}
+
+#[test]
+fn planes_of_volumes_are_turned_alike() {
+    let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    for size in [[3, 5, 7], [2, 6, 6]] {
+        let rows = beside_stored(|options| LoaderOptions { augment: all, ..options }, size);
+        let mut seen = BTreeSet::new();
+        for ((sample, patch, _, fields), stored) in &rows {
+            let key = DrawKey { seed: 9, epoch: u64::from(*patch) << 32, sample: *sample };
+            let sides = size.map(|side| side as usize);
+            let turn = all.turn(&key, [size[1], size[2]].map(u64::from));
+            for ((field, stored), pixel) in fields.iter().zip(stored).zip([4, 1]) {
+                assert!(*field == turned(stored, sides, pixel, turn), "sample {sample}, patch {patch}: {turn:?}");
+            }
+            seen.insert((turn.flip_rows, turn.flip_columns, turn.transpose));
+        }
+        assert_eq!(seen.len(), if size[1] == size[2] { 8 } else { 4 });
+    }
+}
+
+#[test]
+fn channels_of_volumes_are_changed_and_masks_are_not() {
+    let gain = BandAugmentation::RandomGain { gain: (0.5, 1.5) };
+    let noise = BandAugmentation::GaussianNoise { sigma: (0.25, 0.25) };
+    let dtype = ArrayDtype::Cubes(Dtype::F32.into());
+    let change = |options| LoaderOptions { dtype: dtype.clone(), augment_bands: vec![gain, noise], ..options };
+    let (mut gains, mut off) = (BTreeSet::new(), 0);
+    for ((_, _, _, fields), [volume, mask]) in beside_stored(change, [3, 5, 7]) {
+        assert!(fields[1] == mask);
+        let came = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v));
+        let stored = volume.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v)));
+        let pairs: Vec<(f32, f32)> = came.zip(stored).collect();
+        // Noise is small beside values: the gain of a box is that of its largest value.
+        let (largest, of) = pairs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+        let gain = largest / of;
+        assert!((0.49..1.51).contains(&gain), "{gain}");
+        gains.insert((gain * 100.0) as i32);
+        off += pairs.iter().filter(|(came, stored)| (came - gain * stored).abs() > 1e-3).count();
+    }
+    assert!(gains.len() > 10 && off > 1000, "{gains:?} {off}");
+}
+
+#[test]
+fn boxes_of_volumes_show_the_classes_that_are_asked_for() {
+    // Values of masks are 0 to 255, each rare.
+    let change = |options| LoaderOptions { patch_classes: PatchClasses::Weighted(vec![(40, 1.0)]), ..options };
+    let rows = beside_stored(change, [3, 2, 2]);
+    assert!(rows.iter().all(|((.., fields), [_, mask])| fields[1] == *mask && mask.contains(&40)));
+    let places: BTreeSet<_> = rows.iter().map(|((.., origin, _), _)| *origin).collect();
+    assert!(places.len() > rows.len() / 2);
+}
+
 #[test]
 fn volumes_that_cannot_be_cut_are_refused_in_words() {
     let (dir, _) = volumes(|_| 8, 1);
@@ -185,10 +266,6 @@ fn volumes_that_cannot_be_cut_are_refused_in_words() {
         (
             refused("patch3x5x7", |o| LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..o }),
             "layout of volumes, field `volume`: expected [depth, height, width, channels], found channels first",
-        ),
-        (
-            refused("patch3x5x7", |o| LoaderOptions { augment: Augment { rotate: true, ..Augment::default() }, ..o }),
-            "turns of volumes, field `volume`: expected none, found some",
         ),
         (
             refused("patch3x5x7", |o| LoaderOptions { patches: Patches::Grid { overlap: [3, 0, 0] }, ..o }),

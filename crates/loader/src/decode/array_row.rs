@@ -249,12 +249,12 @@ pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fi
 }
 
 /// Draws the turn of this row.
-fn set_turn(finish: &mut Finish, recipe: &Recipe, of: &FieldOf<'_>, size: [u64; 2]) {
+pub(crate) fn set_turn(finish: &mut Finish, recipe: &Recipe, of: &FieldOf<'_>, size: [u64; 2]) {
     finish.turn = recipe.augment.turn(&recipe.key(of.at), size);
 }
 
 /// Draws what becomes of the bands of this row.
-fn vary(
+pub(crate) fn vary(
     finish: &mut Finish,
     factors: Option<&Factors>,
     recipe: &Recipe,
@@ -320,7 +320,10 @@ fn place(
         Some(patches) if patches.grid.is_some() => {
             patches.in_grid((of.at.sample, of.at.patch), [1, height, width])?.map(|[_, y, x]| [y, x])
         }
-        _ => of.at.origin.or_else(|| place.origin(&recipe.key(of.at), array, patch)),
+        _ => match of.at.origin {
+            Some([_, y, x]) => Some([y, x]),
+            None => place.origin(&recipe.key(of.at), array, patch),
+        },
     };
     let origin = origin.ok_or_else(|| too_large(patch, array))?;
     [region.y, region.x] = origin;

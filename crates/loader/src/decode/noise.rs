@@ -55,7 +55,12 @@ impl Bench {
 
 /// What comes in the place of no-data, as a value of the output: noise is not added to it.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
-    let From::Array { fill: Some(fill), .. } = field.from else { return Ok(None) };
+    let fill = match &field.from {
+        From::Array { fill, .. } => *fill,
+        From::Volume(volume) => volume.fill,
+        _ => None,
+    };
+    let Some(fill) = fill else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];
     let mut rounded = fill;
     change_runs(field.dtype, &mut bytes, |_, run| run.fill(fill))?;

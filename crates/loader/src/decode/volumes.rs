@@ -1,7 +1,7 @@
 //! Boxes of volumes. A volume is decoded as a whole, once for all of its boxes, and these are cut out
 //! of it.
 
-use super::array_row::{ArrayRows, check_alike, fill, plain_bytes};
+use super::array_row::{ArrayRows, check_alike, fill, plain_bytes, set_turn, vary};
 use super::recipe::Recipe;
 use super::record::FieldOf;
 use crate::fields::{CutOf, Volume, loses};
@@ -17,7 +17,7 @@ impl Volume {
     fn origin(&self, recipe: &Recipe, at: SampleAt, sides: [u64; 3]) -> FormatResult<Option<[u64; 3]>> {
         match &recipe.fields.patches {
             Some(patches) if patches.grid.is_some() => patches.in_grid((at.sample, at.patch), sides),
-            _ => Ok(self.place.origin_in_volume(&recipe.key(at), sides, self.size)),
+            _ => Ok(at.origin.or_else(|| self.place.origin_in_volume(&recipe.key(at), sides, self.size))),
         }
     }
 }
@@ -61,7 +61,8 @@ impl ArrayRows {
             })?;
             origins.push(origin);
         }
-        let finish = Finish { fill: fill(volume.fill, &descriptor), ..volume.finish.clone() };
+        let mut finish = Finish { fill: fill(volume.fill, &descriptor), ..volume.finish.clone() };
+        let base = volume.finish.factors.as_ref().filter(|_| volume.is_banded);
         let bytes = plain_bytes(descriptor.decoded, found, limits)?;
         let whole = &mut self.volume;
         if whole.len() < bytes {
@@ -72,16 +73,28 @@ impl ArrayRows {
         let channels = expected.get(3).copied().unwrap_or(1);
         let pixel = channels.saturating_mul(descriptor.decoded.bytes());
         let mut cut = Vec::new();
-        for (origin, out) in origins.iter().zip(outs) {
+        let [a, b, c] = volume.size;
+        for ((origin, &at), out) in origins.iter().zip(draws).zip(outs) {
+            let of = FieldOf { at, ..*of };
+            set_turn(&mut finish, recipe, &of, [b, c]);
+            vary(&mut finish, base, recipe, &of, (false, expected))?;
             if finish.is_nothing(descriptor.decoded) {
                 copy_box(whole, (sides, pixel), (*origin, volume.size), out)?;
                 continue;
             }
-            let [a, b, c] = volume.size;
             let length = a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel);
             cut.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
             copy_box(whole, (sides, pixel), (*origin, volume.size), &mut cut)?;
-            finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
+            if finish.turn.is_none() {
+                finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
+                continue;
+            }
+            // Each plane is turned by itself.
+            let planes = usize::try_from(a).unwrap_or(usize::MAX).max(1);
+            let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
+            for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {
+                finish.apply(descriptor.decoded, ([b, c, channels], Layout::AsShape), plane, out)?;
+            }
         }
         let place = |(at, origin): (&SampleAt, &[u64; 3])| {
             CutOf { size: sides, origin: Some(*origin), is_volume: true }.at(at.patch)

@@ -117,7 +117,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         let expected = "an array of two or three axes among the fields, to be decoded";
         return Err(Error::usage("augmentation", expected, "none"));
     }
-    let is_banded = |plan: &FieldPlan| matches!(plan.from, From::Array { is_banded: true, .. });
+    let is_banded = |plan: &FieldPlan| plan.from.is_banded();
     if !options.augment_bands.is_empty() && !plans.iter().any(is_banded) {
         let expected = "an array of three axes among the fields, to be decoded, that is no mask";
         return Err(Error::usage("augmentation of bands", expected, "none"));

@@ -27,19 +27,30 @@ impl ClassPlan {
                 return refuse("a class with a weight above 0", "none");
             }
         }
-        let (CubeMode::Patch { height, width, .. }, Patches::PerSample(_)) = (options.cube, options.patches) else {
-            return refuse("several patches of each sample, of a size such as `patch64x64`", "none, or all of a grid");
+        let patch = match (options.cube, options.patches) {
+            (CubeMode::Patch { height, width, .. }, Patches::PerSample(_)) => [1, height, width],
+            (CubeMode::Volume { size, .. }, Patches::PerSample(_)) => size,
+            _ => {
+                let expected = "several patches of each sample, of a size such as `patch64x64` or `patch16x64x64`";
+                return refuse(expected, "none, or all of a grid");
+            }
         };
         let is_followed = |plan: &&FieldPlan| {
-            let is_cut = matches!(&plan.from, From::Array { cut: Some(cut), .. } if cut.place.is_some());
-            is_cut && plan.shape.len() == 2 && is_mask(&plan.name)
+            let axes = match &plan.from {
+                From::Array { cut: Some(cut), .. } if cut.place.is_some() => 2,
+                From::Volume(_) => 3,
+                _ => return false,
+            };
+            plan.shape.len() == axes && is_mask(&plan.name)
         };
         let Some((plan, position)) =
             plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.from.position()?)))
         else {
-            return refuse("a mask of integers among the fields", "none")
-                .map_err(|error| error.with_hint("put a field such as `mask`, [height, width], into the fields"));
+            return refuse("a mask of integers among the fields", "none").map_err(|error| {
+                error
+                    .with_hint("put a field such as `mask`, [height, width] or [depth, height, width], into the fields")
+            });
         };
-        Ok(Some(Self { position, field: plan.name.clone(), patch: [height.into(), width.into()], weights }))
+        Ok(Some(Self { position, field: plan.name.clone(), patch: patch.map(u64::from), weights }))
     }
 }

@@ -2,7 +2,7 @@
 //! does not matter which of them is the first.
 
 use crate::fields::{Cut, loses};
-use crate::options::{LoaderOptions, NoData};
+use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::read::{self, check};
 use crate::sample::{SampleAt, name};
 use crate::stage::Value;
@@ -124,7 +124,7 @@ impl Examples {
 
     /// What comes in the place of no-data, in a field that declares any.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
-        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let axes = self.axes(field, options);
         let with = options.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
         if with.is_some() && !self.has_no_data && matches!(options.no_data, NoData::Fields(_)) {
             let what = format!("value for no-data of field `{}`", field.escape_debug());
@@ -137,13 +137,30 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
+    /// Axes of the arrays, as far as options for cubes depend on them: where volumes are cut, these are
+    /// cubes, with channels or without, and masks as large are none.
+    fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
+        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        match (options.cube, axes) {
+            (CubeMode::Volume { .. }, 3 | 4) => {
+                if is_mask(field) {
+                    2
+                } else {
+                    3
+                }
+            }
+            _ => axes,
+        }
+    }
+
     /// The type in which a batch holds the field, and how decoded elements become that.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
-        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let axes = self.axes(field, options);
         let asked = options.dtype.of(field, axes);
         let has_factors = options.normalise.iter().any(|(name, _)| name == field);
         let fills = self.fill(field, options)?.is_some();
-        let normalised = has_factors || fills || is_banded(field, axes, options);
+        let rank = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let normalised = has_factors || fills || is_banded(field, rank, options);
         let element = match asked {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => self.dtype(dataset, field, None, options.epoch)?.into(),
@@ -228,9 +245,11 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
     Ok(name(&*dataset.shard(number)?, at, error))
 }
 
-/// Whether the bands of a field of so many axes are changed at random.
+/// Whether the bands of a field of so many axes are changed at random. Where volumes are cut, three axes
+/// have no bands.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
-    axes == 3 && !options.augment_bands.is_empty() && !is_mask(field)
+    let banded = if matches!(options.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
+    axes == banded && !options.augment_bands.is_empty() && !is_mask(field)
 }
 
 /// What a caller asked in vain of a field.

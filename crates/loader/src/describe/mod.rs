@@ -158,7 +158,7 @@ impl Fields {
                     .with_hint("batches hold numbers: read it sample by sample"));
             }
         };
-        let is_banded = matches!(from, From::Array { is_banded: true, .. });
+        let is_banded = from.is_banded();
         let mut plan = FieldPlan {
             name: field.name.clone(),
             dtype,

@@ -1,12 +1,12 @@
 //! What a batch holds of volumes.
 
 use super::arrays;
-use super::examples::{Examples, of_field};
+use super::examples::{Examples, is_banded, of_field};
 use super::parts::Parts;
 use crate::fields::{From, Size, Volume};
 use crate::options::LoaderOptions;
 use crate::patches::Place;
-use shardpack_array::{Bands, Finish};
+use shardpack_array::{Bands, Factors, Finish};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
@@ -37,12 +37,6 @@ pub(crate) fn plan(
     if channels.is_some() && options.layout == PixelLayout::ChannelsHeightWidth {
         return refused("layout", "[depth, height, width, channels]", "channels first");
     }
-    if !options.augment.is_none() {
-        return refused("turns", "none", "some");
-    }
-    if !options.augment_bands.is_empty() {
-        return refused("augmentations of bands", "none", "some");
-    }
     if examples.varies.get(3).is_some_and(|&varies| varies) {
         return Ok(None);
     }
@@ -54,11 +48,16 @@ pub(crate) fn plan(
     let varies = examples.varies.iter().take(3).any(|&varies| varies);
     let scene = (!varies).then_some(sides);
     let fill = examples.fill(field, options)?;
+    let is_banded = is_banded(field, descriptor.shape.len(), options);
+    let factors = match factors {
+        None if is_banded => Some(Factors::of_pairs(vec![(1.0, 0.0)])?),
+        factors => factors,
+    };
     let finish = Finish { to, factors, ..Finish::NOTHING };
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
     let stored = examples.stored(dtype, to);
-    let volume = Volume { position, size, place, finish, fill, stored, scene };
+    let volume = Volume { position, size, place, finish, is_banded, fill, stored, scene };
     Ok(Some((From::Volume(Box::new(volume)), dtype, shape, Size::Dense { bytes })))
 }

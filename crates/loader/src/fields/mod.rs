@@ -79,6 +79,17 @@ impl From {
             Self::Volume(volume) => Some(volume.position),
         }
     }
+
+    /// Whether its bands are changed at random.
+    pub(crate) const fn is_banded(&self) -> bool {
+        match self {
+            Self::Array { is_banded, .. } => *is_banded,
+            Self::Volume(volume) => volume.is_banded,
+            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Mask { .. } | Self::Raw { .. } => {
+                false
+            }
+        }
+    }
 }
 
 /// How long a row is.

@@ -14,6 +14,8 @@ pub(crate) struct Volume {
     pub(crate) place: Place,
     /// What becomes of its elements.
     pub(crate) finish: Finish,
+    /// Whether its channels are changed at random; then `finish` has factors.
+    pub(crate) is_banded: bool,
     /// What comes in the place of no-data.
     pub(crate) fill: Option<f32>,
     /// Examples of how volumes are stored.

@@ -120,8 +120,9 @@ pub enum ArrayDtype {
     /// names it.
     #[default]
     Source,
-    /// This type for arrays of three axes, which are cubes; [`ArrayDtype::Source`] for all others,
-    /// such as masks. For pictures too, if there is a [`LoaderOptions::scaling`].
+    /// This type for arrays of three axes, which are cubes, and for volumes that are cut
+    /// ([`CubeMode::Volume`]), but for masks among these; [`ArrayDtype::Source`] for all others, such as
+    /// masks of two axes. For pictures too, if there is a [`LoaderOptions::scaling`].
     Cubes(ElementType),
     /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
     Fields(Vec<(String, ElementType)>),

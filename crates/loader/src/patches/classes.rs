@@ -6,9 +6,11 @@ use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
 
-/// Numbers of the pairs of draws: the class and which of its pixels; where in the patch that is.
+/// Numbers of the pairs of draws: the class and which of its pixels; where in the patch that is, its row
+/// and column, and its plane.
 const CLASS: u32 = (1 << 31) + 6;
 const SPOT: u32 = (1 << 31) + 7;
+const SPOT_PLANE: u32 = (1 << 31) + 8;
 
 /// Which classes of the mask several patches of a sample show.
 ///
@@ -45,7 +47,8 @@ pub(crate) struct ClassPlan {
     /// Of the mask, among the stored fields.
     pub(crate) position: usize,
     pub(crate) field: String,
-    pub(crate) patch: [u64; 2],
+    /// Depth, height and width; of what is no volume 1 plane.
+    pub(crate) patch: [u64; 3],
     /// Of all classes 1 if none are given.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,
 }
@@ -54,15 +57,17 @@ impl ClassPlan {
     /// Where the classes of a mask are.
     ///
     /// # Errors
-    /// As decoding it; `Usage` if it is none of integers, or has no two axes.
+    /// As decoding it; `Usage` if it is none of integers, or has neither two axes nor three.
     pub(crate) fn map(
         value: &FieldValue<'_>,
         (decoder, limits): (&mut ArrayDecoder, &Limits),
     ) -> Result<ClassMap, FormatError> {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
         let mask = decoder.decode(value.codec, &descriptor, value.bytes, limits)?;
-        let &[height, width] = mask.shape() else {
-            return Err(FormatError::usage("mask", "two axes", format!("{:?}", mask.shape())));
+        let size = match *mask.shape() {
+            [height, width] => [1, height, width],
+            [depth, height, width] => [depth, height, width],
+            _ => return Err(FormatError::usage("mask", "two axes, or three", format!("{:?}", mask.shape()))),
         };
         let mut classes: BTreeMap<i64, Class> = BTreeMap::new();
         for Run { class, first, length } in runs_of(&mask)? {
@@ -70,18 +75,20 @@ impl ClassPlan {
             runs.push((*count, first));
             *count += length;
         }
-        Ok(ClassMap { size: [height, width], classes })
+        Ok(ClassMap { size, classes })
     }
 
-    /// First row and column of the patch of each key; `None` where any place will do.
-    pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 2]>> {
-        let [height, width] = map.size;
+    /// First plane, row and column of the patch of each key; `None` where any place will do.
+    pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 3]>> {
+        let [depth, height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
         let weighed = map.classes.iter().map(|(class, pixels)| (weight(class), pixels));
         let present: Vec<(f64, &Class)> = weighed.filter(|(weight, _)| *weight > 0.0).collect();
         let total: f64 = present.iter().map(|(weight, _)| weight).sum();
-        let [rows, columns] = [height.checked_sub(self.patch[0]), width.checked_sub(self.patch[1])];
-        let (Some(rows), Some(columns), true) = (rows, columns, total > 0.0) else { return vec![None; keys.len()] };
+        let [patch_depth, patch_height, patch_width] = self.patch;
+        let room =
+            depth.checked_sub(patch_depth).zip(height.checked_sub(patch_height)).zip(width.checked_sub(patch_width));
+        let (Some(((planes, rows), columns)), true) = (room, total > 0.0) else { return vec![None; keys.len()] };
         let origin = |key: &DrawKey| {
             let draws = key.draws();
             let [which, pixel] = draws.pair(CLASS);
@@ -92,13 +99,17 @@ impl ClassPlan {
             });
             let (_, class) = chosen.or(present.last())?;
             let at = class.pixel(below(pixel, class.count))?;
-            let [down, right] = draws.pair(SPOT);
+            let ([down, right], [back, _]) = (draws.pair(SPOT), draws.pair(SPOT_PLANE));
             let place = |at: u64, side: u64, room: u64, draw: f64| {
                 let (first, last) = (at.saturating_sub(side - 1), at.min(room));
                 first.min(last) + below(draw, last.saturating_sub(first) + 1)
             };
-            let [patch_height, patch_width] = self.patch;
-            Some([place(at / width, patch_height, rows, down), place(at % width, patch_width, columns, right)])
+            let (plane, row) = (at / width / height, at / width % height);
+            Some([
+                place(plane, patch_depth, planes, back),
+                place(row, patch_height, rows, down),
+                place(at % width, patch_width, columns, right),
+            ])
         };
         keys.iter().map(origin).collect()
     }
@@ -107,8 +118,8 @@ impl ClassPlan {
 /// Where the classes of a mask are.
 #[derive(Debug)]
 pub(crate) struct ClassMap {
-    /// Height and width.
-    size: [u64; 2],
+    /// Depth, height and width.
+    size: [u64; 3],
     classes: BTreeMap<i64, Class>,
 }
 
@@ -189,10 +200,19 @@ mod tests {
         mask
     }
 
-    fn origins(weights: Option<&[(i64, f64)]>, mask: &[u8], patch: [u64; 2]) -> Vec<Option<[u64; 2]>> {
+    fn origins(weights: Option<&[(i64, f64)]>, mask: &[u8], [height, width]: [u64; 2]) -> Vec<Option<[u64; 2]>> {
+        let origins = origins_in(weights, (mask, &[20, 30]), [1, height, width]).into_iter();
+        origins.map(|origin| origin.map(|[plane, row, column]| [plane + row, column])).collect()
+    }
+
+    fn origins_in(
+        weights: Option<&[(i64, f64)]>,
+        (mask, shape): (&[u8], &[u64]),
+        patch: [u64; 3],
+    ) -> Vec<Option<[u64; 3]>> {
         let weights = weights.map(|weights| weights.iter().copied().collect());
         let plan = ClassPlan { position: 0, field: "mask".into(), patch, weights };
-        let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![20, 30]).encode().unwrap();
+        let descriptor = ArrayDescriptor::plain(Dtype::U8, shape.to_vec()).encode().unwrap();
         let decoded_bytes = mask.len() as u64;
         let value = FieldValue { codec: Codec::Raw, descriptor: &descriptor, bytes: mask, decoded_bytes };
         let keys: Vec<DrawKey> = (0..2_000).map(|epoch| DrawKey { seed: 4, epoch, sample: 1 }).collect();
@@ -223,6 +243,22 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = only.iter().flatten().collect();
         assert_eq!(distinct.len(), 3 * 5 + 1, "rows 0 to 2 and columns 0 to 4; and the corner");
         assert_eq!(only, origins(Some(&[(7, 1.0)]), &mask(), patch), "what the scene lacks is never drawn");
+    }
+
+    #[test]
+    fn boxes_of_a_volume_show_a_rare_class_too() {
+        // 5 planes of 4 × 6, and a voxel of class 7 in the last plane.
+        let mut mask = vec![0; 120];
+        mask[4 * 24 + 2 * 6 + 5] = 7;
+        let origins = origins_in(Some(&[(7, 1.0)]), (&mask, &[5, 4, 6]), [3, 2, 2]);
+        let distinct: std::collections::BTreeSet<_> = origins.iter().flatten().copied().collect();
+        // The last three planes; rows 1 or 2; the last two columns.
+        assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
+        let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
+        let shown = origins_in(None, (&mask, &[5, 4, 6]), [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
+        // Half, and what other boxes show besides: 5 standard deviations.
+        assert!((890..1_200).contains(&shown), "{shown}");
+        assert!(origins_in(None, (&mask, &[5, 4, 6]), [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }
 
     #[test]

@@ -74,8 +74,8 @@ impl SceneRecord {
 pub(crate) struct Patch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
-    /// First row and column, if its mask decides.
-    pub(crate) origin: Option<[u64; 2]>,
+    /// First plane, row and column, if its mask decides.
+    pub(crate) origin: Option<[u64; 3]>,
     /// Until it is handed on; nothing where scenes wait as a whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }

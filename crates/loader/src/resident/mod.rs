@@ -145,7 +145,7 @@ impl Resident {
     }
 
     /// Where a patch of a sample lies, if its mask decides.
-    pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 2]> {
+    pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 3]> {
         let classes = fields.patches.as_ref()?.classes.as_ref()?;
         let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;
         classes.origins(map, std::slice::from_ref(key)).pop().flatten()
