@@ -93,7 +93,7 @@ def test_coco_takes_the_folder_of_its_pictures(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.jpg").write_bytes(jpeg(1))
     content = {
-        "images": [{"id": 1, "file_name": "a.jpg", "width": 8, "height": 8}],
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 40, "height": 24}],
         "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0}],
         "categories": [{"id": 3, "name": "ant"}],
     }

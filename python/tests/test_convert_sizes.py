@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from convert_support import content, jpeg, pixels
-from test_convert_detection import NAMES, write_voc
+from test_convert_detection import NAMES, write_coco, write_voc, write_yolo
 from test_convert_masks import CLASSES, png, tar_of
 from test_convert_webdataset import write_tar
 
@@ -163,3 +163,96 @@ def test_masks_of_voc(tmp_path: Path) -> None:
     assert [one["key"] for one in report["skipped"]] == ["c.jpg"] and report["kinds"]["mask"] == "array"
     sp.convert("voc", root, tmp_path / "other", names=NAMES, masks="SegmentationClass", drop=["mask"])
     assert set(content(tmp_path / "other")) == {"a.jpg", "b.jpg", "c.jpg"}
+
+
+def boxes_of(*boxes: list[float]) -> list[dict[str, Any]]:
+    return [{"image_id": 70, "category_id": 3, "bbox": box} for box in boxes]
+
+
+def said_of_coco(tmp_path: Path, image: bytes, sides: dict[str, Any], *boxes: list[float], **options: Any) -> dict[str, Any]:
+    """The report of a file whose first picture is `image`, said to have these sides."""
+    for number in range(100):
+        root = tmp_path / f"coco{number}"
+        if not root.exists():
+            break
+    images = [{"id": 70, "file_name": "a.jpg", **sides}, {"id": 71, "file_name": "b.jpg"}]
+    path = write_coco(root, images=images, annotations=boxes_of(*boxes))
+    (root / "val2017" / "a.jpg").write_bytes(image)
+    return sp.convert("coco", path, tmp_path / "out", force=True, **options)
+
+
+def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -> None:
+    whole, turned = picture("JPEG", {}, "exif", 1), picture("JPEG", {}, "exif", 6)
+    box = [1, 2, 3, 4]
+    for image, sides in [
+        (whole, {"height": 24, "width": 40}), (turned, {"height": 40, "width": 24}),
+        (whole, {}), (whole, {"height": None, "width": None}), (whole, {"height": 0, "width": 0}), (whole, {"height": 24.0, "width": 40}),
+    ]:  # fmt: skip
+        assert said_of_coco(tmp_path, image, sides, box)["samples"] == 2
+    said = "picture `a.jpg`: expected `height` 24 and `width` 40, as the upright picture has, found 24 and 400\nhint: on_bad_input"
+    with pytest.raises(sp.SourceError, match=said):
+        said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
+    said = (
+        "expected `height` 40 and `width` 24, as the upright picture has, found 24 and 40\n"
+        "hint: the picture has the Exif orientation 6: turn its objects as it turns the picture"
+    )
+    with pytest.raises(sp.SourceError, match=said):
+        said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box)
+    report = said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box, on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (1, 1) and report["skipped"][0]["key"] is None
+    for found in ("24", [24], True):
+        with pytest.raises(sp.SourceError, match="as the upright picture has, found"):
+            said_of_coco(tmp_path, whole, {"height": found, "width": 40}, box)
+    # Nothing that is taken is in pixels.
+    said_of_coco(tmp_path, whole, {"height": 7, "width": 7})
+    said_of_coco(tmp_path, whole, {"height": 7, "width": 7}, box, drop=["boxes"])
+
+
+def test_boxes_outside_of_their_picture_are_refused(tmp_path: Path) -> None:
+    whole, turned = picture("JPEG", {}, "exif", 1), picture("JPEG", {}, "exif", 6)
+    for box in ([1000, 1000, 50, 50], [40, 0, 5, 5], [-5, 0, 5, 5], [0, 24, 5, 5], [41, 0, 0, 0]):
+        said = rf"picture `a.jpg`: expected a `bbox` in the upright picture, 40 wide and 24 high, found: \[{box[0]}, {box[1]}, "
+        with pytest.raises(sp.SourceError, match=said):
+            said_of_coco(tmp_path, whole, {}, [1, 2, 3, 4], box)
+    # A part of an object is one, and so is a box of no width.
+    assert said_of_coco(tmp_path, whole, {}, [39, 23, 50, 50], [-5, -5, 6, 6], [40, 0, 0, 5], [1, 1, 0, 0])["samples"] == 2
+    with pytest.raises(sp.SourceError, match=r"24 wide and 40 high, found: \[30, 1, 5, 5\]\nhint: the picture has the Exif orientation 6: boxes are"):
+        said_of_coco(tmp_path, turned, {}, [30, 1, 5, 5])
+    report = said_of_coco(tmp_path, whole, {}, [1000, 1000, 50, 50], on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (1, 1) and "a.jpg" in report["skipped"][0]["reason"]
+
+
+def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
+    root = write_voc(tmp_path / "voc")
+    path = root / "Annotations" / "a.xml"
+    good = path.read_text()
+
+    def convert(sizes: str, **options: Any) -> dict[str, Any]:
+        path.write_text(good.replace("<annotation>", f"<annotation>{sizes}"))
+        return sp.convert("voc", root, tmp_path / "out", names=NAMES, force=True, **options)
+
+    for sizes in ("", "<size><width>40</width><height>24</height></size>", "<size><width>0</width><height>0</height></size>", "<size/>"):
+        assert convert(sizes)["samples"] == 3
+    wrong = "<size><width>24</width><height>40</height></size>"
+    with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, as the upright picture has, found 40 and 24\n"):
+        convert(wrong)
+    assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
+    with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: ''"):
+        convert("<size><width>24</width><height/></size>")
+    (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
+    with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: the picture has the Exif orientation 6: turn its objects as it turns"):
+        convert("<size><width>40</width><height>24</height></size>")
+    (root / "JPEGImages" / "a.jpg").write_bytes(jpeg(0))
+    path.write_text(good.replace("<xmin>2<", "<xmin>45<").replace("<xmax>11<", "<xmax>48<"))
+    said = r"picture `a`: expected a `bndbox` \(xmin, ymin, xmax, ymax\) in the upright picture, 40 wide and 24 high, found: \[45, 3, 48, 22\]"
+    with pytest.raises(sp.SourceError, match=said):
+        sp.convert("voc", root, tmp_path / "never", names=NAMES)
+
+
+def test_boxes_of_yolo(tmp_path: Path) -> None:
+    root = write_yolo(tmp_path / "yolo")
+    path = root / "labels" / "train" / "a.txt"
+    path.write_text("\n0 1 1 0.1 0.1\n1 0.5 0.5 0.5 0.5\n0 1.005 0.5 0.001 0.1\n")
+    with pytest.raises(sp.SourceError, match=r"a.txt`, line 4: expected a box in the picture, found: \[1.005, 0.5, 0.001, 0.1\]"):
+        sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
+    assert sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")["samples_skipped"] == 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._sizes import PictureSize, size_of
 from ._source import SourceError
 from ._values import picture_type
 
@@ -45,6 +46,76 @@ def picture(path: Path) -> bytes:
         start = content[:8].hex(" ") or "nothing"
         raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture in `{path}`, found bytes that begin with: {start}")
     return content
+
+
+def checked_size(content: bytes, height: object, width: object) -> PictureSize | None:
+    """The size of a picture, which its annotations may say: the numbers of their objects are meant for that size.
+
+    Parameters
+    ----------
+    content
+        The picture.
+    height, width
+        What its annotations say, in pixels; both None or 0 where they say nothing.
+
+    Returns
+    -------
+    PictureSize or None
+        None if the picture is damaged: the writer says so in its own words.
+
+    Raises
+    ------
+    ValueError
+        If they say another size than that of the upright picture, after its Exif orientation.
+    """
+    found = size_of(content)
+    if found is None or (not height and not width) or found.upright == (height, width):
+        return found
+    text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, as the upright picture has, found {_short(height)} and {_short(width)}"
+    if found.stored == (height, width):
+        text += f"\n{_turned(found)}: turn its objects as it turns the picture"
+    raise ValueError(text)
+
+
+def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: str, values: Sequence[Any]) -> None:
+    """Refuse boxes that lie wholly outside their picture. One that reaches beyond an edge is that of an object in part.
+
+    Parameters
+    ----------
+    corners
+        Left, top, right, bottom in pixels, float32 ``[objects, 4]``.
+    size
+        That of the picture; None: nothing is said.
+    what
+        What a box is called in its format.
+    values
+        The boxes as their file has them, for the message.
+
+    Raises
+    ------
+    ValueError
+        If one shows no pixel of the picture.
+    """
+    if size is None:
+        return
+    height, width = size.upright
+    beyond = outside(corners, width, height)
+    if beyond.any():
+        found = _short(values[int(np.argmax(beyond))])
+        text = f"expected {what} in the upright picture, {width} wide and {height} high, found: {found}"
+        raise ValueError(text if size.orientation < 5 else f"{text}\n{_turned(size)}: boxes are those of the upright picture")
+
+
+def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArray[np.bool_]:
+    """Which boxes, ``[objects, 4]`` of left, top, right, bottom, have nothing in common with a picture of this size."""
+    low, high, edge = corners[:, :2], corners[:, 2:], np.array([width, height])
+    # A box without a width or a height may lie on an edge.
+    found: NDArray[np.bool_] = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge)).any(axis=1)
+    return found
+
+
+def _turned(size: PictureSize) -> str:
+    return f"hint: the picture has the Exif orientation {size.orientation}"
 
 
 def data(path: Path) -> bytes:

@@ -10,11 +10,13 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._detection import check_names, folder, numbers, picture
+from ._detection import check_inside, check_names, checked_size, folder, numbers, picture
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 from ._values import parse_json
 
 _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
+_IN_PIXELS = frozenset(["boxes", "area", "keypoints", "segmentation"])
+"""Columns that are meant for a picture of one size."""
 
 
 def open(
@@ -31,6 +33,9 @@ def open(
     said; ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. Where
     annotations have them: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of polygons or
     run lengths for each object; ``captions`` as JSON, a list of texts.
+
+    All pixels are those of the upright picture, after its Exif orientation. A picture whose objects are in pixels cannot be
+    converted if its ``width`` and ``height`` in the file are others, or if a box lies wholly outside it.
 
     Parameters
     ----------
@@ -72,7 +77,7 @@ def open(
     if stray:
         raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
     root = _folder(path, images, pictures)
-    reader = _Reader(root, columns, classes, points)
+    reader = _Reader(root, columns, frozenset(drop), classes, points)
     return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes)
 
 
@@ -151,14 +156,18 @@ def _folder(path: Path, images: Union[str, "os.PathLike[str]", None], pictures: 
 class _Reader:
     """Makes the values of a picture."""
 
-    def __init__(self, root: Path, columns: Sequence[str], classes: Mapping[Any, int], points: int) -> None:
+    def __init__(self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int) -> None:
         self.root, self.columns, self.classes, self.points = root, columns, classes, points
+        self.taken = frozenset(columns) - drop
 
     def read(self, one: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         file = self.root / one["file_name"]
         if not file.resolve().is_relative_to(self.root.resolve()):
             raise ValueError(f"expected a picture below `{self.root}`, found: {one['file_name']!r}")
         values: dict[str, Any] = {"image": picture(file), "image_id": one["id"]}
+        size = None
+        if annotations and self.taken & _IN_PIXELS:
+            size = checked_size(values["image"], one.get("height"), one.get("width"))
         if "classes" in self.columns:
             for annotation in annotations:
                 category = annotation.get("category_id")
@@ -170,6 +179,8 @@ class _Reader:
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
                 raise ValueError(f"expected a `bbox` of width and height of at least 0, found: {annotations[row]['bbox']}")
+            corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+            check_inside(corners, size, "a `bbox`", [annotation["bbox"] for annotation in annotations])
         if "iscrowd" in self.columns:
             for one in annotations:
                 if one.get("iscrowd", 0) not in (0, 1):

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ._detection import PICTURES, check_names, class_numbers, data, folder, numbers, picture, text
+from ._detection import PICTURES, check_inside, check_names, checked_size, class_numbers, data, folder, numbers, picture, text
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 
 _CLASSES = (
@@ -34,6 +34,9 @@ def open(
     ``classes``, int64 ``[objects]``; ``difficult`` and ``truncated``, uint8 ``[objects]``; with `masks` also ``mask``,
     uint8 ``[height, width]``, as the palette of the PNG numbers classes (255: border).
 
+    All pixels are those of the upright picture, after its Exif orientation. A picture with objects cannot be converted if
+    the ``size`` of its annotations is another, or if a box lies wholly outside it.
+
     Parameters
     ----------
     src
@@ -56,7 +59,8 @@ def open(
     check_drop(f"`{root}`", drop, ["image", "boxes", "classes", "difficult", "truncated", *(["mask"] if masks else [])])
     classes = check_names(names or _CLASSES, "names")
     keys = _keys(root, annotations, split, masks)
-    reader = _Reader(pictures, annotations, {name: number for number, name in enumerate(classes)}, masks and root / masks)
+    numbered = {name: number for number, name in enumerate(classes)}
+    reader = _Reader(pictures, annotations, numbered, masks and root / masks, "boxes" not in drop)
     taken = frozenset(["mask"]) if masks and "mask" not in drop else None
     return Source(_samples(root, keys, reader), classes=classes, total=len(keys), masks=taken)
 
@@ -81,8 +85,10 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None) -
 class _Reader:
     """Makes the values of a picture."""
 
-    def __init__(self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str) -> None:
-        self.pictures, self.annotations, self.classes = pictures, annotations, classes
+    def __init__(
+        self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str, located: bool
+    ) -> None:
+        self.pictures, self.annotations, self.classes, self.located = pictures, annotations, classes, located
         self.masks = Path(masks) if masks else None
 
     def read(self, key: str) -> tuple[str, dict[str, Any]]:
@@ -91,13 +97,17 @@ class _Reader:
         file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if path.is_file()), None)
         if file is None:
             raise ValueError(f"expected a picture `{key}.jpg` in `{self.pictures}`, found none")
-        objects = _objects(self.annotations / f"{key}.xml")
+        objects, (height, width) = _objects(self.annotations / f"{key}.xml")
         boxes = numbers([one[1] for one in objects], 4, "a `bndbox`")
         boxes[:, :2] -= 1
         if (boxes[:, 2:] < boxes[:, :2]).any():
             raise ValueError(f"expected `xmin` and `ymin` below `xmax` and `ymax` in `{key}.xml`, found others")
+        content = picture(file)
+        if objects and self.located:
+            size = checked_size(content, height, width)
+            check_inside(boxes, size, "a `bndbox` (xmin, ymin, xmax, ymax)", [one[1] for one in objects])
         values: dict[str, Any] = {
-            "image": picture(file),
+            "image": content,
             "boxes": boxes,
             "classes": class_numbers([one[0] for one in objects], self.classes),
             "difficult": np.array([one[2] for one in objects], np.uint8),
@@ -108,8 +118,11 @@ class _Reader:
         return file.name, values
 
 
-def _objects(path: Path) -> list[tuple[str, list[float], bool, bool]]:
-    """Class, box, difficult, truncated of each object."""
+_Object = tuple[str, list[float], bool, bool]
+
+
+def _objects(path: Path) -> tuple[list[_Object], tuple[float | None, float | None]]:
+    """Class, box, difficult, truncated of each object; and height and width of the picture, where they are said."""
     # Not as text: XML says itself how it is encoded.
     content = data(path)
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
@@ -125,13 +138,20 @@ def _objects(path: Path) -> list[tuple[str, list[float], bool, bool]]:
             raise ValueError(f"expected objects with `name` and `bndbox` in `{path.name}`, found one without")
         sides = []
         for side in ("xmin", "ymin", "xmax", "ymax"):
-            try:
-                sides.append(float(box.findtext(side, "")))
-            except ValueError:
-                raise ValueError(f"expected a number `{side}` in `{path.name}`, found: {box.findtext(side)!r}") from None
+            sides.append(_side(path, box, side))
         flags = [one.findtext(flag, "0").strip() == "1" for flag in ("difficult", "truncated")]
         found.append((name.strip(), sides, flags[0], flags[1]))
-    return found
+    said = tree.find("size")
+    height, width = (None if said is None or said.find(name) is None else _side(path, said, name) for name in ("height", "width"))
+    return found, (height, width)
+
+
+def _side(path: Path, parent: ElementTree.Element, name: str) -> float:
+    try:
+        found = float(parent.findtext(name, ""))
+    except ValueError:
+        raise ValueError(f"expected a number `{name}` in `{path.name}`, found: {parent.findtext(name)!r}") from None
+    return int(found) if found.is_integer() else found
 
 
 def _samples(root: Path, keys: Sequence[str], reader: _Reader) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._detection import PICTURES, check_names, folder, numbers, picture, text
+from ._detection import PICTURES, check_names, folder, numbers, outside, picture, text
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 from ._values import parse_int
 
@@ -143,6 +143,7 @@ class _Reader:
         path = _of_picture(file, self.root, self.labels)
         rows: list[list[float]] = []
         classes: list[int] = []
+        lines: list[int] = []
         width = 4 if self.points is None else 4 + self.points[0] * self.points[1]
         for number, line in enumerate(text(path).splitlines() if path.exists() else [], 1):
             words = line.split()
@@ -162,8 +163,14 @@ class _Reader:
                 raise ValueError(f"`{path}`, line {number}: expected shares of the picture, from 0 to 1, found: {line[:100]!r}")
             classes.append(of_class)
             rows.append(row)
+            lines.append(number)
         all_numbers = numbers(rows, width, f"an object of `{path.name}`")
-        values = {"image": picture(file), "boxes": all_numbers[:, :4].copy(), "classes": np.array(classes, np.int64)}
+        boxes = all_numbers[:, :4].copy()
+        beyond = outside(np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1), 1, 1)
+        if beyond.any():
+            at = int(np.argmax(beyond))
+            raise ValueError(f"`{path}`, line {lines[at]}: expected a box in the picture, found: {rows[at][:4]}")
+        values = {"image": picture(file), "boxes": boxes, "classes": np.array(classes, np.int64)}
         if self.points is not None:
             values["keypoints"] = all_numbers[:, 4:].reshape(-1, *self.points).copy()
         return values
