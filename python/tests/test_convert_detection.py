@@ -315,3 +315,25 @@ def test_a_batch_of_coco_and_its_boxes(tmp_path: Path) -> None:
     # Twice as large, and mirrored: 1 to 11 of 40 becomes 58 to 78 of 80.
     assert batch["boxes"][rows["a.jpg"]].tolist() == [[58, 4, 20, 40], [0, 0, 40, 48]]
     assert batch["classes"][rows["a.jpg"]].tolist() == [0, 2] and batch["boxes"][rows["b.jpg"]].shape == (0, 4)
+
+
+@pytest.mark.parametrize("sides", [{}, {"width": 40, "height": 24}])
+def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[str, int]) -> None:
+    images = [{"id": 70, "file_name": "a.jpg", **sides}, {"id": 71, "file_name": "b.jpg", **sides}]
+    corners = [[1, 2, 11, 22], [20, 0, 40, 24], [20, 12, 30, 20]]
+    annotations = [{"image_id": 70, "category_id": 3, "bbox": box} for box in corners]
+    path = write_coco(tmp_path / "coco", images=images, annotations=annotations)
+    said = r"2017.json`: expected a `bbox` of left, top, width, height, found 2 of 3 that reach beyond their pictures\nhint: are they x0 y0 x1 y1\? boxes='xyxy'"
+    for on_bad_input in ("stop", "skip"):
+        with pytest.raises(sp.SourceError, match=said):
+            sp.convert("coco", path, tmp_path / "never", on_bad_input=on_bad_input)
+    sp.convert("coco", path, tmp_path / "out", boxes="xyxy")
+    assert content(tmp_path / "out")["a.jpg"]["boxes"].tolist() == [[1, 2, 10, 20], [20, 0, 20, 24], [20, 12, 10, 8]]
+    sp.convert("coco", path, tmp_path / "kept", boxes="xywh")
+    assert content(tmp_path / "kept")["a.jpg"]["boxes"].tolist() == corners
+    sp.convert("coco", path, tmp_path / "none", drop=["boxes"])
+    with pytest.raises(sp.SourceError, match=r"a `bbox` of x0 y0 x1 y1, each pair in order, found: \[20, 0, 5, 24\]"):
+        boxes = [{"image_id": 70, "category_id": 3, "bbox": [20, 0, 5, 24]}]
+        sp.convert("coco", write_coco(tmp_path / "turned", annotations=boxes), tmp_path / "never", boxes="xyxy")
+    with pytest.raises(ValueError, match="boxes: expected 'xywh' or 'xyxy', found: 'corners'"):
+        sp.convert("coco", path, tmp_path / "never", boxes="corners")

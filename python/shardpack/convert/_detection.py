@@ -110,8 +110,8 @@ def outside(corners: NDArray[np.float32], width: float, height: float) -> NDArra
     """Which boxes, ``[objects, 4]`` of left, top, right, bottom, have nothing in common with a picture of this size."""
     low, high, edge = corners[:, :2], corners[:, 2:], np.array([width, height])
     # A box without a width or a height may lie on an edge.
-    found: NDArray[np.bool_] = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge)).any(axis=1)
-    return found
+    apart = np.where(low == high, (high < 0) | (low > edge), (high <= 0) | (low >= edge))
+    return np.asarray(apart.any(axis=1), np.bool_)
 
 
 def _turned(size: PictureSize) -> str:

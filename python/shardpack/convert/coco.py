@@ -11,12 +11,17 @@ from typing import Any, Union
 import numpy as np
 
 from ._detection import check_inside, check_names, checked_size, folder, numbers, picture
+from ._sizes import size_of
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 from ._values import parse_json
 
 _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
 _IN_PIXELS = frozenset(["boxes", "area", "keypoints", "segmentation"])
 """Columns that are meant for a picture of one size."""
+_LOOKED_AT = 100
+"""Most pictures that are read for their size alone, where the file does not say it."""
+_NEARLY_ALL = 0.95
+_LARGE = 1e9
 
 
 def open(
@@ -24,6 +29,7 @@ def open(
     *,
     drop: Collection[str] = (),
     images: Union[str, "os.PathLike[str]", None] = None,
+    boxes: str | None = None,
 ) -> Source:
     """Open a file of annotations, such as ``annotations/instances_val2017.json``.
 
@@ -46,7 +52,13 @@ def open(
     images
         The folder of the pictures. Default: the one folder among ``val2017`` (the last part of the file's name),
         ``images/val2017`` and ``images``, beside the file or beside its folder, that has the first picture.
+    boxes
+        What the four numbers of a ``bbox`` are: ``"xywh"``, left, top, width, height, or ``"xyxy"``, left, top, right,
+        bottom, as some programs write them. Default: ``"xywh"``, and an error if most boxes would reach beyond their
+        pictures, which they do not as ``"xyxy"``.
     """
+    if boxes not in (None, "xywh", "xyxy"):
+        raise ValueError(f"boxes: expected 'xywh' or 'xyxy', found: {boxes!r}")
     path = Path(src)
     content = _read(path)
     pictures, annotations = content["images"], content.get("annotations", [])
@@ -65,11 +77,11 @@ def open(
     points = _points(path, annotations)
     has |= {"keypoints"} if points else set()
     columns = ["image", "image_id"]
-    boxes = "bbox" in has or not annotations
-    columns += ["boxes"] if boxes else []
-    columns += ["classes"] if boxes or "category_id" in has else []
+    located = "bbox" in has or not annotations
+    columns += ["boxes"] if located else []
+    columns += ["classes"] if located or "category_id" in has else []
     columns += ["area"] if "area" in has or not annotations else []
-    columns += ["iscrowd"] if boxes or "iscrowd" in has else []
+    columns += ["iscrowd"] if located or "iscrowd" in has else []
     columns += [name for name in ("keypoints", "segmentation") if name in has]
     columns += ["captions"] if "caption" in has else []
     check_drop(f"`{path}`", drop, columns)
@@ -77,7 +89,9 @@ def open(
     if stray:
         raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
     root = _folder(path, images, pictures)
-    reader = _Reader(root, columns, frozenset(drop), classes, points)
+    if boxes is None and "boxes" in columns and "boxes" not in drop:
+        _refuse_corners(path, root, pictures, of_picture)
+    reader = _Reader(root, columns, frozenset(drop), classes, points, boxes == "xyxy")
     return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes)
 
 
@@ -153,11 +167,59 @@ def _folder(path: Path, images: Union[str, "os.PathLike[str]", None], pictures: 
     return found
 
 
+def _refuse_corners(
+    path: Path, root: Path, pictures: Sequence[Mapping[str, Any]], of_picture: Mapping[Any, Sequence[Mapping[str, Any]]]
+) -> None:
+    """Raise if the boxes of a file are most likely left, top, right, bottom."""
+    found: list[list[float]] = []
+    edges: list[tuple[Any, Any]] = []
+    looked_at = 0
+    for one in pictures:
+        boxes = [annotation["bbox"] for annotation in of_picture.get(one["id"], ()) if _is_box(annotation.get("bbox"))]
+        sides = (one.get("width"), one.get("height"))
+        if boxes and not all(sides) and looked_at < _LOOKED_AT:
+            looked_at += 1
+            sides = _sides(root, one["file_name"])
+        if all(isinstance(side, (int, float)) and 0 < side < _LARGE for side in sides):
+            found += boxes
+            edges += [sides] * len(boxes)
+    if not found:
+        return
+    numbers, edge = np.array(found, np.float64), np.array(edges, np.float64) + 1
+    low, high = numbers[:, :2], numbers[:, 2:]
+    beyond = int((low + high > edge).any(axis=1).sum())
+    as_corners = ((high >= low) & (high <= edge)).all(axis=1).mean()
+    if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
+        raise SourceError(
+            f"`{path}`: expected a `bbox` of left, top, width, height, found {beyond} of {len(found)} that reach beyond their pictures\n"
+            "hint: are they x0 y0 x1 y1? boxes='xyxy' takes them as such, boxes='xywh' as they are"
+        )
+
+
+def _is_box(box: object) -> bool:
+    return isinstance(box, list) and len(box) == 4 and all(isinstance(side, (int, float)) and abs(side) < _LARGE for side in box)
+
+
+def _sides(root: Path, name: str) -> tuple[int, int] | tuple[None, None]:
+    """Width and height of a picture that can be read."""
+    file = root / name
+    if not file.resolve().is_relative_to(root.resolve()):
+        return None, None
+    try:
+        size = size_of(picture(file))
+    except (ValueError, OSError):
+        # Its sample says so.
+        return None, None
+    return size.upright[::-1] if size is not None else (None, None)
+
+
 class _Reader:
     """Makes the values of a picture."""
 
-    def __init__(self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int) -> None:
-        self.root, self.columns, self.classes, self.points = root, columns, classes, points
+    def __init__(
+        self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int, corners: bool
+    ) -> None:
+        self.root, self.columns, self.classes, self.points, self.corners = root, columns, classes, points, corners
         self.taken = frozenset(columns) - drop
 
     def read(self, one: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -176,9 +238,12 @@ class _Reader:
             values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
         if "boxes" in self.columns:
             boxes = values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")
+            if self.corners:
+                boxes[:, 2:] -= boxes[:, :2]
             if (boxes[:, 2:] < 0).any():
                 row = int(np.argmax((boxes[:, 2:] < 0).any(axis=1)))
-                raise ValueError(f"expected a `bbox` of width and height of at least 0, found: {annotations[row]['bbox']}")
+                expected = "x0 y0 x1 y1, each pair in order" if self.corners else "width and height of at least 0"
+                raise ValueError(f"expected a `bbox` of {expected}, found: {annotations[row]['bbox']}")
             corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
             check_inside(corners, size, "a `bbox`", [annotation["bbox"] for annotation in annotations])
         if "iscrowd" in self.columns:
