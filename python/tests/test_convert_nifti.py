@@ -21,9 +21,14 @@ def volume(seed: int, shape: tuple[int, ...] = (6, 5, 4), dtype: Any = np.int16)
     return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(dtype)
 
 
-def save(path: Path, values: np.ndarray[Any, Any], *, slope: float | None = None, intercept: float = 0.0) -> None:
+AFFINE = np.diag([0.5, 0.75, 2.0, 1.0])
+
+
+def save(
+    path: Path, values: np.ndarray[Any, Any], *, slope: float | None = None, intercept: float = 0.0, affine: Any = AFFINE
+) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    image = nibabel.Nifti1Image(values, np.diag([0.5, 0.75, 2.0, 1.0]), dtype=values.dtype)
+    image = nibabel.Nifti1Image(values, affine, dtype=values.dtype)
     image.header.set_xyzt_units("mm", "sec")
     image.header["descrip"] = b"a phantom"
     if slope is not None:
@@ -132,6 +137,34 @@ def test_masks_of_another_folder(tmp_path: Path) -> None:
     (tmp_path / "labelsTr" / "liver_2.nii.gz").unlink()
     report = sp.convert("nifti", tmp_path / "imagesTr", tmp_path / "b", masks=str(tmp_path / "labelsTr"), on_bad_input="skip")
     assert report["samples"] == 1 and "`liver_2_0000.nii.gz`: expected one mask, such as" in report["skipped"][0]["reason"]
+
+
+def test_a_mask_lies_where_its_volume_does(tmp_path: Path) -> None:
+    save(tmp_path / "images" / "a.nii", volume(1))
+    save(tmp_path / "images" / "b.nii", volume(2))
+    save(tmp_path / "labels" / "a.nii", (volume(3) % 3).astype(np.uint8))
+    options: dict[str, Any] = {"masks": str(tmp_path / "labels"), "force": True}
+    moved = AFFINE.copy()
+    moved[0, 3] = 0.4
+    for other in (np.diag([-0.5, 0.75, 2.0, 1.0]), np.diag([0.5, 0.75, 2.5, 1.0]), np.eye(4), moved):
+        save(tmp_path / "labels" / "b.nii", (volume(4) % 3).astype(np.uint8), affine=other)
+        with pytest.raises(sp.SourceError) as raised:
+            sp.convert("nifti", tmp_path / "images", tmp_path / "out", **options)
+        said = str(raised.value)
+        assert "b.nii`: expected the affine of its volume `" in said and "images/b.nii`, [[0.5, 0, 0, 0], [0, 0.75, 0, 0], [0, 0, 2, 0]], found [[" in said
+        assert "hint: resample the mask" in said and not (tmp_path / "out").exists()
+        report = sp.convert("nifti", tmp_path / "images", tmp_path / "some", on_bad_input="skip", **options)
+        assert (report["samples"], report["samples_skipped"]) == (1, 1)
+        sp.convert("nifti", tmp_path / "images", tmp_path / "any", any_affine=True, **options)
+        assert np.array_equal(content(tmp_path / "any")["b.nii"]["mask"], (volume(4) % 3).T)
+    # What programs round, and what a quaternion holds.
+    turn = np.eye(4)
+    turn[:2, :2] = [[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]
+    save(tmp_path / "images" / "b.nii", volume(2), affine=turn @ AFFINE)
+    image = nibabel.Nifti1Image((volume(4) % 3).astype(np.uint8), None)
+    image.set_qform(np.round(turn @ AFFINE, 4), code=1)
+    nibabel.save(image, tmp_path / "labels" / "b.nii")
+    assert sp.convert("nifti", tmp_path / "images", tmp_path / "out", **options)["samples"] == 2
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ _COLUMNS = ("volume", "mask", "affine", "meta")
 _ENDINGS = (".nii", ".nii.gz")
 # nnU-Net numbers the channels of an image, and a mask has none.
 _CHANNEL = "_0000"
+_APART = 0.1
+"""How far a mask may lie from its volume, in voxels: programs round affines, and a quaternion holds fewer digits."""
 
 
 def open(
@@ -24,6 +26,7 @@ def open(
     *,
     drop: Collection[str] = (),
     masks: str | None = None,
+    any_affine: bool = False,
     scaled: bool = True,
     dtype: str | None = None,
     channels: str | None = None,
@@ -45,7 +48,10 @@ def open(
         Columns to leave out.
     masks
         Folder of label volumes with the same paths as those below `src` (``_0000`` before the ending may be left out):
-        they become the field ``mask``, `[z, y, x]`, and must have these sides of their volume. Every volume needs one.
+        they become the field ``mask``, `[z, y, x]`, and must have these sides of their volume, and its affine: no corner
+        may be further than a tenth of a voxel from that of the volume. Every volume needs one.
+    any_affine
+        Masks are taken whatever their affine says, as of programs that do not write it.
     scaled
         Whether slope and intercept of the header are applied, as nibabel does: the values are then float64 where there
         are any, and the file's own numbers where there are none. ``False`` keeps the file's own numbers, and adds
@@ -67,7 +73,7 @@ def open(
     files = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS))
     types = (SameType("volume", dtype), SameType("mask"))
     notes: list[str] = []
-    items = _samples(nibabel, files, masks, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)
+    items = _samples(nibabel, files, masks, any_affine, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)
     return Source(items, total=len(files), notes=notes)
 
 
@@ -75,6 +81,7 @@ def _samples(
     nibabel: Any,
     files: list[tuple[str, Path]],
     masks: str | None,
+    any_affine: bool,
     scaled: bool,
     types: tuple[SameType, SameType],
     drop: frozenset[str],
@@ -88,8 +95,11 @@ def _samples(
             values: dict[str, Any] = _volume(nibabel, path, scaled, most)
             if masks is not None:
                 found = _mask_of(key, Path(masks))
-                mask = _volume(nibabel, found, True, most)["volume"]
-                values["mask"] = types[1](f"`{found}`", _labels(mask, found, values["volume"].shape[-3:]))
+                mask = _volume(nibabel, found, True, most)
+                shape = values["volume"].shape[-3:]
+                values["mask"] = types[1](f"`{found}`", _labels(mask["volume"], found, shape))
+                if not any_affine:
+                    _check_affine(mask["affine"], found, values["affine"], path, shape)
             if channels is None and values["volume"].ndim > 3 and not notes and "volume" not in drop:
                 notes.append(_unsaid(where, values))
             _place_channels(values, channels, path)
@@ -176,6 +186,26 @@ def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> n
         raise SourceError(f"`{path}`: expected numbers of classes, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
     narrow = next(dtype for dtype in (np.uint8, np.int16, np.int32, np.int64) if _holds(dtype, whole))
     return whole.astype(narrow)
+
+
+def _check_affine(
+    mask: np.ndarray[Any, Any], path: Path, volume: np.ndarray[Any, Any], of: Path, shape: tuple[int, ...]
+) -> None:
+    """Refuse a mask that lies elsewhere than its volume: turned over, moved, or of other voxels."""
+    z, y, x = (side - 1 for side in shape)
+    corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
+    apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
+    voxel = np.linalg.norm(volume[:3, :3], axis=0).min()
+    # Also what is no number, as in a damaged header.
+    if not apart <= _APART * voxel:
+        raise SourceError(
+            f"`{path}`: expected the affine of its volume `{of}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"
+            "hint: resample the mask to the volume; any_affine=True takes it as it is, voxel by voxel"
+        )
+
+
+def _rows(affine: np.ndarray[Any, Any]) -> str:
+    return "[" + ", ".join("[" + ", ".join(f"{value:.6g}" for value in row) + "]" for row in affine[:3]) + "]"
 
 
 def _holds(dtype: Any, values: np.ndarray[Any, Any]) -> bool:
