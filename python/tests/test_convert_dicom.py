@@ -159,11 +159,11 @@ def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path)
     (sample,) = content(tmp_path / "files").values()
     assert np.array_equal(sample["image"], values) and [place[2] for place in sample["meta"]["ImagePositionsPatient"]] == [4, -2, 10]
     # Two files of a series are one volume, also if slopes are no whole numbers.
-    enhanced(tmp_path / "src" / "b", frames, [0.5, 1, 1], [7.0, 8.0, 0.0])
+    enhanced(tmp_path / "src" / "b", frames, [0.5, 1, 1], [7.0, 13.0, 1.0])
     sp.convert("dicom", tmp_path / "src", tmp_path / "both")
     (sample,) = content(tmp_path / "both").values()
     more = frames * np.array([0.5, 1, 1])[:, None, None] - 1000
-    assert np.array_equal(sample["volume"], np.concatenate([values, more])[[1, 5, 0, 3, 4, 2]])
+    assert np.array_equal(sample["volume"], np.concatenate([values, more])[[1, 5, 0, 3, 2, 4]])
     assert sample["volume"].dtype == np.float64
 
 
@@ -177,6 +177,28 @@ def test_frames_that_are_no_volume_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "colours" / "a", plane(0, (6, 5, 3)), SamplesPerPixel=3, PlanarConfiguration=0, PhotometricInterpretation="RGB", Rows=6, Columns=5, NumberOfFrames=1)
     with pytest.raises(ValueError, match="expected grey slices, found 3 samples a pixel\nhint: samples='files'"):
         sp.convert("dicom", tmp_path / "colours", tmp_path / "out")
+
+
+def test_a_missing_slice_is_named(tmp_path: Path) -> None:
+    for number in range(6):
+        save(tmp_path / "src" / f"{number}.dcm", plane(number), **oriented(2.5 * number - 5))
+    sp.convert("dicom", tmp_path / "src", tmp_path / "whole")
+    (tmp_path / "src" / "3.dcm").unlink()
+    save(tmp_path / "src" / "other.dcm", plane(9), series=SERIES + ".9", **oriented(0))
+    said = r"series `1.2.826.0.1.3680043.8.498.1` .*: expected slices evenly apart, as most are by 2.5, found 5 from 0 to 5, of 5 slices\nhint: is a slice missing"
+    with pytest.raises(sp.SourceError, match=said):
+        sp.convert("dicom", tmp_path / "src", tmp_path / "out")
+    report = sp.convert("dicom", tmp_path / "src", tmp_path / "some", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (1, 1) and set(content(tmp_path / "some")) == {SERIES + ".9"}
+    sp.convert("dicom", tmp_path / "src", tmp_path / "uneven", uneven=True)
+    assert content(tmp_path / "uneven")[SERIES]["volume"].shape == (5, 6, 5)
+    (tmp_path / "src" / "1.dcm").unlink()
+    with pytest.raises(sp.SourceError, match="found 2.5 from 5 to 7.5, of 4 slices"):
+        sp.convert("dicom", tmp_path / "src", tmp_path / "out")
+    # Positions are rounded.
+    for number, z in enumerate([0, 0.6, 1.3, 1.9, 2.5, 3.1]):
+        save(tmp_path / "rounded" / f"{number}.dcm", plane(number), **oriented(z))
+    sp.convert("dicom", tmp_path / "rounded", tmp_path / "even")
 
 
 def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ _GROUPS = {
 }
 
 
+_UNEVEN = 0.2
+"""How far a gap between slices may be from the usual one, as a share of it: positions are rounded."""
+
+
 class _Slice(NamedTuple):
     """A frame of an enhanced file; any other file as a whole."""
 
@@ -95,6 +99,7 @@ def open(
     *,
     drop: Collection[str] = (),
     samples: str = "series",
+    uneven: bool = False,
     dtype: str | None = None,
     max_sample_bytes: int = 4 << 30,
 ) -> Source:
@@ -118,6 +123,9 @@ def open(
         of their positions along the normal of the slices, also if they are frames of one enhanced file; the key is the
         series' UID. ``"files"``: each file is a sample, ``image``, an array `[rows, columns]`, `[rows, columns, 3]` or
         `[frames, rows, columns]`, in the order of the file; the key is its path below `src`.
+    uneven
+        Series whose slices are not evenly apart are taken, too. Without this they cannot be converted: most of them lack
+        a slice. Gaps may differ by a fifth.
     dtype
         Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: that of the first. A sample whose
         values it does not hold cannot be converted; floats are rounded to a type of floats that you name.
@@ -133,7 +141,7 @@ def open(
         same = SameType("image", dtype)
         items = _files(pydicom, files, same, frozenset(drop), max_sample_bytes)
         return Source(items, kinds={"image": "array"}, total=len(files))
-    return Source(_series(pydicom, files, SameType("volume", dtype), frozenset(drop), max_sample_bytes))
+    return Source(_series(pydicom, files, SameType("volume", dtype), frozenset(drop), max_sample_bytes, uneven))
 
 
 def _is_dicom(path: Path) -> bool:
@@ -161,7 +169,7 @@ def _files(
 
 
 def _series(
-    pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int
+    pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int, uneven: bool
 ) -> Iterator[Item]:
     series: dict[str, list[Path]] = {}
     for _, path in files:
@@ -186,7 +194,7 @@ def _series(
                 found = _slices(dataset)
                 slices += found
                 planes += _planes(dataset, found)
-            order = _in_order(slices, where)
+            order = _in_order(slices, where, uneven)
             slices = [slices[i] for i in order]
             volume = same(where, _stacked([planes[i] for i in order], where))
         except Exception as error:  # As above.
@@ -252,14 +260,21 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
     return values.astype(np.int16 if fits else np.int64 if np.abs(values).max() > 2**31 - 1 else np.int32)
 
 
-def _in_order(slices: list[_Slice], where: str) -> list[int]:
+def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
     """The order of slices by their position along their normal; without positions by the number of their file, and by
-    their place in it."""
+    their place in it.
+
+    Raises
+    ------
+    SourceError
+        If two have one place, or their positions are not evenly apart and `uneven` is false.
+    """
     if len(slices) == 1:
         return [0]
     positions = [one.get("ImagePositionPatient") for one in slices]
     orientations = [one.get("ImageOrientationPatient") for one in slices]
-    if any(value is None for value in (*positions, *orientations)):
+    placed = all(value is not None for value in (*positions, *orientations))
+    if not placed:
         numbers = [one.get("InstanceNumber") for one in slices]
         if len({id(one.dataset) for one in slices}) == 1:
             numbers = [0] * len(slices)
@@ -277,7 +292,24 @@ def _in_order(slices: list[_Slice], where: str) -> list[int]:
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
     if twice is not None:
         raise SourceError(f"{where}: expected each place once, found two slices at {twice[0]:g}\nhint: samples='files'")
+    if placed and not uneven:
+        _check_even([places[i][0] for i in order], where)
     return order
+
+
+def _check_even(places: list[float], where: str) -> None:
+    """Refuse slices, in their order, that are not evenly apart: one may be missing."""
+    gaps = np.diff(places)
+    usual = float(np.median(gaps))
+    odd = np.abs(gaps - usual) > _UNEVEN * usual
+    if not odd.any():
+        return
+    at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
+    others = "" if odd.sum() == 1 else f" and {odd.sum() - 1} more such gaps"
+    raise SourceError(
+        f"{where}: expected slices evenly apart, as most are by {usual:g}, found {gaps[at]:g} from {places[at]:g} to {places[at + 1]:g}"
+        f"{others}, of {len(places)} slices\nhint: is a slice missing? uneven=True takes such series"
+    )
 
 
 def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
