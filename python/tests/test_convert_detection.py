@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -337,3 +338,54 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
         sp.convert("coco", write_coco(tmp_path / "turned", annotations=boxes), tmp_path / "never", boxes="xyxy")
     with pytest.raises(ValueError, match="boxes: expected 'xywh' or 'xyxy', found: 'corners'"):
         sp.convert("coco", path, tmp_path / "never", boxes="corners")
+
+
+def add_split(root: Path, split: str) -> None:
+    (root / "images" / split).mkdir()
+    (root / "images" / split / "d.jpg").write_bytes(jpeg(9))
+    (root / "labels" / split).mkdir()
+    (root / "labels" / split / "d.txt").write_text("2 0.5 0.5 0.25 0.25\n")
+
+
+def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    root = write_yolo(tmp_path / "yolo")
+    report = sp.convert("yolo", root, tmp_path / "one")
+    assert sp.Dataset(tmp_path / "one").classes == NAMES and set(content(tmp_path / "one")) == set(OBJECTS) and report["notes"] == []
+    add_split(root, "val")
+    for names in ("[cat, dog, owl]", "{0: cat, 2: owl, 1: dog}"):
+        # Where its programs lay their data is not where ours is.
+        (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
+        for source in (root, root / "data.yaml"):
+            with pytest.raises(sp.SourceError, match="data.yaml`: expected the pictures of one split, found: train, val\nhint: split='train'"):
+                sp.convert("yolo", source, tmp_path / "never")
+            sp.convert("yolo", source, tmp_path / "val", split="val", force=True)
+            assert sp.Dataset(tmp_path / "val").classes == NAMES and set(content(tmp_path / "val")) == {"d.jpg"}
+    sp.convert("yolo", root, tmp_path / "train", split="train", names=["a", "b", "c"])
+    assert sp.Dataset(tmp_path / "train").classes == ["a", "b", "c"] and set(content(tmp_path / "train")) == set(OBJECTS)
+    # Two names of one folder are one split.
+    (root / "data.yaml").write_text("train: images/train\nval: images/train\n")
+    assert sp.convert("yolo", root, tmp_path / "same")["samples"] == len(OBJECTS)
+    (root / "data.yaml").write_text("train: images/gone\n")
+    with pytest.raises(sp.SourceError, match="images/gone`: expected a folder, of the pictures of 'train', found nothing"):
+        sp.convert("yolo", root, tmp_path / "never")
+
+
+def test_a_data_yaml_without_pyyaml_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_yolo(tmp_path / "yolo")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    for source in (root, root / "data.yaml"):
+        with pytest.raises(ImportError, match="YOLO's data.yaml needs the package `pyyaml`: .*\nhint: pip install pyyaml$"):
+            sp.convert("yolo", source, tmp_path / "never", split="train")
+    sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES)
+    check(tmp_path / "out", lambda boxes: np.stack([boxes[:, 0] - boxes[:, 2] / 2, boxes[:, 1] - boxes[:, 3] / 2, boxes[:, 0] + boxes[:, 2] / 2, boxes[:, 1] + boxes[:, 3] / 2], 1) * [40, 24, 40, 24])
+
+
+def test_splits_of_yolo_that_are_taken_together_are_a_note(tmp_path: Path) -> None:
+    root = write_yolo(tmp_path / "yolo")
+    (root / "data.yaml").unlink()
+    add_split(root, "val")
+    with pytest.warns(UserWarning, match="images`: all splits are taken together: train, val\nhint: split='train' takes one"):
+        report = sp.convert("yolo", root, tmp_path / "all", names=NAMES)
+    assert report["samples"] == len(OBJECTS) + 1 and len(report["notes"]) == 1
+    assert sp.convert("yolo", root, tmp_path / "one", split="val", names=NAMES)["notes"] == []

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Union
 
 
+_PACKAGES = {"yaml": "pyyaml"}
+"""What `pip` calls a library that it does not call by the name of its module."""
+
+
 class SourceError(ValueError):
     """A source that cannot be converted. The message names the file, the sample, and what was expected and found."""
 
@@ -75,7 +79,8 @@ def library(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.split(".")[0]
-        message = f"converting {extra} needs the package `{name}`: {error}\nhint: pip install {name}"
+        package = _PACKAGES.get(name, name)
+        message = f"converting {extra} needs the package `{package}`: {error}\nhint: pip install {package}"
         raise ImportError(message, name=name) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any, Union
 import numpy as np
 
 from ._detection import PICTURES, check_names, folder, numbers, outside, picture, text
+from ._files import SPLITS
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 from ._values import parse_int
 
-
+_CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
 """What programs for labelling put beside the labels."""
 
@@ -26,7 +28,7 @@ def open(
     names: Sequence[str] | None = None,
     points: tuple[int, int] | None = None,
 ) -> Source:
-    """Open a folder with ``images`` and ``labels``, or a ``data.yaml`` that names it.
+    """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in it, or in its place, names classes and splits.
 
     The key is the path of the picture below its folder. Columns: ``image``, to the byte; ``boxes``, float32
     ``[objects, 4]``: x and y of the centre, width and height, in shares of the picture's; ``classes``, int64
@@ -37,32 +39,30 @@ def open(
     Parameters
     ----------
     src
-        The folder, or its ``data.yaml`` (needs PyYAML), which names the classes.
+        The folder, or a ``data.yaml``. That file, also one in the folder, needs PyYAML.
     drop
         Columns to leave out.
     split
-        ``"train"``, ``"val"`` …: the folder below ``images`` and ``labels``; with a ``data.yaml`` the entry that names
-        the pictures. Default: all of ``images``.
+        ``"train"``, ``"val"`` …: with a ``data.yaml`` the entry that names the pictures, else the folder below ``images``
+        and ``labels``. Default: the one split of the ``data.yaml``; without one all of ``images``, with a warning if
+        these are several splits.
     names
         Names of the classes, in order. Default: those of the ``data.yaml``, else none.
     points
         How many points an object has, and how many numbers a point, as ``kpt_shape`` has it: ``(17, 3)``.
     """
     path = Path(src)
-    if path.is_file():
-        config = _yaml(path)
-        names = names or _names(path, config.get("names"))
+    config_path = path if path.is_file() else path / _CONFIG
+    notes: list[str] = []
+    # Who says the names can do without the file.
+    if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
+        config = _yaml(config_path)
+        names = names or _names(config_path, config.get("names"))
         points = points or config.get("kpt_shape")
-        base = path.parent / str(config.get("path") or ".")
-        entry = config.get(split or "", f"images/{split}") if split else "images"
-        if not isinstance(entry, str):
-            raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {entry!r}")
-        # Many files say `../train/images` of the folder that they lie in.
-        if entry.startswith("../") and not (base / entry).is_dir():
-            entry = entry[3:]
-        root = folder(base / entry, f"of the pictures of {split!r}" if split else "of the pictures")
+        root = _pictures(config_path, config, split)
     else:
         root = folder(folder(path, "with `images` and `labels`") / "images" / (split or ""), "of the pictures")
+        notes += _merged(root) if split is None else []
     names = check_names(names, "names") if names else None
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
@@ -74,7 +74,35 @@ def open(
     labels = _labels(root)
     stray = _stray(root, labels, files)
     reader = _Reader(root, labels, len(names) if names else None, None if points is None else (points[0], points[1]))
-    return Source(_samples(files, reader, stray), classes=list(names) if names else None, total=len(files))
+    return Source(_samples(files, reader, stray), classes=list(names) if names else None, total=len(files), notes=notes)
+
+
+def _pictures(path: Path, config: Mapping[str, Any], split: str | None) -> Path:
+    """The folder of pictures of a split, as a ``data.yaml`` names it."""
+    splits = {name: config[name] for name in SPLITS if config.get(name)}
+    if split is None and len({str(entry) for entry in splits.values()}) > 1:
+        raise SourceError(
+            f"`{path}`: expected the pictures of one split, found: {', '.join(splits)}\n"
+            f"hint: split='{next(iter(splits))}'; sp.concat reads several datasets as one"
+        )
+    split = split or next(iter(splits), None)
+    entry = config.get(split, f"images/{split}") if split else "images"
+    if not isinstance(entry, str):
+        raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {entry!r}")
+    # Many files say `../train/images` of the folder that they lie in, or a `path` on the machine of who wrote them.
+    entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
+    bases = [path.parent / str(config.get("path") or "."), path.parent]
+    places = [base / one for base in bases for one in entries]
+    found = next((place for place in places if place.is_dir()), places[0])
+    return folder(found, f"of the pictures of {split!r}" if split else "of the pictures")
+
+
+def _merged(root: Path) -> list[str]:
+    """A note of the splits that are taken together."""
+    splits = [name for name in SPLITS if (root / name).is_dir()]
+    if len(splits) < 2:
+        return []
+    return [f"`{root}`: all splits are taken together: {', '.join(splits)}\nhint: split='{splits[0]}' takes one of them"]
 
 
 def _labels(root: Path) -> Path:
