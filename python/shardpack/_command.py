@@ -25,6 +25,8 @@ from shardpack.export import export
 NAMES = ("convert", "export")
 """The subcommands of this module."""
 _LISTED = 20
+_NAMES = {"classes", "names"}
+"""Options that are names of classes."""
 _EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
 _EXAMPLES = {
     "convert": """\
@@ -71,7 +73,7 @@ def _convert(args: Sequence[str]) -> int:
     common = parser.add_argument_group("fields")
     common.add_argument("--image", metavar="COLUMN", help="the column that becomes the field `image`")
     common.add_argument("--label", metavar="COLUMN", help="the column that becomes the field `label`")
-    common.add_argument("--classes", metavar="A,B,…", type=lambda text: text.split(","), help="names of the classes, in the order of their labels")
+    _add_names(common, "--classes", "Names of the classes, in the order of their labels.")
     common.add_argument("--rename", metavar="COLUMN=FIELD", action="append", type=_pair, help="for any other column; may be repeated")
     common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
@@ -87,6 +89,8 @@ def _convert(args: Sequence[str]) -> int:
         parser.error("expected SRC and OUT")
     *sources, out = paths
     options = {name: value for name, value in given.items() if value is not None}
+    for name in _NAMES & set(options):
+        options[name] = _names(options[name])
     for name in {"rename", "schema"} | {name for name, several in own.items() if several == "pairs"}:
         if name in options:
             options[name] = dict(options[name])
@@ -151,6 +155,8 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
             group.add_argument(flag, type=_two, metavar="N,N", help=text)
         elif kind == "str" or kind.startswith(("str, ", "Union[str, Callable")):
             group.add_argument(flag, metavar="NAME", help=text)
+        elif name in _NAMES:
+            _add_names(group, flag, text)
         elif kind in ("Collection[str]", "Sequence[str]"):
             group.add_argument(flag, action="append", metavar="NAME", help=f"{text} May be repeated.")
         elif (opener.__module__, name) == ("shardpack.convert.tfrecord", "arrays"):
@@ -186,6 +192,21 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
         elif name:
             found[name] = f"{found.get(name, '')} {line.strip()}".strip().replace("``", "")
     return found
+
+
+def _add_names(group: Any, flag: str, about: str) -> None:
+    """Adds an option of names of classes, which `_names` reads."""
+    text = f"{about} Once, with commas between them; or once for each name, which may then have commas."
+    group.add_argument(flag, metavar="A,B,…", action="append", help=text)
+
+
+def _names(given: list[str]) -> list[str]:
+    """Names out of an option that was given once, with commas between them, or once for each.
+
+    >>> _names(["cat, dog"]), _names(["cat", "dog, small"])
+    (['cat', 'dog'], ['cat', 'dog, small'])
+    """
+    return [name.strip() for name in given[0].split(",")] if len(given) == 1 else given
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -89,6 +89,19 @@ def test_every_option_of_a_format_can_be_spelled(tmp_path: Path) -> None:
             spell(wrong)
 
 
+def test_names_of_classes_have_commas_between_them(tmp_path: Path) -> None:
+    (tmp_path / "yolo" / "images").mkdir(parents=True)
+    (tmp_path / "yolo" / "labels").mkdir()
+    (tmp_path / "yolo" / "images" / "a.jpg").write_bytes(jpeg(1))
+    (tmp_path / "yolo" / "labels" / "a.txt").write_text("2 0.5 0.5 0.2 0.2\n")
+    for given, names in (
+        (["red,green,blue"], ["red", "green", "blue"]), (["red", "green, light", "blue"], ["red", "green, light", "blue"]),
+    ):  # fmt: skip
+        for option in ("--names", "--classes"):
+            run("convert", "yolo", tmp_path / "yolo", tmp_path / "out", "--force", *(word for name in given for word in (option, name)))
+            assert sp.Dataset(tmp_path / "out").classes == names
+
+
 def test_coco_takes_the_folder_of_its_pictures(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.jpg").write_bytes(jpeg(1))
