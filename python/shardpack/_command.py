@@ -25,6 +25,8 @@ from shardpack.export import export
 NAMES = ("convert", "export")
 """The subcommands of this module."""
 _LISTED = 20
+_OF_FILES = [name for name in FORMATS if name != "torchvision"]
+"""The formats that the command line can name: of torchvision a program has a dataset object."""
 _NAMES = {"classes", "names"}
 """Options that are names of classes."""
 _EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
@@ -57,7 +59,7 @@ def run(args: Sequence[str]) -> int:
 def _convert(args: Sequence[str]) -> int:
     if not args or args[0] not in FORMATS:
         parser = _parser("convert", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
-        parser.add_argument("format", choices=[name for name in FORMATS if name != "torchvision"], metavar="FORMAT", help=", ".join(FORMATS))
+        parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
         # It says what is wrong with the arguments, or prints the help.
         parser.parse_args(args)

@@ -74,6 +74,11 @@ def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     assert _in_options("hint: on_bad_input='skip' leaves such samples out") == "hint: --on-bad-input skip leaves such samples out"
 
 
+def test_the_help_lists_the_formats_that_the_command_takes() -> None:
+    said = " ".join(run("convert", "--help").stdout.split())
+    assert "torchvision" not in said and ", ".join(name for name in FORMATS if name != "torchvision") in said
+
+
 def test_every_option_of_a_format_can_be_spelled(tmp_path: Path) -> None:
     for format in FORMATS:
         if format == "torchvision":
