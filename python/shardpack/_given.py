@@ -27,6 +27,11 @@ _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 # How files of pictures begin.
 _PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM.{4}\0{4}|II\*\0|MM\0\*", re.S)
 
+# AVIF and HEIF, GIF, JPEG 2000, JPEG XL, Photoshop, OpenEXR: the compiled part refuses them by name.
+_OTHER_PICTURES = re.compile(
+    rb".{4}ftyp(avi[fs]|hei[cmsx]|hevc|mif1|msf1)|GIF8[79]a|\0{3}\x0c(jP  |JXL )|\xff\x4f\xff\x51|\xff\x0a|8BPS\0[\1\2]|\x76\x2f\x31\x01", re.S
+)
+
 
 def given(field: str, value: Any, kind: str | None) -> Given:
     """A value as the compiled part takes it."""
@@ -35,7 +40,7 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if isinstance(value, os.PathLike):
         value = _file(field, value)
     if isinstance(value, bytes):
-        return _no_mask(field, value, kind)
+        return _picture_file(field, value, kind)
     if isinstance(value, str):
         return (_utf8(field, _no_name(field, value, kind)), False)
     if isinstance(value, np.generic):
@@ -45,7 +50,7 @@ def given(field: str, value: Any, kind: str | None) -> Given:
             raise _shardpack.UsageError(f"field {field!r}: expected an integer of at most 64 bits, found {value}")
         return (value, None)
     if isinstance(value, (bytearray, memoryview)):
-        return _no_mask(field, bytes(value), kind)
+        return _picture_file(field, bytes(value), kind)
     if isinstance(value, np.ndarray):
         return _array(field, _no_tensor(field, value, kind), False)
     if isinstance(value, (list, tuple)) and (kind == "frames" or (kind is None and _are_files(value))):
@@ -150,10 +155,20 @@ def _no_name(field: str, text: str, kind: str | None) -> str:
     )
 
 
-def _no_mask(field: str, content: bytes, kind: str | None) -> bytes:
-    """Refuses masks as pictures: a loader shows those in RGB, and scales them."""
-    if kind is None and _PICTURES.match(content) and _is_mask(field):
+def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
+    """Refuses masks as pictures, which a loader shows in RGB, and scales; and in a field of pictures what is none, which
+    would be a field of bytes."""
+    if kind is not None:
+        return content
+    is_picture = _PICTURES.match(content) is not None
+    if is_picture and _is_mask(field):
         raise _mask_as_picture(field, f"a picture of {len(content)} bytes", "np.asarray(PIL.Image.open(file))")
+    if not is_picture and _is_picture(field) and not _OTHER_PICTURES.match(content):
+        start = content[:8].hex(" ") or "nothing"
+        raise _shardpack.UsageError(
+            f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found {len(content)} bytes that begin with: {start}\n"
+            f'hint: pixels are given as an array, uint8 [height, width, 3]; schema={{{field!r}: "bytes"}} stores bytes of any kind'
+        )
     return content
 
 
@@ -190,6 +205,13 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
         return array
     expected = "pixels of a picture, uint8 [height, width], [height, width, 1] or [height, width, 3]"
     raise _shardpack.UsageError(f"field {field!r}: expected {expected}, found {found}\nhint: {hint}{keep}")
+
+
+def no_fraction(field: str, taken: Given) -> None:
+    """Refuses a float as the number of a class."""
+    if isinstance(taken, tuple) and isinstance(taken[0], float):
+        hint = f'int(label) is a number of a class; without classes, or with schema={{{field!r}: "float64"}}, it may be any number'
+        raise _shardpack.UsageError(f"field {field!r}: expected the number or the name of a class, found {taken[0]}\nhint: {hint}")
 
 
 def _utf8(field: str, text: str) -> str:

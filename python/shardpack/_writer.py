@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from shardpack import _shardpack, _warn
-from shardpack._given import given
+from shardpack._given import given, no_fraction
 from shardpack._keywords import keywords
 from shardpack._pack import Progress, StorageOptions, StrPath
 from shardpack._url import absolute, settings
@@ -55,7 +55,9 @@ class Writer:
     =================================  ==============================================================================
     value                              stored as
     =================================  ==============================================================================
-    ``bytes``                          picture, if they are a whole JPEG, PNG, WebP, BMP or TIFF; else bytes
+    ``bytes``                          picture, if they are a whole JPEG, PNG, WebP, BMP or TIFF; else bytes. In a field
+                                       with a name for pictures (``image``, ``left_photo``) other bytes are refused,
+                                       unless ``schema`` says that it holds them
     ``pathlib.Path``                   what is in the file, as if its bytes were given
     ``PIL.Image``                      picture: its pixels (see below)
     ``list`` of ``bytes`` or ``Path``   list of JPEGs: a clip, or several views, with a column of their number
@@ -63,9 +65,10 @@ class Writer:
     other array, of any dtype          array; all arrays of a field have one dtype and one number of axes. In field
                                        ``image`` floats and uint8 ``[3, height, width]`` are refused, unless ``schema``
                                        says that it holds arrays
-    ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype
-    ``str``                            text. In a field with a name for pictures (``image``, ``left_photo``) the name of
-                                       a picture file is refused: give its ``Path``
+    ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype. Beside
+                                       ``classes``, field ``label`` refuses floats, unless ``schema`` says that it holds them
+    ``str``                            text. In a field with a name for pictures the name of a picture file is refused:
+                                       give its ``Path``
     ``dict``, ``list``, ``tuple``      JSON
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
@@ -122,6 +125,7 @@ class Writer:
         fields = None if schema is None else list(schema.items())
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
+        self._has_classes = classes is not None
         self._options = dict(options)
         self._report: dict[str, Any] | None = None
         self._aborted = False
@@ -164,7 +168,10 @@ class Writer:
             if field == "__key__":
                 key = _key(value) if key is None else key
                 continue
-            values.append((field, given(field, value, self._schema.get(field))))
+            taken = given(field, value, self._schema.get(field))
+            if field == "label" and self._has_classes and "label" not in self._schema:
+                no_fraction(field, taken)
+            values.append((field, taken))
         self._inner.write(None if key is None else _key(key), order, values)
 
     def close(self, progress: Progress | None = None) -> dict[str, Any]:

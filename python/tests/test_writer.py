@@ -227,6 +227,45 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
     assert fidelity["reencoded"] == 1 and fidelity["quality"]["max"] == 80 and fidelity["ssimulacra2"]["count"] == 1
 
 
+def test_floats_are_no_numbers_of_classes(tmp_path: Path) -> None:
+    for label in (1.5, 1.0, np.float32(1), np.array(0.5)):
+        with sp.Writer(tmp_path / "out", classes=["a", "b"], force=True) as writer:
+            with pytest.raises(sp.UsageError, match=r"field 'label': expected the number or the name of a class, found \d.\d\nhint: int\(label\)"):
+                writer.write({"label": label, "score": 0.5})
+            writer.write({"label": "b", "score": 0.5})
+    for schema, classes in (({"label": "float64"}, ["a"]), (None, None)):
+        with sp.Writer(tmp_path / "out", schema, classes=classes, force=True) as writer:
+            writer.write({"label": 1.5})
+        assert sp.Dataset(tmp_path / "out")[0]["label"] == 1.5
+    with sp.Writer(tmp_path / "out", classes=["a", "b"], force=True) as writer:
+        writer.write({"label": np.array([0.25, 0.75])})
+
+
+def test_bytes_that_are_no_picture_are_refused_in_a_field_of_pictures(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"hello")
+    with sp.Writer(tmp_path / "out") as writer:
+        for field in ("image", "left_photo", "pixels"):
+            for value in (b"hello", bytearray(b"hello"), tmp_path / "a.txt"):
+                with pytest.raises(sp.UsageError) as caught:
+                    writer.write({field: value})
+                assert f"field {field!r}: expected a JPEG, PNG, WebP, BMP or TIFF picture, found 5 bytes that begin with: 68 65 6c 6c 6f\nhint: " in str(caught.value)
+        with pytest.raises(sp.UsageError, match="found 0 bytes that begin with: nothing"):
+            writer.write({"image": b""})
+        # The compiled part knows them by name.
+        for value, name in (
+            (b"GIF89a" + bytes(60), "GIF"), (b"\0\0\0\x18ftypavif" + bytes(60), "AVIF"), (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
+            (b"\xff\x0a\0\0", "JPEG XL"), (b"\x76\x2f\x31\x01", "OpenEXR"), (b"8BPS\0\1", "Photoshop"),
+        ):  # fmt: skip
+            with pytest.raises(sp.UsageError, match=f"{name} is not supported"):
+                writer.write({"image": value})
+        writer.write({"image": jpeg(0)})
+    with sp.Writer(tmp_path / "paths") as writer:
+        writer.write({"image": jpeg(0), "image_path": b"a.jpg"})
+    with sp.Writer(tmp_path / "bytes", {"image": "bytes"}) as writer:
+        writer.write({"image": b"hello"})
+    assert sp.Dataset(tmp_path / "bytes")[0]["image"] == b"hello"
+
+
 def test_misfits_cost_one_sample(tmp_path: Path) -> None:
     good = {"image": jpeg(0), "label": 1, "cube": np.ones((2, 2, 3), np.float32)}
     with sp.Writer(tmp_path / "out", classes=["a", "b"]) as writer:
