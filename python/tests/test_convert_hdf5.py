@@ -143,10 +143,31 @@ def test_lengths_that_differ_are_said(tmp_path: Path) -> None:
         file["mean"] = np.zeros(3)
     refuse(path, r"found other lengths: 'cube' \[4, 2, 2\], 'mean' \[3\]\nhint: drop=")
     refuse(path, r"expected arrays with first axes of one length, found", samples="rows")
-    refuse(path, r"`drop` names a column that is not there", drop=["means"], samples="rows")
+    refuse(path, r"`drop` names a column that is not there.*, found: 'means'\nhint: did you mean 'mean'\?", drop=["means"], samples="rows")
+    refuse(path, r"found other lengths: .*\nhint: drop=.*\n`drop` names nothing there: 'means'\nhint: did you mean 'mean'\?", drop=["means"])
     refuse(path, r"expected an array of text as `key`, found: 'cube'", key="cube", drop=["mean"])
     refuse(path, r"samples: expected 'auto', 'rows' or 'groups', found: 'row'", samples="row")
     refuse(path, r"expected a group, found none of that name: 'train'", group="train")
+
+
+def test_a_wrong_name_in_drop_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for i in range(3):
+            file[f"s{i}/cube"] = cubes()[i]
+            file[f"s{i}/waves"] = np.zeros(2, np.complex64)
+    options: dict[str, Any] = {"drop": ["wave", "w"]}
+    said = (
+        r"sample `s0`: 1 column cannot be taken\n  waves: .*\nhint: drop=\['waves'\]\n"
+        r"`drop` names nothing there: 'w'\n`drop` names nothing there: 'wave'\nhint: did you mean 'waves'\?"
+    )
+    refuse(path, said, **options)
+    # A sample is left out as a whole, and another column from each.
+    report = sp.convert("hdf5", path, tmp_path / "out", drop=["waves", "s1"])
+    assert report["notes"] == [] and set(content(tmp_path / "out")) == {"s0", "s2"}
+    with pytest.warns(UserWarning, match=r"`drop` names a column that no sample has: 'cub'\nhint: did you mean 'cube'\?"):
+        report = sp.convert("hdf5", path, tmp_path / "more", drop=["waves", "cub"])
+    assert len(report["notes"]) == 1 and report["dropped"] == {"waves": 3, "cub": 0}
 
 
 def test_groups_beside_arrays_are_left_out_by_name_alone(tmp_path: Path) -> None:

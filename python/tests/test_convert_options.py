@@ -44,6 +44,15 @@ def test_names_that_are_said(tmp_path: Path) -> None:
             sp.convert("torchvision", items(), tmp_path / "other", **options)
 
 
+def test_a_wrong_name_in_drop_is_said_with_what_it_leads_to(tmp_path: Path) -> None:
+    source = items(**{"a/b": 1, "a b": 2})
+    with pytest.raises(ValueError, match=r"two columns become the field `a_b`: .*\nhint: rename=.*\n`drop` names nothing there: 'a\.b'\nhint: did you mean 'a[/ ]b'\?"):
+        sp.convert("torchvision", source, tmp_path / "out", drop=["a.b"])
+    with pytest.warns(UserWarning, match="`drop` names a column that no sample has: 'scores'\nhint: did you mean 'score'"):
+        report = sp.convert("torchvision", items(), tmp_path / "other", drop=["scores"])
+    assert report["samples"] == 3 and report["dropped"] == {"scores": 0}
+
+
 def test_names_that_fields_cannot_have_and_names_that_collide(tmp_path: Path) -> None:
     assert sp.convert("torchvision", items(**{"a/b c": 1}), tmp_path / "out")["fields"]["a/b c"] == "a_b_c"
     with pytest.raises(

@@ -5,7 +5,6 @@ the names of fields to the report, is the same for all formats and stands here a
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import os
@@ -15,7 +14,7 @@ from typing import Any, Union
 from .._url import is_url
 from ._fields import Fields
 from ._run import Progress, Run
-from ._source import Source, SourceError
+from ._source import Source, SourceError, did_you_mean
 
 __all__ = ["FORMATS", "SourceError", "convert"]
 
@@ -65,7 +64,8 @@ def convert(
     rename
         Column to the name of its field, for any other column.
     drop
-        Columns to leave out. A column that cannot be converted must be named here: nothing is left out silently.
+        Columns to leave out. A column that cannot be converted must be named here: nothing is left out silently. A name
+        that nothing has is an error, or, where a source does not know its columns beforehand, a warning at the end.
     schema
         Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
         where the source and its first sample do not show it correctly.
@@ -130,12 +130,6 @@ def convert(
     source: Source = module.open(src, drop=frozenset(drop), **of_format)
     run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)
     return run.write(out, of_writer)
-
-
-def did_you_mean(word: str, known: Collection[str]) -> str:
-    """A hint line with the nearest of the known words, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"\nhint: did you mean {near[0]!r}?" if near else ""
 
 
 def _split_options(

@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from ._files import SPLITS
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, refuse_columns
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, refuse_columns
 from ._values import DTYPES, check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
@@ -81,7 +81,10 @@ def open_tree(
             )
         return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes)
     if samples == "auto":
-        _refuse_doubt(where, tree, columns, others)
+        try:
+            _refuse_doubt(where, tree, columns, others)
+        except SourceError as error:
+            raise SourceError(f"{error}{dropped_nothing(drop, itertools.islice(tree, _MOST_COLUMNS))}") from None
     return _by_groups(where, tree, drop, key, classes, max_bytes, attributes)
 
 
@@ -262,10 +265,12 @@ def _by_groups(
 ) -> Source:
     if key is not None:
         raise SourceError(f"{where}: expected no `key`, as each sample's key is its group's name, found: {key!r}")
-    names = [name for name in tree if name not in drop]
+    there = list(tree)
+    names = [name for name in there if name not in drop]
+    left_out = drop.intersection(there)
     notes: list[str] = []
-    items = _groups(where, tree, names, drop, max_bytes, attributes, notes)
-    return Source(items, classes=classes, total=len(names), notes=notes)
+    items = _groups(where, tree, names, drop, left_out, max_bytes, attributes, notes)
+    return Source(items, classes=classes, total=len(names), dropped=left_out, notes=notes)
 
 
 # Those that PyTables writes to each group.
@@ -285,7 +290,7 @@ def _with_attributes(
                 f"attributes of the samples' groups are not taken: {names} ({at})\n"
                 f"hint: attributes=True makes columns of them; drop=[{names}] leaves them out"
             )
-        return values
+        return values | {name: None for name in found if name in drop}
     for name in found:
         if name in values:
             raise ValueError(f"expected an array or an attribute {name!r}, found both")
@@ -308,6 +313,7 @@ def _groups(
     tree: Tree,
     names: list[str],
     drop: frozenset[str],
+    left_out: frozenset[str],
     max_bytes: int,
     attributes: bool,
     notes: list[str],
@@ -320,7 +326,11 @@ def _groups(
             wrong = {
                 member: why for member, column in members.items() if member not in drop and (why := column.refused)
             }
-            refuse_columns(at, wrong)
+            try:
+                refuse_columns(at, wrong)
+            except SourceError as error:
+                there = [*members, *([] if isinstance(node, Column) else node.attributes())]
+                raise SourceError(f"{error}{dropped_nothing(drop - left_out, there)}") from None
             _check_size(at, {m: column for m, column in members.items() if m not in drop}, 0, max_bytes)
             values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
             if not isinstance(node, Column):

@@ -12,7 +12,7 @@ from typing import Any, Union
 
 from .. import _warn
 from ._fields import Fields
-from ._source import Item, Problem, Sample, Source, SourceError
+from ._source import Item, Problem, Sample, Source, SourceError, did_you_mean, dropped_nothing
 
 _LISTED = 1000
 _SECONDS_BETWEEN_REPORTS = 0.1
@@ -75,7 +75,10 @@ class Run:
 
         items = iter(self.source.items)
         first = self._first(items)
-        self.fields.settle(self.source, first.values, first.where)
+        try:
+            self.fields.settle(self.source, first.values, first.where)
+        except SourceError as error:
+            raise SourceError(f"{error}{dropped_nothing(self.fields.drop - self.source.dropped, first.values)}") from error.__cause__
         self._refuse_shrinking(options)
         self.fields.notes += self.source.notes
         # Now, and not at the end: what they say costs another conversion.
@@ -102,7 +105,16 @@ class Run:
             self._report("convert", self.samples, self.source.total, last=True)
             if self.samples == 0:
                 raise self._no_samples()
+            self._note_dropped()
             return dict(writer.close(progress=self._written if self.progress is not None else None))
+
+    def _note_dropped(self) -> None:
+        """Say which names of `drop` no sample had."""
+        for column, count in self.fields.dropped.items():
+            if count == 0 and column not in self.source.dropped:
+                known = [*self.fields.names, *(other for other, found in self.fields.dropped.items() if found)]
+                self.fields.notes.append(f"`drop` names a column that no sample has: {column!r}{did_you_mean(column, known)}")
+                _warn.warn(self.fields.notes[-1])
 
     def _refuse_shrinking(self, options: Mapping[str, Any]) -> None:
         """Raise where pictures would be shrunk, and their masks not."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Union
 
@@ -63,6 +64,8 @@ class Source:
     """The format's convention: column to field."""
     masks: frozenset[str] | None = None
     """Columns, or fields, of pictures that hold class numbers; None where the format has no option for them."""
+    dropped: frozenset[str] = frozenset()
+    """What `drop` has left out that is no column of a sample, such as a whole sample."""
     notes: list[str] = field(default_factory=list)
     """What the user should know, as far as it is known once the first sample was read."""
 
@@ -108,5 +111,22 @@ def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
     for column in drop:
         if column not in known:
             raise SourceError(
-                f"{where}: `drop` names a column that is not there: expected one of {known}, found: {column!r}"
+                f"{where}: `drop` names a column that is not there: expected one of {known}, "
+                f"found: {column!r}{did_you_mean(column, known)}"
             )
+
+
+def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
+    """A line for an error that a wrong name in `drop` may have led to, or nothing: the source does not know all columns,
+    and these are those that it has seen.
+    """
+    known = list(columns)
+    return "".join(
+        f"\n`drop` names nothing there: {column!r}{did_you_mean(column, known)}" for column in sorted(drop) if column not in known
+    )
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """A hint line with the nearest of the known words, or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"\nhint: did you mean {near[0]!r}?" if near else ""

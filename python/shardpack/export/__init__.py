@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from .._url import refuse
-from ..convert import did_you_mean
+from ..convert._source import did_you_mean
 from ._samples import Samples
 
 __all__ = ["FORMATS", "export"]
