@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -218,8 +219,6 @@ def test_every_truncation_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> None:
-    import gzip
-
     parts = [write_tar(tmp_path / f"{i}.tar", samples(2 * i, 2 * i + 2)).read_bytes() for i in range(3)]
     pack = gzip.compress if suffix else bytes
     path = tmp_path / f"t.tar{suffix}"
@@ -351,3 +350,19 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.tar")
     with pytest.raises(ValueError, match="found a pipe, socket or device"):
         webdataset.open(tmp_path / "a.tar")
+
+
+def test_damage_is_placed_by_the_sample_before_it(tmp_path: Path) -> None:
+    members = [(f"{key}.jpg", jpeg(number, 200, 200)) for number, key in enumerate("abc")]
+    path = write_tar(tmp_path / "t.tar", members)
+    whole = path.read_bytes()
+    with tarfile.open(path) as tar:
+        first, second, third = (member.offset_data + 9 for member in tar)
+    for end, place in ((100, "before the first sample"), (first, "before the first sample"), (second, "after sample `a`"), (third, "after sample `b`")):
+        path.write_bytes(whole[:end])
+        with pytest.raises(sp.SourceError, match=f"expected a whole tar, found damage {place}: "):
+            sp.convert("webdataset", path, tmp_path / "never")
+    packed = tmp_path / "t.tar.gz"
+    packed.write_bytes(gzip.compress(whole))
+    with pytest.raises(sp.SourceError, match="t.tar.gz`, before the first sample: expected members of at most 100 bytes in a compressed tar"):
+        sp.convert("webdataset", packed, tmp_path / "never", max_sample_bytes=100)

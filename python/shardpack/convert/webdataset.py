@@ -282,7 +282,7 @@ def _one_tar(
                 if not member.isdir():
                     yield from group.add(member, tar)
     except _TooLarge as error:
-        yield Problem(f"`{file}`, after sample `{group.key}`: {error}", samples=None)
+        yield Problem(f"`{file}`, {group.place()}: {error}", samples=None)
         return
     except _DAMAGE as error:
         if isinstance(file, ObjectFile) and file.failed is not None:
@@ -292,7 +292,7 @@ def _one_tar(
             raise
         why = error if str(error) else type(error).__name__
         # The sample at hand may miss members, so that it goes with the rest.
-        yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {why}", samples=None)
+        yield Problem(f"`{file}`: expected a whole tar, found damage {group.place()}: {why}", samples=None)
         return
     finally:
         if opened is not None:
@@ -345,6 +345,8 @@ class _Group:
         self.bytes = 0
         self.members = self.frames = 0
         self.key: str | None = None
+        self.last: str | None = None
+        """Key of the sample that was finished last."""
         self.values: dict[str, Any] = {}
         self.fault: str | None = None
 
@@ -397,12 +399,18 @@ class _Group:
         if name is not None and name.group(1) != self.key:
             yield from self.finish()
 
+    def place(self) -> str:
+        """Where in the tar the next member is: behind the sample at hand, which may go on there, or the one before it."""
+        key = self.last if self.key is None else self.key
+        return "before the first sample" if key is None else f"after sample `{key}`"
+
     def finish(self) -> Iterator[Item]:
         """The sample, complete."""
         if self.key is None:
             return
         where = f"`{self.file}`, sample `{self.key}`"
         yield Problem(f"{where}: {self.fault}") if self.fault else Sample(self.key, self.values, where)
+        self.last = self.key
         self.key, self.values, self.fault, self.bytes, self.members, self.frames = None, {}, None, 0, 0, 0
 
 
