@@ -44,6 +44,19 @@ def test_names_that_are_said(tmp_path: Path) -> None:
             sp.convert("torchvision", items(), tmp_path / "other", **options)
 
 
+def test_labels_that_are_floats_are_whole_beside_classes(tmp_path: Path) -> None:
+    source = Items({"image": jpeg(i), "label": np.float32(i % 2)} for i in range(3))
+    sp.convert("torchvision", source, tmp_path / "out", classes=["ant", "bee"])
+    assert kinds(tmp_path / "out")["label"] == "int64" and sp.Dataset(tmp_path / "out").by_key("00000001")["label"] == 1
+    sp.convert("torchvision", source, tmp_path / "plain")
+    assert kinds(tmp_path / "plain")["label"] == "float32"
+    source.append({"image": jpeg(9), "label": np.float32(0.5)})
+    with pytest.raises(sp.SourceError, match=r"column 'label': expected the number or the name of a class, found 0.5\nhint: schema=\{'label': 'float64'\}"):
+        sp.convert("torchvision", source, tmp_path / "never", classes=["ant", "bee"])
+    sp.convert("torchvision", source, tmp_path / "said", classes=["ant", "bee"], schema={"label": "float64"})
+    assert sp.Dataset(tmp_path / "said").by_key("00000003")["label"] == 0.5
+
+
 def test_a_wrong_name_in_drop_is_said_with_what_it_leads_to(tmp_path: Path) -> None:
     source = items(**{"a/b": 1, "a b": 2})
     with pytest.raises(ValueError, match=r"two columns become the field `a_b`: .*\nhint: rename=.*\n`drop` names nothing there: 'a\.b'\nhint: did you mean 'a[/ ]b'\?"):

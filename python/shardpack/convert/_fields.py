@@ -45,6 +45,8 @@ class Fields:
     """Field of class numbers to its column."""
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
     """Field of class numbers to its element type: what `schema` says, or that of the first sample."""
+    whole_labels: bool = False
+    """Whether labels are floats in the source, and numbers of classes."""
     notes: list[str] = field(default_factory=list)
     """What the user should know of the fields."""
 
@@ -159,7 +161,12 @@ class Fields:
     def _kind(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str:
         if name == "label" and self.classes is not None and isinstance(first.get(column), str):
             return "int64"
-        return source.kinds.get(column) or kind_of(name, first.get(column))
+        kind = source.kinds.get(column) or kind_of(name, first.get(column))
+        if name == "label" and self.classes is not None and kind.startswith("float"):
+            # Many programs keep all numbers as floats.
+            self.whole_labels = True
+            return "int64"
+        return kind
 
     def _names(self, source: Source, columns: Sequence[str], where: str) -> dict[str, str]:
         said = {column: name for column, name in ((self.image, "image"), (self.label, "label")) if column is not None}
@@ -200,7 +207,7 @@ class Fields:
             name = self.names.get(column) or self._another_name(column)
             if name in sample:
                 raise SourceError(f"expected one column for the field `{name}`, found a second one: {column!r}")
-            sample[name] = value
+            sample[name] = _whole(column, value) if self.whole_labels and name == "label" else value
         for column, name in self.names.items():
             if name not in sample:
                 found = ", ".join(repr(column) for column in values) or "none"
@@ -216,6 +223,16 @@ class Fields:
         raise SourceError(
             f"expected the columns of the first sample ({known}), found one more: {column!r}\nhint: drop=[{column!r}]"
         )
+
+
+def _whole(column: str, value: Any) -> Any:
+    """A label as the number of a class."""
+    if not isinstance(value, (float, np.floating)):
+        return value
+    if not float(value).is_integer():
+        hint = "schema={'label': 'float64'} stores such numbers; they are of no class"
+        raise SourceError(f"column {column!r}: expected the number or the name of a class, found {value}\nhint: {hint}")
+    return int(value)
 
 
 def _mask_note(column: str, name: str, has_option: bool) -> str:
