@@ -267,6 +267,13 @@ def test_what_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     assert report["samples_skipped"] == 1 and "below" in report["skipped"][0]["reason"]
 
 
+def test_a_name_that_no_file_has_is_that_of_a_bad_sample(tmp_path: Path) -> None:
+    images = [{"id": 70, "file_name": "a.jpg"}, {"id": 71, "file_name": "b\0.jpg"}]
+    path = write_coco(tmp_path / "coco", images=images, annotations=[{"image_id": 71, "category_id": 3, "bbox": [0, 0, 1, 1]}])
+    report = sp.convert("coco", path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (1, 1)
+
+
 def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
     root = write_voc(tmp_path / "voc")
     path = root / "Annotations" / "a.xml"

@@ -203,13 +203,11 @@ def _is_box(box: object) -> bool:
 def _sides(root: Path, name: str) -> tuple[int, int] | tuple[None, None]:
     """Width and height of a picture that can be read."""
     file = root / name
-    if not file.resolve().is_relative_to(root.resolve()):
-        return None, None
     try:
-        size = size_of(picture(file))
+        size = size_of(picture(file)) if file.resolve().is_relative_to(root.resolve()) else None
     except (ValueError, OSError):
         # Its sample says so.
-        return None, None
+        size = None
     return size.upright[::-1] if size is not None else (None, None)
 
 
