@@ -2,6 +2,7 @@
 
 use crate::values::vector;
 use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::{ElementType, Note};
@@ -34,7 +35,7 @@ impl Function {
         let mut owners: Vec<Bound<'_, PyArray1<u8>>> = Vec::with_capacity(row.fields.len());
         for field in &mut row.fields {
             // The array owns its memory: a program may keep it.
-            let owner = vector(py, std::mem::take(&mut field.bytes));
+            let owner = vector(py, field.bytes.to_vec());
             let view = match field.dtype {
                 ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
                 ElementType::Dtype(dtype) => dtype.name().into_pyobject(py)?.into_any(),
@@ -46,7 +47,10 @@ impl Function {
         let epoch = row.draws.epoch & u64::from(u32::MAX);
         self.0.call1(py, (arrays, row.index, row.key, epoch, seed(row)))?;
         for (field, owner) in row.fields.iter_mut().zip(owners) {
-            field.bytes = owner.try_readonly().map_err(PyErr::from)?.as_slice()?.to_vec();
+            let changed = owner.try_readonly().map_err(PyErr::from)?;
+            let (from, to) = (changed.as_slice()?, field.bytes.len());
+            let from = from.get(..to).ok_or_else(|| PyValueError::new_err("the array of a field was resized"))?;
+            field.bytes.copy_from_slice(from);
         }
         Ok(())
     }

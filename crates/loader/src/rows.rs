@@ -286,6 +286,18 @@ impl RowMut {
         }
     }
 
+    /// The bytes of all parts of this row, field by field; empty those of fields on the device.
+    pub(crate) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let Self { block, row } = self;
+        let all = block.parts.iter().skip(*row).step_by(block.rows.max(1));
+        all.map(|part| match part.start < block.host {
+            // SAFETY: as in `part`. Each part comes once while the handle is borrowed, and `lend` has
+            // checked that none overlaps another.
+            true => unsafe { std::slice::from_raw_parts_mut(block.base.add(part.start), part.end - part.start) },
+            false => &mut [],
+        })
+    }
+
     /// The bytes of part `field` of this row; empty if there is no such field, and of one that is
     /// on the device.
     pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {

@@ -10,7 +10,7 @@ use shardpack_jpeg::DrawKey;
 /// the sample has no value for.
 ///
 /// # Errors
-/// `Usage` with what the transform says, or if it changes the length of a field.
+/// `Usage` with what the transform says.
 pub(crate) fn change(
     transform: &dyn Transform,
     plans: &[FieldPlan],
@@ -19,8 +19,7 @@ pub(crate) fn change(
     (dims, missing): (&[u64], &[u32]),
 ) -> Result<(), FormatError> {
     let mut fields = Vec::with_capacity(plans.len());
-    let mut lengths = Vec::with_capacity(plans.len());
-    for (number, plan) in plans.iter().enumerate() {
+    for ((number, plan), part) in plans.iter().enumerate().zip(row.parts()) {
         if missing.iter().any(|&missing| usize::try_from(missing) == Ok(number)) {
             continue;
         }
@@ -29,26 +28,15 @@ pub(crate) fn change(
             true => dims.get(plan.dims_at..plan.dims_at + plan.shape.len()).unwrap_or_default(),
         };
         let length = usize::try_from(plan.dtype.array_bytes(shape)?).unwrap_or(usize::MAX);
-        let part = row.part(number);
         let found = part.len();
-        let bytes = part.get(..length).ok_or_else(|| FormatError::internal("bytes of a row", length, found))?;
-        fields.push(TransformField { name: &plan.name, dtype: plan.dtype, shape, bytes: bytes.to_vec() });
-        lengths.push((number, length));
+        let bytes = part.get_mut(..length).ok_or_else(|| FormatError::internal("bytes of a row", length, found))?;
+        fields.push(TransformField { name: &plan.name, dtype: plan.dtype, shape, bytes });
     }
-    let mut changing = TransformRow { index, key, draws, fields };
-    transform.change(&mut changing).map_err(|said| {
+    transform.change(&mut TransformRow { index, key, draws, fields }).map_err(|said| {
         let error = FormatError::usage("transform", "no error", said.text);
         match said.hint {
             Some(hint) => error.with_hint(hint),
             None => error,
         }
-    })?;
-    for (field, (number, length)) in changing.fields.iter().zip(lengths) {
-        if field.bytes.len() != length {
-            let found = format!("{} of field `{}`", field.bytes.len(), field.name);
-            return Err(FormatError::usage("transform", format!("{length} bytes, as there were"), found));
-        }
-        row.part(number).get_mut(..length).unwrap_or_default().copy_from_slice(&field.bytes);
-    }
-    Ok(())
+    })
 }

@@ -56,6 +56,6 @@ pub struct TransformField<'a> {
     pub dtype: ElementType,
     /// Shape of the row.
     pub shape: &'a [u64],
-    /// Its elements, little-endian: as many bytes afterwards as before.
-    pub bytes: Vec<u8>,
+    /// Its elements, little-endian, where they stand in the batch.
+    pub bytes: &'a mut [u8],
 }
