@@ -240,6 +240,38 @@ def test_volumes(tmp_path: Path) -> None:
         sp.Loader(dataset, 8, cube="patch4x8x6", patches="grid", overlap=(1, 2))
 
 
+def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    with sp.Writer(tmp_path / "volumes", values="keep") as writer:
+        for number in range(3):
+            volume = rng.integers(100, 1000, (9, 20, 24, 2)).astype(np.uint16)
+            mask = np.zeros((9, 20, 24), np.uint8)
+            mask[8, 19, number] = 5  # one voxel of a rare class
+            place = np.indices(mask.shape).transpose(1, 2, 3, 0).astype(np.int16)
+            writer.write({"volume": volume, "mask": mask, "place": place}, key=f"v{number}")
+    dataset = sp.Dataset(tmp_path / "volumes")
+    options: dict[str, Any] = {"cube": "patch4x6x6", "patches_per_sample": 8, "end": "uneven", "seed": 3}
+    seen = set()
+    fields = ["volume", "mask", "place"]
+    for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
+        assert (batch["mask"] == 5).any(axis=(1, 2, 3)).all()
+        for row, index in enumerate(batch.indices):
+            # Where each voxel comes from: planes in their order, rows and columns turned alike in all.
+            z, y, x = batch["place"][row].transpose(3, 0, 1, 2)
+            whole = dataset[int(index)]
+            np.testing.assert_array_equal(batch["volume"][row], whole["volume"][z, y, x])
+            np.testing.assert_array_equal(batch["mask"][row], whole["mask"][z, y, x])
+            np.testing.assert_array_equal(z, z[:, :1, :1] + np.zeros_like(z))
+            assert (np.diff(z[:, 0, 0]) == 1).all()
+            seen.add((int(y[0, 1, 0] - y[0, 0, 0]), int(x[0, 0, 1] - x[0, 0, 0])))
+    assert (0, 0) in seen and len(seen) >= 4, seen  # transposed, too
+    bands = ["band_dropout(p=0.5,value=-1)"]
+    batch = next(iter(sp.Loader(dataset, 24, augment=bands, dtype="float32", fields=["volume", "mask"], **options)))
+    dropped = (batch["volume"] == -1).all(axis=(1, 2, 3))
+    assert batch["mask"].dtype == np.uint8 and set(dropped.ravel().tolist()) == {False, True}
+    assert ((batch["volume"] == -1).any(axis=(1, 2, 3)) == dropped).all()
+
+
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_the_length_is_that_of_the_epoch(scenes: sp.Dataset, ranks: int) -> None:
     options: dict[str, Any] = {**OPTIONS, "patches": "grid", "weights": np.arange(8.0) ** 3, "world_size": ranks, "rank": 0}
