@@ -211,8 +211,9 @@ class Configured:
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Memory of the slots on the device, and of what stays there, in bytes; 0 if the host decodes. Batches that you keep, and slots that
-        grow for a larger batch, are not counted.
+        """Memory of the slots on the device, of what stays there, and about that of scenes that lie there while their
+        patches come, in bytes; 0 if the host decodes. Batches that you keep, and slots that grow for a larger batch, are
+        not counted.
         """
         return self._ready().predicted_device_bytes()
 

@@ -248,7 +248,8 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
             mask = np.zeros((9, 20, 24), np.uint8)
             mask[8, 19, number] = 5  # one voxel of a rare class
             place = np.indices(mask.shape).transpose(1, 2, 3, 0).astype(np.int16)
-            writer.write({"volume": volume, "mask": mask, "place": place}, key=f"v{number}")
+            table = np.ones((5, 6), np.float32)
+            writer.write({"volume": volume, "mask": mask, "place": place, "table": table}, key=f"v{number}")
     dataset = sp.Dataset(tmp_path / "volumes")
     options: dict[str, Any] = {"cube": "patch4x6x6", "patches_per_sample": 8, "end": "uneven", "seed": 3}
     seen = set()
@@ -265,6 +266,8 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
             assert (np.diff(z[:, 0, 0]) == 1).all()
             seen.add((int(y[0, 1, 0] - y[0, 0, 0]), int(x[0, 0, 1] - x[0, 0, 0])))
     assert (0, 0) in seen and len(seen) >= 4, seen  # transposed, too
+    with pytest.raises(sp.UsageError, match="arrays to turn: expected volumes, where these are cut, found `table`"):
+        sp.Loader(dataset, 8, augment="hflip", fields=["volume", "table"], **options)
     bands = ["band_dropout(p=0.5,value=-1)"]
     batch = next(iter(sp.Loader(dataset, 24, augment=bands, dtype="float32", fields=["volume", "mask"], **options)))
     dropped = (batch["volume"] == -1).all(axis=(1, 2, 3))

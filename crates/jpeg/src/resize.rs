@@ -4,8 +4,8 @@
 //! These are the filters of Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and of torchvision's
 //! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four
 //! (a = −0.5). The arithmetic is that of `fast_image_resize`, which is Pillow-SIMD's (weights of 16
-//! bits, rows before columns). So single values sometimes differ from Pillow's by one level, those of
-//! the cubic rarely by two; `resize_tests.rs` has the figures.
+//! bits; bilinear along y first). So single values sometimes differ from Pillow's by one level;
+//! `resize_tests.rs` has the figures.
 
 use super::Rect;
 use super::interpolation::Interpolation;

@@ -228,6 +228,32 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
 }
 
 #[test]
+fn a_volume_alone_has_a_type_and_is_turned() {
+    let (dir, all) = volumes(|_| 8, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let cube = CubeMode::Volume { size: [8, 12, 15], place: Place::Random };
+    let options = LoaderOptions {
+        cube,
+        fields: Some(vec!["volume".into()]),
+        dtype: ArrayDtype::Cubes(Dtype::F32.into()),
+        augment: Augment { flip_columns: true, ..Augment::default() },
+        ..options(Patches::PerSample(4))
+    };
+    let floats =
+        |bytes: &[u8]| bytes.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v))).collect::<Vec<_>>();
+    let mut turned = 0;
+    let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
+    for (sample, _, _, fields) in &rows {
+        let came: Vec<f32> = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v)).collect();
+        let stored = &all[*sample as usize].1;
+        let flipped = self::turned(stored, [8, 12, 15], 4, Turn { flip_columns: true, ..Turn::default() });
+        assert!(came == floats(stored) || came == floats(&flipped));
+        turned += usize::from(came == floats(&flipped));
+    }
+    assert!(rows.len() == 28 && (5..23).contains(&turned), "{turned} of {}", rows.len());
+}
+
+#[test]
 fn boxes_of_volumes_show_the_classes_that_are_asked_for() {
     // Values of masks are 0 to 255, each rare.
     let change = |options| LoaderOptions { patch_classes: PatchClasses::Weighted(vec![(40, 1.0)]), ..options };

@@ -198,9 +198,9 @@ impl Stage for CudaStage {
         slot.map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
     }
 
-    fn scene_bytes(&self, open_bytes: u64) -> u64 {
+    fn scene_bytes(&self, open_bytes: u64, arrays: u64) -> u64 {
         let most = ScenePool::most_bytes(&self.shared.device);
-        if self.is_resident { 0 } else { open_bytes.min(most) }
+        if self.is_resident { 0 } else { ScenePool::bytes_of(open_bytes, arrays).min(most) }
     }
 
     fn look(&self, value: &Value<'_>) {

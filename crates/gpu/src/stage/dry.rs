@@ -14,7 +14,8 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-/// Does all that the host does for a device, and nothing of what that would: batches hold zeros.
+/// Does all that the host does for a device, but for copying scenes there, and nothing of what that would:
+/// batches hold zeros.
 /// For measurements of loaders on machines without a GPU.
 ///
 /// ```

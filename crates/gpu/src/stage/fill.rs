@@ -279,6 +279,8 @@ impl<M: Block> Fill<M> {
             places.add(&missing, more);
             drop(places);
             copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
+        } else {
+            drop(places);
         }
         let entry = needs.entry(None, spot.bytes.start as u64).map_err(refusal)?;
         self.set_cube(spot, &arena, entry, Some(identity))

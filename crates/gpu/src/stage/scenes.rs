@@ -7,7 +7,9 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Memory is taken in multiples of this, so that it suits other arrays, too.
-const STEP: usize = 1 << 20;
+const STEP: usize = 64 << 10;
+/// Free rooms of other sizes that are kept.
+const SPARE: usize = 4;
 /// Arrays go there through pinned memory, two pieces of this size in turn: one is filled while the other
 /// is uploaded.
 const PIECE: usize = 1 << 20;
@@ -60,6 +62,11 @@ impl ScenePool {
         Self { device, most, rooms: Mutex::default() }
     }
 
+    /// Bytes that so many arrays of `bytes` together take, about: rooms may be larger than what is in them.
+    pub(super) const fn bytes_of(bytes: u64, arrays: u64) -> u64 {
+        bytes.saturating_add(bytes / 4).saturating_add(arrays.saturating_mul(2 * STEP as u64))
+    }
+
     /// Bytes that one of a device may take.
     pub(super) fn most_bytes(device: &Device) -> u64 {
         device.properties().memory_bytes / SHARE
@@ -77,19 +84,24 @@ impl ScenePool {
         if let Some(place) = rooms.free.iter().rposition(suits) {
             return Some(rooms.free.swap_remove(place));
         }
-        let fits = |rooms: &Rooms| rooms.bytes.saturating_add(size as u64) <= self.most;
-        // Those of other sizes go for it.
-        let others = if fits(&rooms) { Vec::new() } else { rooms.take_free() };
-        if !fits(&rooms) {
+        let free: u64 = rooms.free.iter().map(|room| room.memory.len() as u64).sum();
+        let with_it = rooms.bytes.saturating_add(size as u64);
+        if with_it.saturating_sub(free) > self.most {
             return None;
         }
+        // Rooms of other sizes go for it: all, if there would be too much; one, if there are some.
+        let others = match rooms.free.len() {
+            _ if with_it > self.most => rooms.take_free(0),
+            SPARE.. => rooms.take_free(SPARE - 1),
+            _ => Vec::new(),
+        };
         rooms.bytes += size as u64;
         drop(rooms);
         // The driver waits for the whole device.
         drop(others);
         let made = self.make(size).or_else(|error| match error {
             GpuError::OutOfMemory { .. } => {
-                let others = self.rooms().take_free();
+                let others = self.rooms().take_free(0);
                 drop(others);
                 self.make(size)
             }
@@ -131,8 +143,11 @@ impl ScenePool {
         }
         rooms.pairs += 1;
         drop(rooms);
-        let pinned = || Pinned::new(&self.device, PIECE);
-        Some([pinned().ok()?, pinned().ok()?])
+        let pieces = Pinned::new(&self.device, PIECE).and_then(|one| Ok([one, Pinned::new(&self.device, PIECE)?]));
+        if pieces.is_err() {
+            self.rooms().pairs -= 1;
+        }
+        pieces.ok()
     }
 
     fn make(&self, size: usize) -> Result<Room, GpuError> {
@@ -141,8 +156,9 @@ impl ScenePool {
 }
 
 impl Rooms {
-    fn take_free(&mut self) -> Vec<Room> {
-        let free = std::mem::take(&mut self.free);
+    /// Takes free rooms but the first so many of them.
+    fn take_free(&mut self, but: usize) -> Vec<Room> {
+        let free = self.free.split_off(but.min(self.free.len()));
         self.bytes -= free.iter().map(|room| room.memory.len() as u64).sum::<u64>();
         free
     }

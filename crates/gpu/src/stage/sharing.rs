@@ -14,8 +14,7 @@ pub(super) enum Identity {
     Kept(u64),
 }
 
-/// The arrays of a batch, in the order of their identities, so that it does not matter which row was the
-/// first.
+/// The arrays of a batch, in the order of their identities.
 #[derive(Default)]
 pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Array>>>);
 
@@ -55,6 +54,8 @@ impl Sharing {
         let arrays = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
         let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
-        Shared { arrays: arrays.iter().map(|(identity, array)| (*identity, places(array))).collect(), scenes }
+        let arrays = arrays.iter().map(|(identity, array)| (*identity, places(array)));
+        // Where the first row of an array found no room, nobody may have come after it.
+        Shared { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
     }
 }

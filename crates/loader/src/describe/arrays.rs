@@ -12,6 +12,7 @@ use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
+use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
@@ -83,6 +84,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
     let takes = |plan: &FieldPlan| match plan.from {
         From::Picture { .. } => options.scaling.is_some(),
+        From::Volume(_) => !is_mask(&plan.name),
         _ => plan.shape.len() == 3,
     };
     match &options.dtype {
@@ -110,16 +112,30 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
     }
     check_no_data(plans, options)?;
-    let is_turned = |plan: &FieldPlan| {
-        matches!(plan.from, From::Array { .. } | From::Volume(_)) && (2..=3).contains(&plan.shape.len())
+    let is_turned = |plan: &&FieldPlan| match plan.from {
+        From::Volume(_) => true,
+        From::Array { .. } => (2..=3).contains(&plan.shape.len()),
+        _ => false,
     };
-    if !options.augment.is_none() && !plans.iter().any(is_turned) {
-        let expected = "an array of two or three axes among the fields, to be decoded";
-        return Err(Error::usage("augmentation", expected, "none"));
+    if !options.augment.is_none() {
+        if !plans.iter().any(|plan| is_turned(&plan)) {
+            let expected = "an array of two or three axes among the fields, to be decoded";
+            return Err(Error::usage("augmentation", expected, "none"));
+        }
+        // The planes of volumes are turned; an array that is no volume has other sides.
+        let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.from, From::Volume(_));
+        if let (CubeMode::Volume { .. }, Some(other)) = (options.cube, plans.iter().find(is_other)) {
+            let found = format!("`{}`, which is none", other.name.escape_debug());
+            let error = Error::usage("arrays to turn", "volumes, where these are cut", found);
+            return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
+        }
     }
     let is_banded = |plan: &FieldPlan| plan.from.is_banded();
     if !options.augment_bands.is_empty() && !plans.iter().any(is_banded) {
-        let expected = "an array of three axes among the fields, to be decoded, that is no mask";
+        let expected = match options.cube {
+            CubeMode::Volume { .. } => "a volume with channels among the fields",
+            _ => "an array of three axes among the fields, to be decoded, that is no mask",
+        };
         return Err(Error::usage("augmentation of bands", expected, "none"));
     }
     let cuts = plans.iter().map(|plan| &plan.from);

@@ -137,8 +137,8 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
-    /// Axes of the arrays, as far as options for cubes depend on them: where volumes are cut, these are
-    /// cubes, with channels or without, and masks as large are none.
+    /// Axes of the arrays, as options for cubes see them: where volumes are cut, three for these, with
+    /// channels or without, and two for masks of them.
     fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.cube, axes) {

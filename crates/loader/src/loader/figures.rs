@@ -3,6 +3,7 @@
 use super::Loader;
 use super::open::device_bytes;
 use crate::planner::Held;
+use crate::planner::Predicted;
 use crate::stage::Refusal;
 use crate::stats::{LoaderStats, seconds};
 use shardpack_reader::peak_rss_bytes;
@@ -58,14 +59,16 @@ impl Loader {
     }
 
     /// Memory that the slots take on the device of the stage, the values that stay there, and scenes that
-    /// lie there while several patches of each come, in bytes; 0 without one.
+    /// lie there while several patches of each come (about), in bytes; 0 without one.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
         let slots = device_bytes(&self.options, &self.epochs.predicted);
         let is_staged = self.fields.patches.as_ref().is_some_and(|patches| patches.is_staged);
         let stage = self.options.stage.as_ref().filter(|_| is_staged && self.resident.is_none());
-        let scenes = stage.map_or(0, |stage| stage.scene_bytes(self.epochs.predicted.run_bytes));
+        let Predicted { run_bytes, scenes_ahead, .. } = self.epochs.predicted;
+        let fields = self.fields.plans.iter().filter(|plan| plan.staged).count() as u64;
+        let scenes = stage.map_or(0, |stage| stage.scene_bytes(run_bytes, scenes_ahead.saturating_mul(fields)));
         slots.saturating_add(kept).saturating_add(scenes)
     }
 

@@ -8,8 +8,9 @@ const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
 
 /// How arrays of two and three axes are turned at random. All of a sample, a cube and its mask, are
-/// turned alike, so they must be of one height and width; patches after they are cut. Pictures and
-/// arrays of other numbers of axes stay as they are.
+/// turned alike, so they must be of one height and width; patches after they are cut. Of boxes of
+/// volumes each plane is turned by itself. Pictures and other arrays of other numbers of axes stay as
+/// they are.
 ///
 /// A pure function of seed, epoch and sample, and of whether the array, or patch, is a square:
 /// threads, batch size and world size do not matter.

@@ -70,7 +70,8 @@ impl ClassPlan {
             _ => return Err(FormatError::usage("mask", "two axes, or three", format!("{:?}", mask.shape()))),
         };
         let mut classes: BTreeMap<i64, Class> = BTreeMap::new();
-        for Run { class, first, length } in runs_of(&mask)? {
+        let runs = runs_of(&mask, limits.max_decoded_bytes)?;
+        for Run { class, first, length } in runs {
             let Class { count, runs } = classes.entry(class).or_default();
             runs.push((*count, first));
             *count += length;
@@ -160,8 +161,9 @@ fn below(draw: f64, count: u64) -> u64 {
     ((draw * count as f64) as u64).min(count.saturating_sub(1))
 }
 
-fn runs_of(mask: &Array) -> Result<Vec<Run>, FormatError> {
-    fn collect<const N: usize>(bytes: &[u8], class: impl Fn([u8; N]) -> i64) -> Vec<Run> {
+/// The runs of a mask, which take at most so many bytes.
+fn runs_of(mask: &Array, most: u64) -> Result<Vec<Run>, FormatError> {
+    fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<Run>> {
         let mut runs: Vec<Run> = Vec::new();
         for (pixel, value) in (0..).zip(bytes.as_chunks::<N>().0) {
             let class = class(*value);
@@ -169,20 +171,26 @@ fn runs_of(mask: &Array) -> Result<Vec<Run>, FormatError> {
                 Some(run) if run.class == class => run.length += 1,
                 _ => runs.push(Run { class, first: pixel, length: 1 }),
             }
+            if runs.len() > most {
+                return None;
+            }
         }
-        runs
+        Some(runs)
     }
-    let bytes = mask.bytes();
-    Ok(match mask.dtype() {
-        Dtype::Bool | Dtype::U8 => collect(bytes, |[value]| value.into()),
-        Dtype::I8 => collect(bytes, |value| i8::from_le_bytes(value).into()),
-        Dtype::U16 => collect(bytes, |value| u16::from_le_bytes(value).into()),
-        Dtype::I16 => collect(bytes, |value| i16::from_le_bytes(value).into()),
-        Dtype::U32 => collect(bytes, |value| u32::from_le_bytes(value).into()),
-        Dtype::I32 => collect(bytes, |value| i32::from_le_bytes(value).into()),
-        Dtype::U64 => collect(bytes, |value| u64::from_le_bytes(value).cast_signed()),
-        Dtype::I64 => collect(bytes, i64::from_le_bytes),
+    let (bytes, runs) = (mask.bytes(), usize::try_from(most / size_of::<Run>() as u64).unwrap_or(usize::MAX));
+    let found = match mask.dtype() {
+        Dtype::Bool | Dtype::U8 => collect(bytes, runs, |[value]| value.into()),
+        Dtype::I8 => collect(bytes, runs, |value| i8::from_le_bytes(value).into()),
+        Dtype::U16 => collect(bytes, runs, |value| u16::from_le_bytes(value).into()),
+        Dtype::I16 => collect(bytes, runs, |value| i16::from_le_bytes(value).into()),
+        Dtype::U32 => collect(bytes, runs, |value| u32::from_le_bytes(value).into()),
+        Dtype::I32 => collect(bytes, runs, |value| i32::from_le_bytes(value).into()),
+        Dtype::U64 => collect(bytes, runs, |value| u64::from_le_bytes(value).cast_signed()),
+        Dtype::I64 => collect(bytes, runs, i64::from_le_bytes),
         other => return Err(FormatError::usage("mask whose classes are drawn", "integers", other)),
+    };
+    found.ok_or_else(|| {
+        FormatError::limit("runs of the classes of a mask", "max_decoded_bytes", most, most.saturating_add(1))
     })
 }
 

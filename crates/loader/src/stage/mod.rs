@@ -85,10 +85,10 @@ pub trait Stage: Send + Sync + fmt::Debug {
         let _ = value;
     }
 
-    /// Bytes that it takes on the device for scenes of which several patches come, besides slots, where the
-    /// records of all scenes that are open at a time take `open_bytes`.
-    fn scene_bytes(&self, open_bytes: u64) -> u64 {
-        let _ = open_bytes;
+    /// Bytes that it takes on the device, about, for scenes of which several patches come, besides slots:
+    /// the records of all scenes that are open at a time take `open_bytes`, and have so many `arrays`.
+    fn scene_bytes(&self, open_bytes: u64, arrays: u64) -> u64 {
+        let _ = (open_bytes, arrays);
         0
     }
 
