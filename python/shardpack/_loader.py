@@ -162,7 +162,8 @@ class Loader(Configured):
         every sample.
     skip_corrupt : int, default 0
         How many damaged samples to skip in the life of the loader (``batch.mask`` is false for them). One more is an
-        error of its batch. Default: the first is an error.
+        error of its batch. Default: the first is an error. Samples that are whole but do not fit what ``align`` and the
+        other options say of them are not skipped: a ``UsageError`` names them.
     to : "numpy", "torch", "jax", "cupy" or None
         The library whose tensors you get. ``None`` is NumPy.
     device : str, default "cpu"

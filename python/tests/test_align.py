@@ -236,11 +236,12 @@ def test_a_sample_that_is_not_as_it_is_said_names_itself(tmp_path: Path) -> None
     loader = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize8", align={"boxes": "boxes"}, shuffle=False)
     batches = iter(loader)
     assert next(batches)["boxes"][0].shape == (0, 4)
-    with pytest.raises(sp.FormatError, match=r"`three`(.|\n)*field `boxes`: shape of boxes: expected \[boxes, 4\]"):
+    expected = r"^field `boxes`, aligned as boxes xyxy in pixels: shape: expected \[boxes, 4\], found \[1, 3\]: sample 1, `three`"
+    with pytest.raises(sp.UsageError, match=expected):
         next(batches)
 
 
-def test_boxes_of_another_form_are_an_error_that_can_be_skipped(tmp_path: Path) -> None:
+def test_boxes_of_another_form_are_an_error_that_is_not_skipped(tmp_path: Path) -> None:
     picture = np.zeros((200, 400, 3), np.uint8)
     with sp.Writer(tmp_path / "out", {"image": "image", "boxes": "array"}, shuffle=False) as writer:
         writer.write({"image": picture, "boxes": np.array([[10, 10, 200, 150]], np.float32)}, key="good")
@@ -248,10 +249,27 @@ def test_boxes_of_another_form_are_an_error_that_can_be_skipped(tmp_path: Path) 
         writer.write({"image": picture, "boxes": np.array([[300, 100, 50, 80]], np.float32)}, key="other")
     dataset = sp.Dataset(tmp_path / "out")
     options = {"image": "resize200x400", "align": {"boxes": sp.align.boxes()}, "shuffle": False}
-    with pytest.raises(sp.FormatError, match=r'negative length(.|\n)*format="xywh"'):
-        next(iter(sp.Loader(dataset, 2, **options)))
-    (batch,) = sp.Loader(dataset, 2, skip_corrupt=1, **options)
-    assert batch.mask.tolist() == [True, False] and batch["boxes"][1] is None
+    for skip_corrupt in (0, 100):
+        loader = sp.Loader(dataset, 2, skip_corrupt=skip_corrupt, **options)
+        expected = r'^field `boxes`, aligned as boxes xyxy in pixels: .* negative length, .* `other`\n.*format="xywh"'
+        with pytest.raises(sp.UsageError, match=expected):
+            next(iter(loader))
+        assert loader.stats()["skipped"] == 0
+
+
+def test_a_box_that_is_none_can_be_skipped(tmp_path: Path) -> None:
+    picture = np.zeros((200, 400, 3), np.uint8)
+    with sp.Writer(tmp_path / "out", {"image": "image", "boxes": "array"}, shuffle=False) as writer:
+        for key, width in (("good", 200), ("nan", np.nan), ("negative", -5)):
+            writer.write({"image": picture, "boxes": np.array([[10, 10, width, 150]], np.float32)}, key=key)
+    dataset = sp.Dataset(tmp_path / "out")
+    options = {"image": "resize200x400", "align": {"boxes": sp.align.boxes("xywh")}, "shuffle": False}
+    with pytest.raises(sp.FormatError, match="`nan`(.|\n)*finite"):
+        next(iter(sp.Loader(dataset, 3, **options)))
+    loader = sp.Loader(dataset, 3, skip_corrupt=2, **options)
+    (batch,) = loader
+    assert batch.mask.tolist() == [True, False, False] and batch["boxes"][1] is None
+    assert loader.stats()["skipped"] == 2
 
 
 def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ use shardpack_format::*;
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{Align, ArrayDtype, Batch, Loader, LoaderOptions, Object, OnCorrupt};
-use shardpack_reader::Dataset;
+use shardpack_reader::{Dataset, Error};
 
 /// Grey levels of the quadrants: upper left, upper right, lower left, lower right of the stored
 /// picture.
@@ -472,6 +472,7 @@ fn samples_that_lack_something_and_damage() {
         let options = LoaderOptions { mode: Mode::Stored, batch_size: 4, ..options("rrc16") };
         let mut loader = Loader::open(&scenes.open(), options.clone()).unwrap();
         let error = loader.next_batch().unwrap().unwrap_err().to_string();
+        assert!(error.contains("scene-2"), "{error}");
         let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 1 }, ..options };
         let skipped = Loader::open(&scenes.open(), skip).unwrap().next_batch().unwrap();
         (error, skipped.map(|batch| (batch.mask().to_vec(), batch.objects("boxes").unwrap()[2].cloned())))
@@ -480,17 +481,44 @@ fn samples_that_lack_something_and_damage() {
     let (text, skipped) = error(&|values| values[5].as_mut().unwrap().1.fill(0xFF));
     assert!(text.contains("scene-2") && text.contains("caption"), "{text}");
     assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
-    let (text, _) = error(&|values| values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None)));
-    assert!(text.contains("scene-2") && text.contains("`mask`") && text.contains("upright picture"), "{text}");
-    let nan = [f32::NAN; 20].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-    let (text, _) = error(&|values| values[2].as_mut().unwrap().1.clone_from(&nan));
-    assert!(text.contains("`boxes`") && text.contains("finite"), "{text}");
-    let (text, _) = error(&|values| values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]));
-    assert!(text.contains("`boxes`") && text.contains("[boxes, 4]"), "{text}");
-    let (text, _) = error(&|values| {
+    // A box that is none in any format is a matter of its sample.
+    let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
+    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "negative length")] {
+        let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
+        let (text, skipped) = error(&|values| values[2].as_mut().unwrap().1.clone_from(&all));
+        assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
+        assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
+    }
+    // What is not as the caller says it is no damage: it is not skipped.
+    let refused = |said: &str, change: &dyn Fn(&mut Vec<Option<loader_support::Stored>>)| {
+        let (text, skipped) = error(change);
+        assert!(text.contains(said) && text.ends_with(": sample 2, `scene-2`"), "{said}: {text}");
+        assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
+        skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
+    };
+    refused("field `mask`, aligned as a mask: shape: expected as high and wide as its upright picture", &|values| {
+        values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
+    });
+    refused("field `boxes`, aligned as boxes xyxy in pixels: shape: expected [boxes, 4], found [4, 5]", &|values| {
+        values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
+    });
+    refused("field `classes`, aligned as rows of `boxes`: rows that belong to boxes: expected 5, one for", &|values| {
         values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
     });
-    assert!(text.contains("`classes`") && text.contains("one for each box"), "{text}");
+    // Left, top, width, height.
+    let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
+    let hint =
+        refused("aligned as boxes xyxy in pixels: sides of a box: expected none of a negative length", &|values| {
+            values[2].as_mut().unwrap().1.clone_from(&all);
+        });
+    assert_eq!(hint, "`format = xywh` or `format = cxcywh` fits all boxes of this sample");
+    let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
+    refused("aligned as boxes xyxy in pixels: numbers of a box in pixels: expected some above 1", &|values| {
+        values[2].as_mut().unwrap().1.clone_from(&all);
+    });
+    refused("field `points`, aligned as keypoints in pixels: points that change places: expected below 1", &|values| {
+        values[4] = Some((Codec::Raw, vec![0; 12], plain(Dtype::F32, &[1, 3]), None));
+    });
 }
 
 #[test]

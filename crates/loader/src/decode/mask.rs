@@ -28,8 +28,9 @@ impl MaskRows {
     /// writes its values to `out`; `fill` is the element that stands beside a padded picture.
     ///
     /// # Errors
-    /// `Format` if the mask has not the size of its picture; `Usage` if its values would change in the
-    /// type of the batch; else as the decoder.
+    /// `Usage` if it is no mask of its picture, as the caller says: it has not its size, or not the
+    /// channels of the others; or if its values would change in the type of the batch; else as the
+    /// decoder.
     pub(crate) fn decode(
         &mut self,
         of: &FieldOf<'_>,
@@ -47,13 +48,16 @@ impl MaskRows {
             }
             _ => source,
         };
+        let refuse = |what: &str, expected: String, found: String| {
+            Error::usage(format!("field `{}`, aligned as a mask: {what}", of.field.name), expected, found)
+        };
         let [height, width] = picture.map(u64::from);
         let channels = match &*descriptor.shape {
             &[h, w] if [h, w] == [height, width] => 1,
             &[h, w, channels] if [h, w] == [height, width] && channels > 0 => channels,
             other => {
                 let expected = format!("as high and wide as its upright picture, {height} × {width}");
-                return Err(Error::format("shape of a mask", expected, format!("{other:?}")));
+                return Err(refuse("shape", expected, format!("{other:?}")));
             }
         };
         if of.field.is_ragged() {
@@ -85,7 +89,7 @@ impl MaskRows {
         let expected = view_rows.saturating_mul(view_columns).saturating_mul(pixel);
         if out.len() != expected {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
-            return Err(Error::format("channels of a mask", of_batch, channels));
+            return Err(refuse("channels", format!("{of_batch}, as of the others"), channels.to_string()));
         }
         // Channel by channel, a plane takes one element of each pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };

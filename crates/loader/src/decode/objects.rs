@@ -20,7 +20,7 @@ pub(crate) trait Values {
 /// The values of one sample, field by field; `None` where it has none.
 ///
 /// # Errors
-/// With the name of the field: as the decoders, or as alignment.
+/// With the name of the field: as the decoders, or as alignment, with what the caller says of it.
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
     record: &mut dyn Values,
@@ -37,7 +37,7 @@ pub(crate) fn of_sample(
     // Boxes first: others follow them.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
-            let named = |error| name_field(&plan.name, error);
+            let named = |error| name_aligned(plan, plans, error);
             let Some(Some(Object::Array(array))) = objects.get(number) else { continue };
             let of = |boxes: Option<usize>| boxes.and_then(|boxes| kept.get(boxes)?.as_ref());
             let followed = match &plan.follows {
@@ -63,6 +63,24 @@ pub(crate) fn of_sample(
         }
     }
     Ok(objects)
+}
+
+/// Values that are not what the caller says of them are said to be so.
+fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
+    let said = match &plan.follows {
+        Follows::Picture { align, .. } => align.said(),
+        Follows::Boxes(number) => {
+            Align::Rows { of: plans.get(*number).map_or_else(String::new, |of| of.name.clone()) }.said()
+        }
+        Follows::Nothing => return name_field(&plan.name, error),
+    };
+    match error {
+        FormatError::Usage { what, expected, found, hint } => {
+            let what = format!("field `{}`, aligned as {said}: {what}", plan.name);
+            FormatError::Usage { what, expected, found, hint }
+        }
+        other => name_field(&plan.name, other),
+    }
 }
 
 fn decoded(

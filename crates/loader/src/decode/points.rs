@@ -11,6 +11,9 @@ const ROUNDING: f64 = 1e-6;
 /// Relative: no box reaches so many sides of its picture beyond it.
 const FAR: f64 = 10.0;
 
+/// In pixels: a box that is rounded reaches so far beyond its picture.
+const BEYOND: f64 = 1.0;
+
 /// What is shown of a picture: its height and width, and the part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
@@ -54,9 +57,11 @@ impl Shape {
 /// belong to boxes, which boxes are left.
 ///
 /// # Errors
-/// `Format` if the array has not the shape of what it is said to be, or a box has a number that is
-/// not finite, or sides of a negative length, or the numbers of boxes are clearly of the other unit;
-/// `Internal` for what is no point.
+/// `Usage` if the values are not what they are said to be: an array of another shape, numbers of
+/// boxes of the other unit, sides of a negative length where another format fits all boxes of the
+/// sample, points that change places and are not there. `Format` if they are nothing at all: a box
+/// with a number that is not finite, or with such sides in any format. `Internal` for what is no
+/// point.
 pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&Kept>) -> Result<(Array, Option<Kept>)> {
     let numbers = numbers(array)?;
     match align {
@@ -67,7 +72,7 @@ pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&K
         Align::Keypoints { relative, swap, .. } => {
             if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
                 let expected = "[objects, points, 2 or 3], of which points change places and objects are boxes";
-                return Err(Error::format("shape of keypoints", expected, format!("{:?}", array.shape())));
+                return Err(Error::usage("shape", expected, format!("{:?}", array.shape())));
             }
             let moved = keypoints(array.shape(), &numbers, (*relative, swap), shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
@@ -86,7 +91,7 @@ fn boxes(
 ) -> Result<(Array, Kept)> {
     // Nothing has no width: an empty list of boxes may be of any shape.
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
-        return Err(Error::format("shape of boxes", "[boxes, 4]", format!("{shape_of:?}")));
+        return Err(Error::usage("shape", "[boxes, 4]", format!("{shape_of:?}")));
     }
     let (from, to) = shape.units(relative);
     let [width, height] = [f64::from(shape.crop.width), f64::from(shape.crop.height)];
@@ -98,17 +103,9 @@ fn boxes(
         if !given.iter().all(|number| number.is_finite()) {
             return Err(Error::format("numbers of a box", "finite ones", format!("{given:?} in box {row}")));
         }
-        let [a, b, c, d] = *given;
-        let [left, top, right, bottom] = match format {
-            BoxFormat::Xyxy => [a, b, c, d],
-            BoxFormat::Xywh => [a, b, a + c, b + d],
-            BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
-        };
+        let [left, top, right, bottom] = corners(format, given);
         if right < left || bottom < top {
-            let found = format!("{given:?} in box {row}");
-            let hint = Hint::new("other forms of boxes are ").and([Setting::word("format", "xywh")]);
-            let hint = hint.then(" and ").and([Setting::word("format", "cxcywh")]);
-            return Err(Error::format("sides of a box", "none of a negative length", found).with_hint(hint));
+            return Err(turned_over(all, row, format, (from, [source_width, source_height])));
         }
         // What lies outside of the picture is no part of a box, whatever the view shows.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
@@ -133,6 +130,39 @@ fn boxes(
     Ok((array, Kept { of: all.len(), rows }))
 }
 
+/// Left, top, right, bottom.
+fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
+    match format {
+        BoxFormat::Xyxy => [a, b, c, d],
+        BoxFormat::Xywh => [a, b, a + c, b + d],
+        BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
+    }
+}
+
+/// What is wrong with a box whose sides have a negative length. If the boxes of its sample all lie in
+/// their picture in another format, it is the format that was said; else it is the box.
+fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, (from, side): ([f64; 2], [f64; 2])) -> Error {
+    let within = |low: f64, high: f64, from: f64, side: f64| {
+        low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
+    };
+    let fits = |other: BoxFormat, given: &[f64; 4]| {
+        let [left, top, right, bottom] = corners(other, given);
+        within(left, right, from[0], side[0]) && within(top, bottom, from[1], side[1])
+    };
+    let others = [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh].into_iter().filter(|other| *other != format);
+    let fitting: Vec<_> = others.filter(|other| all.iter().all(|given| fits(*other, given))).collect();
+    let (what, expected) = ("sides of a box", "none of a negative length");
+    let found = format!("{:?} in box {row}", all.get(row).copied().unwrap_or_default());
+    match *fitting {
+        [] => Error::format(what, expected, found),
+        [first, ref more @ ..] => {
+            let named = |format: BoxFormat| [Setting::word("format", format.name())];
+            let hint = more.iter().fold(Hint::set(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
+            Error::usage(what, expected, found).with_hint(hint.then(" fits all boxes of this sample"))
+        }
+    }
+}
+
 /// Refuses boxes whose numbers are clearly of the other unit: shares of the sides that are many times
 /// the side, and pixels of which all boxes of a picture are within the first one and are no whole
 /// numbers. The former would all be left out, the latter would be too small to be seen.
@@ -144,7 +174,7 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
         let Some(given) = boxes.iter().find(far).filter(|given| given.iter().all(|n| n.is_finite())) else {
             return Ok(());
         };
-        return Err(Error::format(
+        return Err(Error::usage(
             "numbers of a relative box",
             "shares of the sides of its picture",
             format!("{given:?}"),
@@ -154,7 +184,7 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     match boxes.first() {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => {
             let found = format!("{first:?}, and all others of the picture up to 1");
-            Err(Error::format("numbers of a box in pixels", "some above 1", found)
+            Err(Error::usage("numbers of a box in pixels", "some above 1", found)
                 .with_hint("shares of the sides of the picture are relative"))
         }
         _ => Ok(()),
@@ -174,7 +204,7 @@ fn keypoints(
         [points, width @ (2 | 3)] | [_, points, width @ (2 | 3)] => (points, width),
         _ => {
             let expected = "[points, 2], [points, 3], [objects, points, 2] or [objects, points, 3]";
-            return Err(Error::format("shape of keypoints", expected, format!("{shape_of:?}")));
+            return Err(Error::usage("shape", expected, format!("{shape_of:?}")));
         }
     };
     let size = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
@@ -195,7 +225,7 @@ fn keypoints(
     }
     let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
     if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
-        return Err(Error::format("points that change places", format!("below {points}"), format!("{a}-{b}")));
+        return Err(Error::usage("points that change places", format!("below {points}"), format!("{a}-{b}")));
     }
     if shape.crop.flip {
         for object in out.chunks_exact_mut(points.saturating_mul(width).max(1)) {
@@ -212,14 +242,14 @@ fn keypoints(
 /// The rows of an array whose boxes are left.
 ///
 /// # Errors
-/// `Format` if it has not as many rows as there were boxes.
+/// `Usage` if it has not as many rows as there were boxes.
 pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
     let expected = || format!("{}, one for each box", kept.of);
     let Some((&found, rest)) = array.shape().split_first() else {
-        return Err(Error::format("rows that belong to boxes", expected(), "a single value"));
+        return Err(Error::usage("rows that belong to boxes", expected(), "a single value"));
     };
     if found != kept.of as u64 {
-        return Err(Error::format("rows that belong to boxes", expected(), found));
+        return Err(Error::usage("rows that belong to boxes", expected(), found));
     }
     let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
     let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
@@ -251,7 +281,7 @@ fn numbers(array: &Array) -> Result<Vec<f64>> {
         Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
         Dtype::F32 => all!(f32),
         Dtype::F64 => all!(f64),
-        other => return Err(Error::format("type of boxes and keypoints", "numbers", other)),
+        other => return Err(Error::usage("type", "numbers", other)),
     })
 }
 

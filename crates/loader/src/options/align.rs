@@ -79,7 +79,29 @@ pub enum BoxFormat {
     Cxcywh,
 }
 
+impl BoxFormat {
+    /// As a caller says it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Xyxy => "xyxy",
+            Self::Xywh => "xywh",
+            Self::Cxcywh => "cxcywh",
+        }
+    }
+}
+
 impl Align {
+    /// What it says of the values of a field, in words.
+    pub(crate) fn said(&self) -> String {
+        let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
+        match self {
+            Self::Mask { .. } => "a mask".into(),
+            Self::Boxes { format, relative, .. } => format!("boxes {} {}", format.name(), unit(*relative)),
+            Self::Keypoints { relative, .. } => format!("keypoints {}", unit(*relative)),
+            Self::Rows { of } => format!("rows of `{}`", of.escape_debug()),
+        }
+    }
+
     /// The field of boxes whose rows this field has.
     pub(crate) const fn rows(&self) -> Option<&String> {
         match self {

@@ -151,7 +151,8 @@ impl ArrayDtype {
 }
 
 /// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can
-/// (a bad sector), are over the limits, or are not what the index says.
+/// (a bad sector), are over the limits, or are not what the index says. An error of `Usage`, such as
+/// a sample that is not what [`Align`] says, is never skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};
