@@ -37,8 +37,8 @@ _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
 def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Warns of fields that say by their names where things are in a picture, beside a view that moves them. Refuses names
-    that are none of the fields.
+    """Warns of arrays and JSON that say by their names where things are in a picture, beside a view that moves them.
+    Refuses names that are none of the fields.
     """
     for name, text in (align or {}).items():
         if name not in chosen:
@@ -50,11 +50,19 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
         return
     for name in chosen:
         place = _of_name(name)
-        if place is not None and kinds.get(name) == "array" and name not in (align or {}):
-            warn(
-                f"field `{name}` comes as it is stored, beside pictures that the view {image!r} crops, scales or mirrors\n"
-                f"hint: align={{{name!r}: sp.align.{place}}} moves it along, align={{{name!r}: None}} says that this is meant"
-            )
+        if place is None or name in (align or {}):
+            continue
+        if kinds.get(name) == "array":
+            moves = f"align={{{name!r}: sp.align.{place}}} moves it along"
+        elif kinds.get(name) == "json":
+            # Lists of a table of labels are JSON.
+            moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} moves along'
+        else:
+            continue
+        warn(
+            f"field `{name}` comes as it is stored, beside pictures that the view {image!r} crops, scales or mirrors\n"
+            f"hint: {moves}; align={{{name!r}: None}} says that this is meant"
+        )
 
 
 def _of_name(name: str) -> str | None:

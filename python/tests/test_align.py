@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,34 @@ def test_what_is_not_aligned_is_said(scenes: sp.Dataset) -> None:
         sp.Loader(scenes, 4, fields=["image", "boxes"])
         (batch, *_) = sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes"], align={"boxes": None}, shuffle=False)
     assert batch["boxes"][0].tolist() == scenes[0]["boxes"].tolist()
+
+
+def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    lines = []
+    for number in range(3):
+        Image.new("RGB", (80, 60)).save(tmp_path / f"photos/{number}.png")
+        lines.append(json.dumps({"key": f"{number}.png", "boxes": [[1, 2, 30, 40]] * (number + 1), "words": ["a"]}))
+    (tmp_path / "boxes.jsonl").write_text("\n".join(lines))
+    sp.pack(tmp_path / "photos", tmp_path / "out", labels=tmp_path / "boxes.jsonl")
+    dataset = sp.Dataset(tmp_path / "out")
+    hint = r'`boxes` comes as it is stored(.|\n)*hint: sp.Writer with schema=\{\'boxes\': "array:float32"\}.*align=\{\'boxes\': None\}'
+    with pytest.warns(UserWarning, match=hint):
+        sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"])
+    with pytest.raises(sp.UsageError, match=r"expected fields of arrays, found `boxes`, of kind Json\nhint: write them as arrays"):
+        sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": sp.align.boxes("xywh")})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": None})
+        sp.Loader(dataset, 2, image="rrc64", fields=["image", "words"])
+        sp.Loader(dataset, 2, image="rrc64")
+    # What the hint says.
+    with sp.Writer(tmp_path / "arrays", {"image": "image", "boxes": "array:float32"}) as writer:
+        for number, sample in enumerate(dataset):
+            writer.write({"image": dataset.raw(number, "image"), "boxes": sample["boxes"]}, key=sample["__key__"])
+    align = {"boxes": sp.align.boxes("xywh")}
+    (batch,) = sp.Loader(sp.Dataset(tmp_path / "arrays"), 3, image="resize30x40", align=align, shuffle=False)
+    assert sorted(map(len, batch["boxes"])) == [1, 2, 3] and batch["boxes"][0][0].tolist() == [0.5, 1, 15, 20]
 
 
 @pytest.mark.parametrize(

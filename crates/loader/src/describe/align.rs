@@ -120,6 +120,15 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     })
 }
 
+/// How lists of JSON, such as those of a table of labels, become arrays.
+fn as_arrays(name: &str) -> Hint {
+    let written = format!(
+        ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, or give it `np.asarray(boxes, np.float32)`",
+        name.escape_debug()
+    );
+    Hint::new("write them as arrays of numbers").only(Voice::Python, written)
+}
+
 /// Refuses what cannot be aligned, or what would be aligned in vain.
 ///
 /// # Errors
@@ -134,7 +143,11 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
         if kind != Some(FieldKind::Array) {
             let what = kind.map_or("no field of the dataset".to_owned(), |kind| format!("of kind {kind:?}"));
-            return refuse("fields of arrays", format!("{}, {what}", quoted(name)));
+            let refused = refuse("fields of arrays", format!("{}, {what}", quoted(name)));
+            return match kind {
+                Some(FieldKind::Json) => refused.map_err(|error| error.with_hint(as_arrays(name))),
+                _ => refused,
+            };
         }
         if options.align.iter().take(at).any(|(other, _)| other == name) {
             return refuse("each field once", quoted(name));
