@@ -198,7 +198,13 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
         load(masked, "image", "mask", image=image, cube=cube, layout=layout)
     assert load(masked, "image", image=image)["image"].shape[0] == 4
     assert load(masked, "mask", cube=cube)["mask"].shape[0] == 4
-    assert load(masked, "image", "mask", cube=cube)["mask"].shape[0] == 4, "a whole picture: its size tells"
+    with pytest.raises(sp.UsageError, match="found whole pictures, `image`, beside patches of `mask`"):
+        load(masked, "image", "mask", cube=cube, layout=layout)
+    with pytest.raises(sp.UsageError, match="whole pictures, `image`, beside `mask`, which is flipped or turned\nhint: the view mirrors both"):
+        load(masked, "image", "mask", augment="hflip", layout=layout)
+    assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
+    # Arrays that are no part of the picture may be cut beside it.
+    assert load(masked, "image", "code", cube="patch16x16")["code"].shape == (4, 16, 16)
 
 
 @pytest.mark.parametrize("image", ["rrc64", "center64"])

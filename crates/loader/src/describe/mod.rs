@@ -74,7 +74,7 @@ impl Fields {
         }
         if !dataset.is_empty() {
             arrays::check_used(&fields.plans, options)?;
-            views::check(&fields.plans, options.layout)?;
+            views::check(&fields.plans, options)?;
             pictures::check(&fields.plans, options)?;
             mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;

@@ -2,6 +2,7 @@
 //! places, and masks between whose classes a resize would make up others.
 
 use crate::fields::{FieldPlan, From, Size};
+use crate::options::LoaderOptions;
 use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::mask_names::is_mask;
@@ -13,8 +14,9 @@ use shardpack_reader::{Error, Result};
 /// # Errors
 /// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the
 /// picture's size that happens to have the size of the view; if whole pictures are mirrored beside
-/// such; or if a view is asked of a mask.
-pub(crate) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
+/// such, or stand beside patches of such, or such that are turned; or if a view is asked of a mask.
+pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
+    let turned = !options.augment.is_none();
     let viewed = plans.iter().filter_map(|plan| match &plan.from {
         From::Picture { view, .. } => Some((plan.name.as_str(), *view)),
         _ => None,
@@ -30,36 +32,45 @@ pub(crate) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
             .with_hint("load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
-            Some(size) => is_cut_elsewhere(plan, size, layout),
-            None => view.flip > 0.0 && is_of_a_picture(plan),
+            Some(size) => is_cut_elsewhere(plan, size, options.layout),
+            None => is_of_a_picture(plan) && (view.flip > 0.0 || is_cut(plan) || turned),
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
         let follow = "have the array follow the picture (`align`), ";
-        let hint = Hint::new("")
+        let mirrors = turned && size.is_none();
+        let hint = if mirrors { Hint::new("the view mirrors both, if you ") } else { Hint::new("") };
+        let hint = hint
             .only(Voice::Python, follow)
             .only(Voice::Rust, follow)
             .then("load one of the two (")
             .and([Setting::named("fields")])
             .then("), or whole pictures beside whole arrays");
-        let found = format!(
-            "a view of `{}`, which is cut, scaled or mirrored, beside `{}`, which is not",
-            picture.escape_debug(),
-            array.name.escape_debug()
-        );
+        let (picture, name) = (picture.escape_debug(), array.name.escape_debug());
+        let found = match size {
+            None if is_cut(array) => format!("whole pictures, `{picture}`, beside patches of `{name}`"),
+            None if turned => format!("whole pictures, `{picture}`, beside `{name}`, which is flipped or turned"),
+            _ => format!("a view of `{picture}`, which is cut, scaled or mirrored, beside `{name}`, which is not"),
+        };
         return Err(Error::usage("views", "pictures and arrays cut at the same place", found).with_hint(hint));
     }
     Ok(())
 }
 
+/// Whether a part of an array is cut.
+fn is_cut(plan: &FieldPlan) -> bool {
+    match &plan.from {
+        From::Volume(_) => true,
+        From::Array { cut, .. } => cut.as_ref().is_some_and(|cut| cut.place.is_some()),
+        _ => false,
+    }
+}
+
 /// Whether an array would be taken for what a view of `size` shows of the sample.
 fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
-    if matches!(plan.from, From::Volume(_)) {
+    if is_cut(plan) {
         return true;
     }
-    let From::Array { cut, indexed, .. } = &plan.from else { return false };
-    if cut.as_ref().is_some_and(|cut| cut.place.is_some()) {
-        return true;
-    }
+    let From::Array { indexed, .. } = &plan.from else { return false };
     // A whole array that has the size of its picture, or is a mask, is taken for what the view
     // shows only if it has the view's size.
     let sides = match (&*plan.shape, layout) {
@@ -72,5 +83,9 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
 
 /// Whether an array would be taken for what is shown of the whole picture.
 fn is_of_a_picture(plan: &FieldPlan) -> bool {
-    matches!(plan.from, From::Array { indexed, .. } if indexed || is_mask(&plan.name))
+    match plan.from {
+        From::Array { indexed, .. } => indexed || is_mask(&plan.name),
+        From::Volume(_) => is_mask(&plan.name),
+        _ => false,
+    }
 }
