@@ -179,7 +179,8 @@ class Loader(Configured):
     mean, std : float, or three, or mapping from field to floats, optional
         Makes pictures floats as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
         blue. ``dtype`` has to be float16, bfloat16 or float32. One product and one sum in float32, rounded once, and
-        then to ``dtype``. Default for pictures that are floats: ``level / 255``.
+        then to ``dtype``. A number above 1 is an error: divide numbers of levels from 0 to 255 by 255. Default for
+        pictures that are floats: ``level / 255``.
         By name, ``mean={"cube": means}``, arrays are normalised as well: ``(value − mean) / std``, with one number
         for each band of the stored array, of which ``bands`` take their own, or one for all.
     no_data : float, or mapping from field to float, optional

@@ -23,6 +23,9 @@ pub struct Scaling {
     pub bias: [f32; 3],
 }
 
+/// Numbers without a name are of pictures.
+const OF_A_CUBE: &str = "of a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
+
 impl Default for Scaling {
     /// Levels, as floats.
     fn default() -> Self {
@@ -37,10 +40,23 @@ impl Scaling {
     /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors
     /// are computed in float64 and rounded once.
     ///
+    /// ```
+    /// use shardpack_jpeg::Scaling;
+    /// let error = Scaling::normalised([124.0, 116.0, 104.0], [58.0, 57.0, 57.0]).unwrap_err();
+    /// assert_eq!(error.to_string(), "mean: expected numbers up to 1, of pictures from 0 to 1, found 124");
+    /// ```
+    ///
     /// # Errors
-    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, or
-    /// float32 does not hold the factors.
+    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, one of
+    /// them is above 1, which no picture from 0 to 1 has, or float32 does not hold the factors.
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
+        for (what, numbers) in [("mean", mean), ("std", std)] {
+            if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
+                let hint = Hint::new("divide numbers of levels from 0 to 255 by 255").only(Voice::Python, "; ");
+                let expected = "numbers up to 1, of pictures from 0 to 1";
+                return Err(Error::usage(what, expected, large).with_hint(hint.only(Voice::Python, OF_A_CUBE)));
+            }
+        }
         let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
         let [red, green, blue] = [factors(255.0, a, x)?, factors(255.0, b, y)?, factors(255.0, c, z)?];
         Ok(Self { scale: [red.0, green.0, blue.0], bias: [red.1, green.1, blue.1] })
@@ -61,8 +77,7 @@ impl Scaling {
             &[one] => Ok([one; 3]),
             &[red, green, blue] => Ok([red, green, blue]),
             other => {
-                let hint = Hint::new("")
-                    .only(Voice::Python, "of a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}");
+                let hint = Hint::new("").only(Voice::Python, OF_A_CUBE);
                 let found = format!("{} numbers", other.len());
                 Err(Error::usage(what, "a number, or three for red, green and blue", found).with_hint(hint))
             }
