@@ -233,6 +233,17 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
     assert sorted(map(len, batch["boxes"])) == [1, 2, 3] and batch["boxes"][0][0].tolist() == [0.5, 1, 15, 20]
 
 
+def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
+    for augment, hint in (("hflip", r'the view mirrors pictures: (.|\n)*image="full,flip=0.5"'), ("rot90", "`random_rotation`")):
+        with pytest.raises(sp.UsageError, match=f"flips and turns: .*found pictures, which they do not change\nhint: {hint}"):
+            sp.Loader(scenes, 2, image="full", fields=["image"], augment=augment)
+    mixed: dict[str, Any] = {"augment_batch": sp.augment.mixup(), "num_classes": 3}
+    with pytest.raises(sp.UsageError, match=r"a field of pictures among the fields, found none\nhint: name .*`fields`"):
+        sp.Loader(scenes, 2, image="rrc32", fields=["mask"], **mixed)
+    with pytest.raises(sp.UsageError, match="decoded pictures of one size, found none\nhint: choose a view"):
+        sp.Loader(scenes, 2, image="full", fields=["image"], **mixed)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [

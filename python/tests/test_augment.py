@@ -231,6 +231,10 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
     ("options", "match"),
     [
         ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise, for pictures trivial_augment_wide.*found `flip`"),
+        ({"augment": [sp.augment.mixup()]}, r"augmentation: expected one that changes a sample alone, found `mixup.*`\nhint: `augment_batch` mixes"),
+        ({"augment": "cutmix(alpha=0.5)"}, "\nhint: `augment_batch` mixes"),
+        ({"mean": 0.5}, r"mean and std: expected pictures that come as floats, found arrays, `cube`\nhint: .* by name: mean=\{\"cube\": …\}"),
+        ({"mean": [1, 2, 3]}, r'mean: expected numbers up to 1, .*, found 2\nhint: .*of a cube, name the field: mean=\{"cube": …\}'),
         ({"augment": "band_dropout(p=2)"}, "p of band_dropout: expected LOW..HIGH from 0 to 1"),
         ({"augment": "band_dropout"}, r"augmentation of bands: expected p=NUMBER, found `band_dropout`"),
         ({"augment": sp.augment.random_gain(0.5), "dtype": "float64"}, "`cube`, which has its bands augmented: expected float16, bfloat16 or float32"),

@@ -79,7 +79,7 @@ def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
 
 def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     for augment, said in [
-        ("mixup", "trivial_augment_wide, rand_augment"),
+        ("mixup", "one that changes a sample alone"),
         (["trivial_augment_wide", "random_erasing(p=2)"], "probability of an augmentation: expected 0 to 1, found 2"),
         ("rand_augment(ops=3)", "no option `ops`"),
     ]:

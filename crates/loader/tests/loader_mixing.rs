@@ -170,7 +170,10 @@ fn what_cannot_be_mixed_is_refused_in_words() {
     let only = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
     for (options, said) in [
         (LoaderOptions { image: LoaderOptions::default().image, ..options() }, "decoded pictures of one size"),
-        (LoaderOptions { fields: only(&["label"]), ..options() }, "decoded pictures of one size"),
+        (
+            LoaderOptions { fields: only(&["label"]), ..options() },
+            "a field of pictures among the fields, found none\nhint: ",
+        ),
         (LoaderOptions { fields: only(&["image"]), ..options() }, "a field `label` of integers"),
         (LoaderOptions { fields: None, ..options() }, "found `cube`, which is neither\nhint: "),
         (LoaderOptions { mix: mix(&[]), ..options() }, "expected a way to mix, and at least one class"),

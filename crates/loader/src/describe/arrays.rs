@@ -8,7 +8,7 @@ use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
 use crate::patches::Place;
 use crate::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
-use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
+use shardpack_format::{Dtype, Error as FormatError, FieldKind, Hint, Layout, Setting};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
@@ -117,18 +117,26 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         From::Array { .. } => (2..=3).contains(&plan.shape.len()),
         _ => false,
     };
-    if !options.augment.is_none() {
-        if !plans.iter().any(|plan| is_turned(&plan)) {
-            let expected = "an array of two or three axes among the fields, to be decoded";
+    if !options.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
+        let expected = "an array of two or three axes among the fields, to be decoded";
+        if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. })) {
             return Err(Error::usage("augmentation", expected, "none"));
         }
-        // The planes of volumes are turned; an array that is no volume has other sides.
-        let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.from, From::Volume(_));
-        if let (CubeMode::Volume { .. }, Some(other)) = (options.cube, plans.iter().find(is_other)) {
-            let found = format!("`{}`, which is none", other.name.escape_debug());
-            let error = Error::usage("arrays to turn", "volumes, where these are cut", found);
-            return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
-        }
+        let hint = match options.augment.flip_columns {
+            true => Hint::new("the view mirrors pictures: `rrcN` half of them, others with `flip`, such as ")
+                .and([Setting::word("image", "full,flip=0.5")]),
+            false => Hint::new("`random_rotation` and `random_affine` turn pictures"),
+        };
+        return Err(Error::usage("flips and turns", expected, "pictures, which they do not change").with_hint(hint));
+    }
+    // The planes of volumes are turned; an array that is no volume has other sides.
+    let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.from, From::Volume(_));
+    if let (CubeMode::Volume { .. }, false, Some(other)) =
+        (options.cube, options.augment.is_none(), plans.iter().find(is_other))
+    {
+        let found = format!("`{}`, which is none", other.name.escape_debug());
+        let error = Error::usage("arrays to turn", "volumes, where these are cut", found);
+        return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.from.is_banded();
     if !options.augment_bands.is_empty() && !plans.iter().any(is_banded) {

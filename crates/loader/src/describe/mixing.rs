@@ -3,7 +3,7 @@
 use crate::fields::{FieldPlan, From, Size};
 use crate::options::LoaderOptions;
 use shardpack_augment::Mix;
-use shardpack_format::{Dtype, ElementType};
+use shardpack_format::{Dtype, ElementType, Hint, Setting};
 use shardpack_reader::{Error, Result};
 
 /// Field whose classes become soft labels.
@@ -26,6 +26,10 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
     if let Some((name, _)) = options.align.first() {
         let found = format!("`{}`, which would follow one of two", name.escape_debug());
         return refuse("pictures that no other field follows", found).map_err(leave_out);
+    }
+    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. } | From::Raw { .. })) {
+        let hint = Hint::new("name the field of the pictures, too: ").and([Setting::named("fields")]);
+        return refuse("a field of pictures among the fields", "none".into()).map_err(|error| error.with_hint(hint));
     }
     if !plans.iter().any(|plan| matches!(plan.from, From::Picture { clip: None, .. }) && is_dense(plan)) {
         return refuse("decoded pictures of one size", "none".into())

@@ -20,7 +20,7 @@ use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
 use crate::patches::PatchPlan;
 use parts::several_shapes;
 use shardpack_augment::BandAugmentation;
-use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting};
+use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting, Voice};
 use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
@@ -184,7 +184,20 @@ impl Fields {
         if options.scaling.is_none() || self.plans.iter().any(is_float) {
             return Ok(());
         }
-        Err(Error::usage("mean and std", "pictures that come as floats", "none that does")
+        let is_picture = |plan: &&FieldPlan| matches!(plan.from, From::Picture { .. });
+        let is_cube = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. } | From::Volume(_));
+        let expected = "pictures that come as floats";
+        if let (None, Some(cube)) = (self.plans.iter().find(is_picture), self.plans.iter().find(is_cube)) {
+            let name = cube.name.escape_debug();
+            let hint = Hint::new("")
+                .only(
+                    Voice::Python,
+                    format!("those of arrays are given by name: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"),
+                )
+                .only(Voice::Rust, "those of arrays are `normalise`");
+            return Err(Error::usage("mean and std", expected, format!("arrays, `{name}`")).with_hint(hint));
+        }
+        Err(Error::usage("mean and std", expected, "none that does")
             .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
     }
 

@@ -5,7 +5,7 @@ use super::{ArrayDtype, Augment, CubeMode};
 use crate::patches::Place;
 use shardpack_array::Bands;
 use shardpack_augment::{Augmentation, BandAugmentation, Mix, split};
-use shardpack_format::{ElementType, Error as FormatError};
+use shardpack_format::{ElementType, Error as FormatError, Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
@@ -124,6 +124,10 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     };
     let pictures = pictures.into_iter().map(|part| {
         part.parse().map_err(|error| match error {
+            FormatError::Usage { what, .. } if what == "augmentation" && is_mix(part) => {
+                let hint = Hint::set([Setting::named("augment_batch")]).then(" mixes samples of a batch");
+                Error::usage(what, "one that changes a sample alone", format!("`{part}`")).with_hint(hint)
+            }
             FormatError::Usage { what, expected, found, .. } if what == "augmentation" => {
                 let arrays = "for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
                 Error::usage(what, format!("{arrays}, for pictures {expected}"), found)
@@ -145,6 +149,11 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
 /// `Usage` if one of them is unknown.
 pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
+}
+
+/// Whether it is named like a way to mix a batch.
+fn is_mix(part: &str) -> bool {
+    part.split('(').next().is_some_and(|name| name.trim().parse::<Mix>().is_ok())
 }
 
 /// Augmentations of arrays.
