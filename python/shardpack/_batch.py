@@ -199,7 +199,7 @@ class Batch(MutableMapping[str, Any]):
             named = ", ".join(f"batch[{name!r}]" for name in self._names[:2])
             raise TypeError(
                 "iteration over a batch: expected a loader with fields=[…], which says their order, found one without\n"
-                f"hint: {named} are the values; batch.items() gives all with their names"
+                f"hint: {named} are the values; batch.items() gives all with their names, batch.keys() the names"
             )
         return iter(self._whole().values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -22,7 +23,7 @@ class Columns(Mapping[str, "NDArray[Any]"]):
 
     def __getitem__(self, name: str, /) -> NDArray[Any]:
         if name not in self._loaded and name not in iter(self):
-            raise KeyError(name)
+            raise UnknownColumn(name, list(self))
         return self.load(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -52,6 +53,23 @@ class Columns(Mapping[str, "NDArray[Any]"]):
         column = column if members is None else column[members]
         column.flags.writeable = False
         return column
+
+
+class UnknownColumn(KeyError):
+    """No scalar field has this name. Its text names those that are like it, or else all."""
+
+    def __init__(self, name: object, known: Sequence[str]) -> None:
+        super().__init__(name)
+        self._known = known
+
+    def __str__(self) -> str:
+        (name,) = self.args
+        near = difflib.get_close_matches(str(name), self._known, cutoff=0.6)
+        what = f"column: expected one of {', '.join(self._known) or 'none'}, found {name!r}"
+        return f"{what}\nhint: did you mean {' or '.join(map(repr, near))}?" if near else what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UnknownColumn, (*self.args, self._known)
 
 
 class Keys(Sequence[str]):

@@ -31,6 +31,9 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
     """Numbers of several samples out of ``length``, in the order asked for: uint64 ``[n]``."""
     if isinstance(indices, slice):
         return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
+    if isinstance(indices, str):
+        hint = f"by_key({indices!r}) gives the sample of a key, columns[{indices!r}] the values of a scalar field"
+        raise TypeError(f"sample indices: expected numbers, a slice or a mask, found the string {indices!r}\nhint: {hint}")
     numbers = np.asarray(indices)
     if numbers.ndim != 1:
         raise TypeError(f"sample indices: expected one axis, found {numbers.ndim}")
@@ -41,7 +44,8 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
     if len(numbers) == 0:
         return np.empty(0, np.uint64)
     if not np.issubdtype(numbers.dtype, np.integer):
-        raise TypeError(f"sample indices: expected integers or a boolean mask, found {numbers.dtype}")
+        hint = "\nhint: index_of(key) gives the number of a key" if numbers.dtype.kind == "U" else ""
+        raise TypeError(f"sample indices: expected integers or a boolean mask, found {numbers.dtype}{hint}")
     outside = (numbers >= length) | ((numbers < 0) & (numbers.astype(np.int64) < -length))
     if outside.any():
         raise IndexError(f"sample index: expected one from {-length} to {length - 1}, found {numbers[outside][0]}")

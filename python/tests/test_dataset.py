@@ -64,6 +64,10 @@ def test_indexing_is_that_of_a_list(dataset: sp.Dataset) -> None:
     for bad in [1.0, "a", [1.5], np.zeros((2, 2), int)]:
         with pytest.raises(TypeError):
             found(bad)
+    with pytest.raises(TypeError, match=r"found the string 'cat/003.jpg'\nhint: by_key\('cat/003.jpg'\) gives the sample"):
+        found("cat/003.jpg")
+    with pytest.raises(TypeError, match=r"found <U11\nhint: index_of\(key\)"):
+        found(["cat/003.jpg"])
 
 
 def test_columns_need_no_record(dataset: sp.Dataset) -> None:
@@ -76,8 +80,15 @@ def test_columns_need_no_record(dataset: sp.Dataset) -> None:
         dataset.labels[0] = 9
     with pytest.raises(sp.UsageError, match="scalar field out of"):
         dataset.column("image")
-    with pytest.raises(KeyError):
-        dataset.columns["image"]
+    with pytest.raises(KeyError) as caught:
+        dataset.columns["widht"]
+    expected = "column: expected one of label, height, width, orientation, gpu_jpeg"
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert str(error).startswith(expected) and str(error).endswith("found 'widht'\nhint: did you mean 'width'?")
+        assert error.args == ("widht",)
+    with pytest.raises(KeyError, match="found 'nothing'$"):
+        dataset.columns["nothing"]
+    assert dataset.columns.get("image") is None
     assert "label" in dataset.columns and "image" not in dataset.columns
 
 
