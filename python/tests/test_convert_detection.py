@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import subprocess
 import sys
 import zlib
 from pathlib import Path
@@ -119,6 +121,17 @@ def test_coco(tmp_path: Path) -> None:
     assert kinds(tmp_path / "few") == {
         "image": "image", "image_id": "int64", "boxes": "array", "classes": "array", "area": "array", "iscrowd": "array",
     }  # fmt: skip
+
+
+def test_inspect_counts_no_samples_of_classes_that_boxes_have(tmp_path: Path) -> None:
+    sp.convert("coco", write_coco(tmp_path / "in"), tmp_path / "out")
+
+    def said(*options: str) -> str:
+        command = [sys.executable, "-m", "shardpack", "inspect", str(tmp_path / "out"), *options]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert re.search(r"\nclasses \(3\)\n +label +name *\n +0 +cat *\n +1 +dog *\n", said())
+    assert json.loads(said("--json"))["classes"] == [{"name": name, "samples": None} for name in NAMES]
 
 
 def test_captions_of_coco(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
 
+/// The column with the class of each sample.
+const LABEL: &str = "label";
+
 /// Smallest and largest value of a scalar field.
 pub(super) struct Span {
     pub(super) field: Field,
@@ -52,8 +55,9 @@ pub(super) struct Facts {
     /// Smallest and largest record; `None` if there is none.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
-    /// Samples of each class.
-    pub(super) class_counts: Vec<u64>,
+    /// Samples of each class; `None` if no column says the class of a sample, as where each of its
+    /// boxes has one.
+    pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
     /// Shards that cannot be read, and what else is wrong.
@@ -111,16 +115,18 @@ fn spans(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Vec<Span> {
     schema.fields().iter().filter(shown).map(span).collect()
 }
 
-fn class_counts(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Vec<u64> {
+fn class_counts(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Option<Vec<u64>> {
+    let is_label = |field: &Field| field.kind == FieldKind::Scalar && field.name == LABEL;
+    dataset.schema().fields().iter().find(|field| is_label(field))?;
     let mut counts = vec![0; dataset.classes().map_or(0, <[String]>::len)];
-    for column in shards.iter().filter_map(|(_, shard)| shard.column("label")) {
+    for column in shards.iter().filter_map(|(_, shard)| shard.column(LABEL)) {
         for label in column.values().filter_map(Scalar::as_i64) {
             if let Some(count) = usize::try_from(label).ok().and_then(|i| counts.get_mut(i)) {
                 *count += 1;
             }
         }
     }
-    counts
+    Some(counts)
 }
 
 /// The first record of the first shard where that can be read.

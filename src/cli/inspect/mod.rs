@@ -38,8 +38,9 @@ fn to_json(facts: &Facts, dataset: &Dataset) -> Value {
         .collect();
     let arrays: Map<String, Value> = facts.arrays.iter().map(|a| (a.field.clone(), a.to_json())).collect();
     let classes = dataset.classes().map(|names| {
-        let entries = names.iter().zip(&facts.class_counts);
-        entries.map(|(name, count)| json!({ "name": name, "samples": count })).collect::<Vec<_>>()
+        let count = |number: usize| facts.class_counts.as_ref().and_then(|counts| counts.get(number));
+        let entries = names.iter().enumerate();
+        entries.map(|(number, name)| json!({ "name": name, "samples": count(number) })).collect::<Vec<_>>()
     });
     let shards: Vec<Value> =
         dataset.shards().map(|s| json!({ "name": s.name, "bytes": s.bytes, "samples": s.samples })).collect();
@@ -82,9 +83,18 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out += &fields_text(facts, dataset);
     if let Some(classes) = dataset.classes() {
         out += &format!("\nclasses ({})\n", units::count(classes.len() as u64));
-        let rows = classes.iter().zip(&facts.class_counts).take(SHOWN).enumerate();
-        let row = |(i, (name, n)): (usize, (&String, &u64))| vec![i.to_string(), units::count(*n), show::plain(name)];
-        out += &show::table(&["label", "samples", "name"], &rows.map(row).collect::<Vec<_>>());
+        let rows = classes.iter().take(SHOWN).enumerate();
+        out += &match &facts.class_counts {
+            Some(counts) => {
+                let rows =
+                    rows.zip(counts).map(|((i, name), n)| vec![i.to_string(), units::count(*n), show::plain(name)]);
+                show::table(&["label", "samples", "name"], &rows.collect::<Vec<_>>())
+            }
+            None => {
+                let rows = rows.map(|(i, name)| vec![i.to_string(), show::plain(name)]);
+                show::table(&["label", "name"], &rows.collect::<Vec<_>>())
+            }
+        };
         out += &more(classes.len());
     }
     out += "\nrecipe\n";
