@@ -19,8 +19,16 @@ def is_one(index: object) -> TypeGuard[SupportsIndex]:
     return isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0)
 
 
+def _of_a_key(expected: str, found: str) -> TypeError:
+    """A key, or the name of a field, in the place of numbers."""
+    hint = f"by_key({found!r}) gives the sample of a key, columns[{found!r}] the values of a scalar field"
+    return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
+
+
 def one(index: SupportsIndex, length: int) -> int:
     """Number of the sample ``index``, counted from the end if negative; ``IndexError`` if there is none."""
+    if isinstance(index, str):
+        raise _of_a_key("sample index: expected a number", index)
     number = index.__index__()
     if not -length <= number < length:
         raise IndexError(f"sample index: expected one from {-length} to {length - 1}, found {number}")
@@ -32,8 +40,7 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
     if isinstance(indices, slice):
         return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
     if isinstance(indices, str):
-        hint = f"by_key({indices!r}) gives the sample of a key, columns[{indices!r}] the values of a scalar field"
-        raise TypeError(f"sample indices: expected numbers, a slice or a mask, found the string {indices!r}\nhint: {hint}")
+        raise _of_a_key("sample indices: expected numbers, a slice or a mask", indices)
     numbers = np.asarray(indices)
     if numbers.ndim != 1:
         raise TypeError(f"sample indices: expected one axis, found {numbers.ndim}")

@@ -66,6 +66,8 @@ def test_indexing_is_that_of_a_list(dataset: sp.Dataset) -> None:
             found(bad)
     with pytest.raises(TypeError, match=r"found the string 'cat/003.jpg'\nhint: by_key\('cat/003.jpg'\) gives the sample"):
         found("cat/003.jpg")
+    with pytest.raises(TypeError, match=r"expected a number, found the string 'cat/003.jpg'\nhint: by_key"):
+        dataset.get("cat/003.jpg")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"found <U11\nhint: index_of\(key\)"):
         found(["cat/003.jpg"])
 
