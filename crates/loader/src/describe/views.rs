@@ -14,9 +14,15 @@ use shardpack_reader::{Error, Result};
 /// # Errors
 /// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the
 /// picture's size that happens to have the size of the view; if whole pictures are mirrored beside
-/// such, or stand beside patches of such, or such that are turned; or if a view is asked of a mask.
+/// such, or stand, without a cube, beside patches of such, or such that are turned; or if a view is
+/// asked of a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let turned = !options.augment.is_none();
+    // Beside a cube a mask is that of the cube, and a picture shows both as a whole.
+    let is_cube = |plan: &FieldPlan| {
+        matches!(plan.from, From::Array { .. } | From::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
+    };
+    let has_cube = plans.iter().any(is_cube);
     let viewed = plans.iter().filter_map(|plan| match &plan.from {
         From::Picture { view, .. } => Some((plan.name.as_str(), *view)),
         _ => None,
@@ -33,7 +39,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
             Some(size) => is_cut_elsewhere(plan, size, options.layout),
-            None => is_of_a_picture(plan) && (view.flip > 0.0 || is_cut(plan) || turned),
+            None => is_of_a_picture(plan) && (view.flip > 0.0 || !has_cube && (is_cut(plan) || turned)),
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };
         let follow = "have the array follow the picture (`align`), ";
