@@ -156,8 +156,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
     }
     // Dense, a row is zero.
     let cube = CubeMode::Patch { height: 4, width: 4, place: Place::Center };
-    let fields = Some(vec!["cube".into()]);
-    let mut loader = Loader::open(&dataset, LoaderOptions { cube, fields, ..options(12) }).unwrap();
+    let mut loader = Loader::open(&dataset, LoaderOptions { cube, ..options(12) }).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     let cube = batch.field("cube").unwrap();
     assert_eq!(cube.mask().filter(|&there| there).count(), 8);

@@ -180,7 +180,6 @@ fn several_datasets_ranks_and_states() {
         seed: 9,
         end: End::Pad,
         cube: CubeMode::Patch { height: 9, width: 4, place: Place::Random },
-        fields: names(&["cube", "label", "mask"]),
         world_size: 2,
         ..Default::default()
     };
