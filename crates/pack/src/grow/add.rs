@@ -1,6 +1,6 @@
 //! New samples behind those of a dataset.
 
-use super::{before, fit, open, recipe, some};
+use super::{fit, known, open, recipe};
 use crate::arguments::MAX_BYTES;
 use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
@@ -10,10 +10,10 @@ use crate::sources::{self, Files, Kind, Listing, OnBadInput};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 use shardpack_array::Trial;
-use shardpack_format::{Field, Hint, Hinted, Metadata, Schema, Setting};
+use shardpack_format::{Field, Hinted, Metadata, Schema};
 use shardpack_reader::{Dataset, Limits};
 use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -130,19 +130,24 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let mut listing = pool.install(|| sources::enumerate(src, &options.source))?;
     let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;
     fit::refuse_more(&listing, &base.schema, &options)?;
+    let icc = base.schema.fields().iter().any(|field| field.name == "icc");
+    let beside = images::Beside { icc, masks: trials.first().map(|(_, trial)| trial.clone()) };
+    let own = match listing.kind {
+        Kind::Images => images::fields(&listing, &options.pictures, &beside),
+        Kind::Cubes => cubes::fields(&listing, trials.len() > 1),
+    };
+    fit::columns(&mut listing, &base.schema, &own)?;
     let count = listing.samples.len();
-    let Some(mut listing) = without_known(listing, dataset, &opened, given)? else {
+    let known::Fresh { listing, notes } = known::without(listing, dataset, &opened, given)?;
+    let Some(listing) = listing else {
         let report = growth.unchanged()?;
-        return Ok(nothing_to_add(report, base.generation(), &options, count as u64));
+        let report = nothing_to_add(report, base.generation(), &options, count as u64);
+        return Ok(AddReport { packed: PackReport { notes, ..report.packed }, ..report });
     };
     let known = (count - listing.samples.len()) as u64;
     let adding = Adding { growth: &growth, opened: &opened, options: &options, hooks };
     let mut packed = match listing.kind {
         Kind::Images => {
-            let icc = base.schema.fields().iter().any(|field| field.name == "icc");
-            let beside = images::Beside { icc, masks: trials.first().map(|(_, trial)| trial.clone()) };
-            let own = images::fields(&listing, &options.pictures, &beside);
-            fit::columns(&mut listing, &base.schema, &own)?;
             let source = pool.install(|| Images::new(&listing, &options, &beside))?;
             drop(pool);
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
@@ -152,91 +157,17 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
         }
         Kind::Cubes => {
             drop(pool);
-            let own = cubes::fields(&listing, trials.len() > 1);
-            fit::columns(&mut listing, &base.schema, &own)?;
             let source = Cubes::with_trials(&listing, &options, trials)?;
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             adding.run(&listing, source.fields(), &stored, &source, source.trials().to_vec())?
         }
     };
+    packed.notes.extend(notes);
     for note in &mut packed.notes {
         note.hint = note.hint.take().filter(AddOptions::can_follow);
     }
     let generation = open(dataset, &given.limits)?;
     Ok(AddReport { packed, generation: generation.generation(), samples: generation.len(), new_classes, known })
-}
-
-/// The samples whose keys are new; `None` if there are none left to add.
-fn without_known(
-    listing: Listing,
-    dataset: &Path,
-    opened: &Dataset,
-    given: &AddOptions,
-) -> anyhow::Result<Option<Listing>> {
-    let policy = given.on_known_key;
-    let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
-    for (position, entry) in listing.samples.iter().enumerate() {
-        match opened.by_key(&entry.key)? {
-            None => fresh.push(position),
-            Some(index) => {
-                places.insert(opened.locate(index)?.0);
-                known.push(entry.key.as_str());
-            }
-        }
-    }
-    if known.is_empty() {
-        return Ok(Some(listing));
-    }
-    let is_last = || match before(dataset, opened, &given.limits) {
-        Some(before) => is_addition_to(&before, opened, &known),
-        None => is_last_addition(opened, &places, known.len()),
-    };
-    if fresh.is_empty() && (policy == OnKnownKey::Skip || is_last()?) {
-        return Ok(None);
-    }
-    if policy == OnKnownKey::Stop {
-        let text = format!(
-            "{} of {} new samples have keys that the dataset holds already: {}",
-            known.len(),
-            listing.samples.len(),
-            some(known.iter().copied(), known.len())
-        );
-        let hint = Hint::set([Setting::word("on_known_key", "skip")]);
-        let hint = hint.then(" leaves them out; a sample that shall replace another needs that one removed first");
-        bail!(Hinted::new(text, hint));
-    }
-    let left = listing.subset(&fresh)?;
-    Ok(Some(Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left }))
-}
-
-/// Whether the newest generation is the one `before` it and the samples `keys`: then the same command
-/// was given again after it had come to its end.
-fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> anyhow::Result<bool> {
-    if opened.len() != before.len() + keys.len() as u64 {
-        return Ok(false);
-    }
-    for key in keys {
-        if before.by_key(key)?.is_some() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// The same where the generation before is gone: whether the shards `places` are those of the newest
-/// addition, and hold `count` samples.
-fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> anyhow::Result<bool> {
-    let shards = opened.shards().len();
-    let mut samples = 0;
-    for &number in places {
-        let says = opened.shard(number)?.index().metadata().shards;
-        let range = opened.samples_in(number);
-        samples += range.end - range.start;
-        if opened.generation() == 1 || says.map(|says| says as usize) != Some(shards) {
-            return Ok(false);
-        }
-    }
-    Ok(samples == count as u64 && places.contains(&shards.saturating_sub(1)))
 }
 
 fn nothing_to_add(mut report: Report, generation: u32, options: &PackOptions, known: u64) -> AddReport {

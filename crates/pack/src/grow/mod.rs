@@ -6,6 +6,7 @@
 
 mod add;
 mod fit;
+mod known;
 mod recipe;
 mod remove;
 #[cfg(test)]

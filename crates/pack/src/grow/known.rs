@@ -1,0 +1,294 @@
+//! New samples whose keys the dataset holds already: the same samples, or others under their keys.
+
+use super::{AddOptions, OnKnownKey, before, some};
+use crate::pack::images::picture;
+use crate::sources::words::{plural, short};
+use crate::sources::{Content, Entry, Listing, Values};
+use anyhow::bail;
+use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
+use shardpack_reader::{Dataset, Scalar, Shard};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// What is left of a listing once the samples are out that the dataset holds.
+pub(super) struct Fresh {
+    /// The new samples; `None` if there are none.
+    pub(super) listing: Option<Listing>,
+    /// What the user should know of the others.
+    pub(super) notes: Vec<Note>,
+}
+
+/// Takes out of `listing` what the dataset holds, or refuses it. Its classes and columns are those
+/// of the dataset already.
+pub(super) fn without(
+    listing: Listing,
+    dataset: &Path,
+    opened: &Dataset,
+    given: &AddOptions,
+) -> anyhow::Result<Fresh> {
+    let policy = given.on_known_key;
+    let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
+    for (position, entry) in listing.samples.iter().enumerate() {
+        match opened.by_key(&entry.key)? {
+            None => fresh.push(position),
+            Some(index) => {
+                places.insert(opened.locate(index)?.0);
+                known.push((position, index));
+            }
+        }
+    }
+    if known.is_empty() {
+        return Ok(Fresh { listing: Some(listing), notes: Vec::new() });
+    }
+    let keys = |of: &[(usize, u64)]| -> Vec<&str> {
+        of.iter().filter_map(|&(position, _)| Some(listing.samples.get(position)?.key.as_str())).collect()
+    };
+    let known_keys = keys(&known);
+    let is_last = || match before(dataset, opened, &given.limits) {
+        Some(before) => is_addition_to(&before, opened, &known_keys),
+        None => is_last_addition(opened, &places, known.len()),
+    };
+    let (all, skips) = (listing.samples.len(), policy == OnKnownKey::Skip);
+    let is_same_call = fresh.is_empty() && !skips && is_last()?;
+    if !skips && !is_same_call {
+        let text = format!(
+            "{} of {all} new samples have keys that the dataset holds already: {}",
+            known.len(),
+            some(known_keys.iter().copied(), known.len())
+        );
+        bail!(Hinted::new(text, leave_out()));
+    }
+    let others = Others::of(&listing, dataset, opened, &known)?;
+    if is_same_call && let Some(first) = &others.first {
+        let text = format!(
+            "{} of {all} new samples have keys under which the dataset holds something else: {first}",
+            others.count
+        );
+        bail!(Hinted::new(text, leave_out()));
+    }
+    let notes = others.note().into_iter().collect();
+    if fresh.is_empty() {
+        return Ok(Fresh { listing: None, notes });
+    }
+    let left = listing.subset(&fresh)?;
+    let left = Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left };
+    Ok(Fresh { listing: Some(left), notes })
+}
+
+fn leave_out() -> Hint {
+    Hint::set([Setting::word("on_known_key", "skip")])
+        .then(" leaves them out; a sample that shall replace another needs that one removed first")
+}
+
+/// Whether the newest generation is the one `before` it and the samples `keys`: then the same command
+/// was given again after it had come to its end.
+fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> anyhow::Result<bool> {
+    if opened.len() != before.len() + keys.len() as u64 {
+        return Ok(false);
+    }
+    for key in keys {
+        if before.by_key(key)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The same where the generation before is gone: whether the shards `places` are those of the newest
+/// addition, and hold `count` samples.
+fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> anyhow::Result<bool> {
+    let shards = opened.shards().len();
+    let mut samples = 0;
+    for &number in places {
+        let says = opened.shard(number)?.index().metadata().shards;
+        let range = opened.samples_in(number);
+        samples += range.end - range.start;
+        if opened.generation() == 1 || says.map(|says| says as usize) != Some(shards) {
+            return Ok(false);
+        }
+    }
+    Ok(samples == count as u64 && places.contains(&shards.saturating_sub(1)))
+}
+
+/// Samples that are not what the dataset holds under their keys.
+#[derive(Default)]
+struct Others {
+    count: u64,
+    /// The first one, and in what it differs.
+    first: Option<String>,
+}
+
+impl Others {
+    /// `known` are places in the listing and numbers in the dataset.
+    fn of(listing: &Listing, dataset: &Path, opened: &Dataset, known: &[(usize, u64)]) -> anyhow::Result<Self> {
+        let (mut others, mut written) = (Self::default(), HashMap::new());
+        for &(position, index) in known {
+            let Some(entry) = listing.samples.get(position) else { continue };
+            let (number, record) = opened.locate(index)?;
+            let written_ns = match written.get(&number) {
+                Some(&at) => at,
+                None => {
+                    let name = opened.shards().nth(number).map(|shard| shard.name).unwrap_or_default();
+                    *written.entry(number).or_insert(written_ns(&dataset.join(name)))
+                }
+            };
+            let there = There { opened, shard: &*opened.shard(number)?, record, index, written_ns };
+            if let Some(what) = there.difference(listing, position, entry)? {
+                others.count += 1;
+                others.first.get_or_insert_with(|| format!("`{}`: {what}", short(&entry.key)));
+            }
+        }
+        Ok(others)
+    }
+
+    fn note(&self) -> Option<Note> {
+        let first = self.first.as_ref()?;
+        let samples = plural(self.count, "sample");
+        Some(Note::new(format!(
+            "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
+        )))
+    }
+}
+
+/// When a file was written, in ns since 1970; `None` if that is not known.
+fn written_ns(path: &Path) -> Option<i64> {
+    let time = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(time.as_nanos()).ok()
+}
+
+/// What the dataset holds under a key.
+struct There<'a> {
+    opened: &'a Dataset,
+    shard: &'a Shard,
+    record: u64,
+    index: u64,
+    /// When its shard was written.
+    written_ns: Option<i64>,
+}
+
+impl There<'_> {
+    fn scalar(&self, name: &str) -> Option<Scalar> {
+        let (position, dtype) = self.shard.schema().scalar_position(name)?;
+        Scalar::from_bytes(dtype, self.shard.index().scalar(self.record, position)?)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        match self.scalar(name)? {
+            Scalar::Unsigned(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn has(&self, name: &str, kind: FieldKind) -> bool {
+        self.shard.schema().fields().iter().any(|field| field.name == name && field.kind == kind)
+    }
+
+    /// In what `entry` differs from this sample: label, columns, mask and size, and the bytes of
+    /// pictures that are stored as they came. Of all others a file that is younger than the shard
+    /// tells: to compare them would take as long as packing them.
+    fn difference(&self, listing: &Listing, position: usize, entry: &Entry) -> anyhow::Result<Option<String>> {
+        let differs = |what: &str, there: String, came: String| {
+            Ok((there != came).then(|| format!("{what} {there} is there, {came} came")))
+        };
+        if let Some(class) = entry.class
+            && let Some(Scalar::Signed(label)) = self.scalar("label")
+            && label != i64::from(class)
+        {
+            let name = |number: Option<usize>| {
+                let name = number.and_then(|number| listing.classes.get(number));
+                name.map_or_else(|| "of no class".to_owned(), |name| format!("`{}`", short(name)))
+            };
+            return differs("the label", name(usize::try_from(label).ok()), name(usize::try_from(class).ok()));
+        }
+        for column in &listing.columns {
+            if let Some((there, came)) = self.column(&column.name, &column.values, position)? {
+                let what = format!("in the column `{}`", short(&column.name));
+                return differs(&what, there, came);
+            }
+        }
+        if self.has("mask", FieldKind::Array) {
+            let has_mask = self.opened.get(self.index)?.view().field("mask")?.is_some();
+            let words = |has| if has { "a mask" } else { "no mask" }.to_owned();
+            if has_mask != entry.mask.is_some() {
+                return differs("", words(has_mask), words(entry.mask.is_some())).map(trimmed);
+            }
+        }
+        let found = match &entry.content {
+            Content::Picture(_) => self.other_picture(listing, entry)?,
+            Content::Cube(info) => {
+                let shape = ["height", "width", "channels"].map(|axis| self.number(axis).unwrap_or_default());
+                (shape != info.shape).then(|| {
+                    let text = |[height, width, channels]: [u64; 3]| format!("{height} × {width} × {channels}");
+                    format!("a cube of {} is there, one of {} came", text(shape), text(info.shape))
+                })
+            }
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+        let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten().map(|file| &**file);
+        let newest = beside.chain(&entry.frames).map(|file| file.mtime_ns).chain([entry.mtime_ns]).max();
+        let is_younger = self.written_ns.zip(newest).is_some_and(|(written, newest)| newest > written);
+        Ok(is_younger.then(|| "the file was modified after it had been packed".to_owned()))
+    }
+
+    /// The values of a column, in words, if they are not the same.
+    fn column(&self, name: &str, values: &Values, position: usize) -> anyhow::Result<Option<(String, String)>> {
+        let came = match values {
+            Values::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),
+            Values::Int(values) => values.get(position).map(|&value| Scalar::Signed(value)),
+            Values::Float(values) => values.get(position).map(|&value| Scalar::Float(value)),
+            Values::Text(texts) | Values::Json(texts) => {
+                let sample = self.opened.get(self.index)?;
+                let view = sample.view();
+                let there = view.field(name)?.map(|field| field.bytes).unwrap_or_default();
+                let came = texts.get(position).unwrap_or_default();
+                let quoted = |text: &str| format!("`{}`", short(text));
+                return Ok((there != came.as_bytes()).then(|| (quoted(&String::from_utf8_lossy(there)), quoted(came))));
+            }
+        };
+        let text = |value: Option<Scalar>| match value {
+            Some(Scalar::Bool(value)) => value.to_string(),
+            Some(Scalar::Signed(value)) => value.to_string(),
+            Some(Scalar::Unsigned(value)) => value.to_string(),
+            Some(Scalar::Float(value)) => value.to_string(),
+            None => "nothing".to_owned(),
+        };
+        // As text, NaN is the same as NaN.
+        let (there, came) = (text(self.scalar(name)), text(came));
+        Ok((there != came).then_some((there, came)))
+    }
+
+    fn other_picture(&self, listing: &Listing, entry: &Entry) -> anyhow::Result<Option<String>> {
+        let bytes = |there: u64, came: u64| format!("a picture of {there} bytes is there, one of {came} came");
+        if let Some(there) = self.number("image.source_bytes")
+            && there != entry.bytes
+        {
+            return Ok(Some(bytes(there, entry.bytes)));
+        }
+        let frames = entry.frames.len() as u64;
+        if let Some(there) = self.number("image.frames")
+            && there != frames
+        {
+            return Ok(Some(format!("a clip of {there} frames is there, one of {frames} came")));
+        }
+        // Only what is stored as it came can be compared with a file.
+        if self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0) || frames > 0 || picture(entry).is_none() {
+            return Ok(None);
+        }
+        let sample = self.opened.get(self.index)?;
+        let view = sample.view();
+        let there = view.field("image")?.map(|field| field.bytes).unwrap_or_default();
+        if there.len() as u64 != entry.bytes {
+            return Ok(Some(bytes(there.len() as u64, entry.bytes)));
+        }
+        let mut came = vec![0; there.len()];
+        listing.read_into(entry, &mut came)?;
+        Ok((there != came).then(|| "another picture of the same size is there".to_owned()))
+    }
+}
+
+fn trimmed(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim_start().to_owned())
+}
