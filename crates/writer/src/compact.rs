@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{NEXT, Survey, check_shard, oldest_generation};
-use crate::growth::{Growth, damaged, read_manifest};
+use crate::growth::{Growth, damaged, interrupted, read_manifest};
 use shardpack_format::{
     DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Hint, Identity, Limits, Manifest, Setting, generation_of_name,
 };
@@ -34,7 +34,7 @@ impl Growth<'_> {
     pub fn compact(&self) -> Result<Compacted> {
         let (disk, out) = (self.disk, self.out.as_path());
         if !disk.list_if_there(&out.join(NEXT))?.is_empty() && Survey::take(disk, &out.join(NEXT))?.is_begun() {
-            let what = format!("`{}` holds what an interrupted addition or removal has made so far", out.display());
+            let what = interrupted(out);
             let hint = Hint::new("give that command again to go on, or with ")
                 .and([Setting::on("force")])
                 .then(" to start it over; then compact");

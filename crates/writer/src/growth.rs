@@ -14,13 +14,13 @@ use crate::lock::Lock;
 use crate::options::WriteOptions;
 use crate::pipeline::Run;
 use crate::plan::Plan;
-use crate::prepare::{Prepared, prepare};
+use crate::prepare::{Prepared, prepare_or};
 use crate::report::{Outcome, Report};
 use crate::source::{SampleSource, Tally};
 use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknesses};
 use serde_json::{Map, Value};
 use shardpack_format::{
-    Limits, MANIFEST_NAME, Manifest, generation_name, generation_of_name, shard_name, shard_name_of,
+    Hint, Limits, MANIFEST_NAME, Manifest, Setting, generation_name, generation_of_name, shard_name, shard_name_of,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -138,7 +138,12 @@ impl<'a> Growth<'a> {
         let generation = self.next_generation()?;
         refuse_foreign(disk, &self.out, &self.manifest)?;
         disk.create_dir_all(&folder)?;
-        let journal = match prepare(disk, &folder, plan, options)? {
+        let prepared = prepare_or(disk, &folder, plan, options, |_| {
+            let what = format!("{}, and this is another command, or its files have changed", interrupted(&self.out));
+            let hint = Hint::new("give that command again to go on, or this one with ").and([Setting::on("force")]);
+            Error::refused(what, hint.then(" to drop what was begun"))
+        });
+        let journal = match prepared? {
             Prepared::Begin(journal) => journal,
             // Settled when the dataset was taken.
             Prepared::Complete(_) => return Err(Error::internal("next generation", "unfinished", "a manifest")),
@@ -192,6 +197,11 @@ impl<'a> Growth<'a> {
         manifest.fidelity = (next.fidelity)(&total);
         Ok(manifest)
     }
+}
+
+/// That an addition or a removal was not finished.
+pub(crate) fn interrupted(out: &Path) -> String {
+    format!("`{}` holds what an interrupted addition or removal has made so far", out.display())
 }
 
 pub(crate) fn damaged(error: Error) -> Error {

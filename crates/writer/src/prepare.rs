@@ -21,6 +21,18 @@ pub(crate) enum Prepared {
 /// Examines the folder, and then refuses it, clears it, or continues with it. Changes nothing until
 /// all reasons to refuse are ruled out.
 pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
+    prepare_or(disk, out, plan, options, |difference| other_run(difference, out))
+}
+
+/// The same, with the error for a run that was begun with another plan.
+pub(crate) fn prepare_or(
+    disk: Disk<'_>,
+    out: &Path,
+    plan: &Plan,
+    options: &WriteOptions<'_>,
+    other_run: impl Fn(Difference) -> Error,
+) -> Result<Prepared> {
+    let refuse_difference = |difference: Option<Difference>| difference.map(&other_run).map_or(Ok(()), Err);
     let head = Head::new(plan, options.part);
     let fresh = Journal { head, entries: BTreeMap::new() };
     let what = || format!("output folder `{}`", out.display());
@@ -52,12 +64,18 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
             }
             return Ok(Prepared::Complete(manifest));
         }
+        let generation = manifest.generation();
         let hint = match options.part {
             Some(_) => "remove the folder first: a part cannot replace a dataset".into(),
+            None if generation > 1 => Hint::new("`shardpack add` puts new samples behind them; use ")
+                .and([Setting::on("force")])
+                .then(" to replace all generations, or choose another folder"),
             None => replace(),
         };
         let others = if options.force { String::new() } else { why_other(plan, &manifest) };
-        let what = format!("`{}` already holds a dataset of {}{others}", out.display(), samples(manifest.samples));
+        let grown = if generation > 1 { format!(" in generation {generation}") } else { String::new() };
+        let held = samples(manifest.samples);
+        let what = format!("`{}` already holds a dataset of {held}{grown}{others}", out.display());
         return Err(Error::refused(what, hint));
     }
     let own_name = journal_name(options.part);
@@ -66,7 +84,7 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
         // With `force` the other parts may also be about to start over: `merge` will check whether
         // they did.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
-        refuse_difference(difference, out)?;
+        refuse_difference(difference)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
     }
     if let Some(begun) = own.take_if(|_| options.force) {
@@ -75,7 +93,7 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     // A run that finished no shard leaves nothing to lose: it can begin anew with other options.
     let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
     drop(own.take_if(is_bare));
-    refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)), out)?;
+    refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)))?;
     if options.part.is_none() {
         survey.remove_temporaries(disk, out)?;
     }
@@ -91,7 +109,7 @@ pub(crate) fn replace() -> Hint {
 
 /// In what a complete dataset differs from what is to be packed.
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
-    match recipe_difference(&plan.metadata().recipe, &manifest.recipe) {
+    match recipe_difference(&plan.metadata().recipe, &manifest.shard_recipe()) {
         Some(Difference { what, values: Some((now, then)) }) => {
             format!(", packed with another {what}: it was packed with {then}, now it is {now}")
         }
@@ -107,9 +125,8 @@ pub(crate) fn samples(count: u64) -> String {
     format!("{count} sample{}", if count == 1 { "" } else { "s" })
 }
 
-/// Refuses to continue what was begun with another plan.
-fn refuse_difference(difference: Option<Difference>, out: &Path) -> Result<()> {
-    let Some(Difference { what: thing, values }) = difference else { return Ok(()) };
+/// The error for a dataset that was begun with another plan.
+fn other_run(Difference { what: thing, values }: Difference, out: &Path) -> Error {
     let begun = format!("`{}` holds an unfinished dataset", out.display());
     let what = match values {
         Some((here, there)) => format!("{begun} with another {thing}: it was begun with {there}, now it is {here}"),
@@ -118,7 +135,7 @@ fn refuse_difference(difference: Option<Difference>, out: &Path) -> Result<()> {
     let hint = Hint::new("give the old options, on unchanged sources, to go on; or add ")
         .and([Setting::on("force")])
         .then(" to start over");
-    Err(Error::refused(what, hint))
+    Error::refused(what, hint)
 }
 
 /// Refuses to continue what was begun in other parts.

@@ -161,7 +161,7 @@ fn what_was_begun_is_not_mixed_with_something_else() {
     let mut other = Numbers::new(20);
     other.keys = (0..20).map(|n| format!("other/{n}")).collect();
     let error = super::said(&add(&fs, &other, &options(1)).unwrap_err());
-    assert!(error.contains("unfinished") && error.contains("--force"), "{error}");
+    assert!(error.contains("interrupted") && error.contains("--force"), "{error}");
     let report = add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_eq!(report.samples, 20);
     let files = held(&fs);
@@ -284,4 +284,43 @@ fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one(
     let newest = parse(&held(&fs), "manifest.json");
     assert_eq!(newest.generation(), 3);
     assert!(newest.shards.iter().all(|shard| !gone.shards.contains(&shard.name)));
+}
+
+#[test]
+fn another_command_behind_an_interrupted_one_is_told_of_that() {
+    let fs = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(29);
+    add(&fs, &later, &options(1)).unwrap_err();
+    assert!(fs.files().keys().any(|name| name.ends_with(".shard")), "a shard was finished");
+    let (_, mut other) = sources();
+    other.keys.iter_mut().for_each(|key| key.insert(0, 'x'));
+    let error = add(&fs, &other, &options(1)).unwrap_err();
+    assert_eq!(
+        said(&error),
+        "`/data/out` holds what an interrupted addition or removal has made so far, and this is another command, or \
+         its files have changed\nhint: give that command again to go on, or this one with `--force` to drop what was begun"
+    );
+    // The same one goes on, and force drops it.
+    let going = fs.with_fault(Fault::None, None);
+    assert!(add(&going, &sources().1, &options(1)).unwrap().shards_reused > 0);
+    add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();
+    let files = held(&fs);
+    assert!(samples(&files, &parse(&files, "manifest.json")).contains_key("xlater/0007.bin"));
+}
+
+#[test]
+fn other_files_are_not_packed_over_generations_unawares() {
+    let fs = fresh();
+    add_at_last(&fs);
+    let (mut first, _) = sources();
+    first.keys.iter_mut().for_each(|key| key.insert(0, 'x'));
+    let error = said(&run(&fs, &first.plan(20_000), &first, &options(1)).unwrap_err());
+    assert!(
+        error.starts_with("`/data/out` already holds a dataset of 70 samples in generation 2, packed from"),
+        "{error}"
+    );
+    assert!(!error.contains("shardpack_generation"), "{error}");
+    let hint = "`shardpack add` puts new samples behind them; use `--force` to replace all generations, or choose";
+    assert!(error.contains(hint), "{error}");
 }
