@@ -11,7 +11,7 @@ mod names;
 
 use super::cancel::Cancel;
 use super::classes::{self, Classes};
-use super::columns::{Column, Values};
+use super::columns::{Column, Texts, Values};
 use super::error::{Result, SourceError};
 use super::words::{list, plural, short, verb};
 use crate::sources::SourceOptions;
@@ -96,20 +96,29 @@ pub(crate) fn read(
     });
     let columns = permuted.collect::<Result<_>>()?;
     cancel.check()?;
-    with_classes(columns)
+    with_classes(columns, &rows)
 }
 
-fn with_classes(mut columns: Vec<Column>) -> Result<Labels> {
+fn with_classes(mut columns: Vec<Column>, rows: &Rows<'_>) -> Result<Labels> {
     let place = |name| columns.iter().position(|column| column.name == name).map(|place| (place, name));
     let (mut found, mut class_column) = (None, None);
     if let Some((place, name)) = place("label").or_else(|| place("class"))
         && let Some(Column { values: Values::Text(texts), .. }) = columns.get(place)
     {
+        rows.refuse_no_class(name, texts)?;
         found = Some(classes::by_text(texts)?);
         class_column = Some(name);
         columns.remove(place);
     }
     Ok(Labels { columns, classes: found, class_column })
+}
+
+/// A next step where the names of columns look like one that holds all of them, because something
+/// other than a comma stands between the cells.
+fn separator_hint(names: &[&str]) -> Option<Hint> {
+    let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
+    let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
+    Some(format!("{words} seem to stand between the cells: save the table with commas").into())
 }
 
 /// Which row belongs to which sample.
@@ -196,6 +205,22 @@ impl Rows<'_> {
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
+    /// Checks that each sample has a class. `texts` are those of the column `name`, in the order of the
+    /// samples.
+    fn refuse_no_class(&self, name: &str, texts: &Texts) -> Result<()> {
+        let empty = || texts.iter().enumerate().filter(|(_, text)| text.trim().is_empty()).map(|(sample, _)| sample);
+        let line = |sample: usize| self.line_of.get(sample).copied().unwrap_or_default();
+        let Some(sample) = empty().min_by_key(|&sample| line(sample)) else { return Ok(()) };
+        let key = short(self.keys.get(sample).copied().unwrap_or_default());
+        let more = match empty().count() as u64 - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more like it"),
+        };
+        let message = format!("an empty cell in the column `{name}` of the classes, for `{key}`{more}");
+        let hint = "fill it in, take the file out of the source, or name a class for what has none";
+        Err(self.error(Some(line(sample)), message, hint))
+    }
+
     /// Checks that every sample has its row.
     fn finish(&self) -> Result<()> {
         let missing = || self.keys.iter().zip(&self.line_of).filter(|(_, line)| **line == 0).map(|(key, _)| key);
@@ -224,13 +249,15 @@ impl Rows<'_> {
         let place = match self.key_column {
             Some(wanted) => position(wanted).ok_or_else(|| {
                 let message = format!("expected the column `{}` of the keys, found {}", short(wanted), list());
-                self.error(Some(line), message, Hint::set([Setting::any("key_column", "NAME")]).then(" names another"))
+                let hint = separator_hint(names);
+                let other = || Hint::set([Setting::any("key_column", "NAME")]).then(" names another");
+                self.error(Some(line), message, hint.unwrap_or_else(other))
             })?,
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
                 let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
                 let message = format!("expected a column of keys, called one of {known}, found {}", list());
-                let hint = Hint::set([Setting::any("key_column", "NAME")]).then(" says which one holds the files");
-                self.error(Some(line), message, hint)
+                let which = || Hint::set([Setting::any("key_column", "NAME")]).then(" says which one holds the files");
+                self.error(Some(line), message, separator_hint(names).unwrap_or_else(which))
             })?,
         };
         self.check_count(names.len(), line)?;

@@ -394,3 +394,30 @@ fn a_flag_raised_at_any_time_stops_a_table() {
         }
     }
 }
+
+#[test]
+fn an_empty_class_is_refused_by_line_and_key() {
+    for name in ["label", "class"] {
+        let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
+        let text = error(&table);
+        let words =
+            format!("line 3: an empty cell in the column `{name}` of the classes, for `b/3.jpg`, and 1 more like it");
+        assert!(text.contains(&words), "{text}");
+    }
+    let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
+    let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
+    assert!(text.contains("line 1: an empty cell in the column `label` of the classes, for `a/1.jpg`"), "{text}");
+    // Text beside the classes may be empty.
+    read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
+}
+
+#[test]
+fn another_separator_is_named_as_the_likely_cause() {
+    for (sign, words) in [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")] {
+        let text = error(["key,label", "a/1.jpg,x", "a/2.jpg,x", "b/3.jpg,y"].join("\n").replace(',', sign));
+        assert!(
+            text.ends_with(&format!("hint: {words} seem to stand between the cells: save the table with commas")),
+            "{text}"
+        );
+    }
+}
