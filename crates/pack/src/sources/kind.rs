@@ -8,6 +8,7 @@ use super::picture::{self, Picture, Sniffed};
 use super::read_at::{FileAt, ReadAt};
 use super::walk::FoundFile;
 use serde::{Deserialize, Serialize};
+use shardpack_format::{Hint, Voice};
 use std::path::{Path, PathBuf};
 
 /// What the samples of a source are.
@@ -97,10 +98,41 @@ pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, optio
     match cubes::probe_in(path, options) {
         Ok(Some(kind)) => cube(path, kind, options),
         Ok(None) => {
-            Found::Unknown(Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`")))
+            let flaw = Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`"));
+            Found::Unknown(flaw.with_hint(convertible(path, file, options)))
         }
         Err(error) => bad(cube_flaw(&error, path)),
     }
+}
+
+/// Names of files that `convert` reads, and the format that it calls them.
+const CONVERTIBLE: &[(&str, &str)] = &[
+    (".nii", "nifti"),
+    (".nii.gz", "nifti"),
+    (".dcm", "dicom"),
+    (".tar", "webdataset"),
+    (".parquet", "parquet"),
+    (".tfrecord", "tfrecord"),
+    (".mds", "mds"),
+];
+
+/// A next step for files that hold samples in a way that is not packed.
+fn convertible(path: &Path, file: &FoundFile, options: &CubeOptions) -> Option<Hint> {
+    let name = file.key.to_ascii_lowercase();
+    let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
+    // DICOM has no usual ending.
+    let is_dicom = || {
+        let file = FileAt::open(options.run.files(), path, file.bytes).ok()?;
+        let head = file.head(132).ok()?;
+        (head.get(128..) == Some(b"DICM")).then_some("dicom")
+    };
+    let format = by_name.or_else(is_dicom)?;
+    let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
+    let hint = hint.only(Voice::Python, format!("`shardpack.convert(\"{format}\", …)`"));
+    Some(
+        hint.only(Voice::Rust, format!("`convert(\"{format}\", …)` of the Python package"))
+            .then(" makes a dataset of such files"),
+    )
 }
 
 fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
@@ -201,4 +233,29 @@ pub(crate) fn wrong_kind(content: &Content) -> Flaw {
         Kind::Cubes => "a picture",
     };
     Flaw::new(BadKind::WrongKind, format!("expected {expected}, found {found}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sources::testing::put;
+    use crate::sources::{SourceError, SourceOptions, enumerate};
+    use shardpack_format::Voice;
+
+    #[test]
+    fn files_for_convert_are_told_so() {
+        let dicom = [&[0; 128][..], b"DICM and more"].concat();
+        for (name, bytes, format) in [
+            ("a.nii.gz", b"\x1f\x8b\x08\0".to_vec(), "nifti"),
+            ("A.NII", vec![92, 1, 0, 0], "nifti"),
+            ("IM0001", dicom, "dicom"),
+            ("a.parquet", b"PAR1".to_vec(), "parquet"),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            put(root.path(), name, bytes);
+            let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
+            let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
+            let command = format!("`shardpack convert {format}`, of the Python package, makes a dataset of such files");
+            assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
+        }
+    }
 }

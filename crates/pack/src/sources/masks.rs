@@ -12,9 +12,10 @@ use super::error::{Result, SourceError};
 use super::files::Files;
 use super::read_at::{FileAt, ReadAt};
 use super::walk::{Follow, Tree, walk};
-use super::words::{plural, verb};
+use super::words::{plural, short, verb};
 use super::{Entry, SideFile};
 use rayon::prelude::*;
+use shardpack_format::Hint;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -89,6 +90,9 @@ fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Fl
         path.escape_debug()
     )))
 }
+
+/// How many masks whose names begin with that of a sample are looked at for what they have more.
+const NEAR: usize = 64;
 
 /// The key of a sample, and the path of its data file below the source if that is a different file.
 pub(crate) struct Wanting<'a> {
@@ -185,6 +189,7 @@ impl Masks {
             other_names.add(bare(stem(key)), i);
         }
         let mut used = vec![false; self.tree.files.len()];
+        let affix = self.affix(samples);
         let masks = samples.iter().map(|sample| {
             let name = bare(stem(sample.key));
             let mut found = Vec::new();
@@ -224,7 +229,11 @@ impl Masks {
                         }
                         (None, None) => "none".to_owned(),
                     };
-                    Err(flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key))))
+                    let hint = affix.as_ref().map(|affix| {
+                        format!("name each mask as its picture or cube is named: those here have `{affix}` more in their names")
+                    });
+                    let flaw = flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key)));
+                    Err(flaw.with_hint(hint.map(Hint::from)))
                 }
                 [one] => {
                     if let Some(used) = used.get_mut(*one) {
@@ -237,6 +246,27 @@ impl Masks {
         });
         let masks = masks.collect();
         Paired { masks, note: self.unused(&used) }
+    }
+
+    /// What the names of the masks have more than those of the samples, if it is the same for all
+    /// that can be told: `_mask`.
+    fn affix(&self, samples: &[Wanting<'_>]) -> Option<String> {
+        let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
+        masks.sort_unstable();
+        let mut affix: Option<&str> = None;
+        for sample in samples {
+            let name = bare(stem(sample.key));
+            let behind = masks.get(masks.partition_point(|mask| *mask < name)..).unwrap_or_default();
+            // `10_mask` belongs to no `1`.
+            let ends = |mask: &&str| !mask.starts_with(|c: char| c.is_alphanumeric());
+            let more = behind.iter().map_while(|mask| mask.strip_prefix(name)).take(NEAR).find(ends);
+            match (affix, more) {
+                (_, None) | (_, Some("")) => {}
+                (Some(affix), Some(more)) if affix != more => return None,
+                (_, more) => affix = more,
+            }
+        }
+        affix.map(|affix| short(affix))
     }
 
     fn side_file(&self, place: usize) -> Result<SideFile, Flaw> {

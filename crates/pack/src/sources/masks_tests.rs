@@ -1,6 +1,6 @@
 use super::*;
 use crate::sources::testing::{Jpeg, bmp, exif, npy, npy_of, png, put, tiff};
-use crate::sources::{OnBadInput, SourceOptions, enumerate};
+use crate::sources::{OnBadInput, SourceError, SourceOptions, enumerate};
 
 fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String, String>>, Option<String>) {
     let folder = tempfile::tempdir().unwrap();
@@ -206,4 +206,17 @@ fn masks_that_are_links_or_pipes_are_named() {
         "{found:?}"
     );
     assert_eq!(found[2], "expected a mask `d.*`, found none");
+}
+
+#[test]
+fn masks_of_longer_names_are_told_with_what_they_have_more() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["1", "10"] {
+        put(root.path(), &format!("src/{name}.npy"), npy());
+        put(root.path(), &format!("masks/{name}_mask.npy"), npy());
+    }
+    let options = SourceOptions { masks: Some(root.path().join("masks")), ..SourceOptions::default() };
+    let Err(SourceError::BadInputs(bad)) = enumerate(&root.path().join("src"), &options) else { panic!() };
+    let hints: Vec<String> = bad.hints().iter().map(ToString::to_string).collect();
+    assert_eq!(hints, ["name each mask as its picture or cube is named: those here have `_mask` more in their names"]);
 }
