@@ -40,6 +40,8 @@ pub enum BadKind {
     WrongKind,
     /// A sample beside the folders of splits.
     NoSplit,
+    /// A sample beside the folders of classes.
+    NoClass,
     /// A picture in no folder of frames, or a clip without some of its frames.
     NoClip,
     /// No mask for this sample, more than one, or one that does not fit it.
@@ -61,6 +63,7 @@ impl BadKind {
             Self::Damaged => "damaged",
             Self::WrongKind => "other kind of sample",
             Self::NoSplit => "in no split",
+            Self::NoClass => "in no class folder",
             Self::NoClip => "no whole clip",
             Self::Mask => "no usable mask",
         }
@@ -173,7 +176,8 @@ impl fmt::Display for BadInputs {
 }
 
 impl BadInputs {
-    /// What to do next: what is said of the files, each once, and how to pack the others.
+    /// What to do next: what is said of the files, each once, and how to pack the others, if there
+    /// are any.
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut hints: Vec<Hint> = Vec::new();
@@ -182,8 +186,11 @@ impl BadInputs {
                 hints.push(hint.clone());
             }
         }
-        let skip = Hint::set([Setting::word("on_bad_input", "skip")]);
-        hints.push(skip.then(" packs the others, and lists these"));
+        // Where nothing is left, there are no others.
+        if (self.list.len() as u64) < self.of {
+            let skip = Hint::set([Setting::word("on_bad_input", "skip")]);
+            hints.push(skip.then(" packs the others, and lists these"));
+        }
         hints
     }
 }
@@ -219,9 +226,10 @@ mod tests {
     #[test]
     fn hints_stand_once_at_the_end() {
         let list = (0..9).map(|i| Flaw::damaged("no").with_hint(Hint::new(format!("do {}", i / 2))).of("k")).collect();
-        let bad = BadInputs { list, of: 9 };
+        let bad = BadInputs { list, of: 10 };
         assert!(!bad.to_string().contains("do 0"));
         let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
         assert_eq!(hints, ["do 0", "do 1", "do 2", "`--on-bad-input skip` packs the others, and lists these"]);
+        assert_eq!(BadInputs { of: 9, ..bad }.hints().len(), 3, "nothing is left to pack");
     }
 }

@@ -106,6 +106,9 @@ impl Folders<'_> {
             notes.push(Note::new(note).with_hint(hint));
         }
         notes.extend(self.parts_within());
+        if by_folder && notes.is_empty() {
+            notes.extend(self.one_class());
+        }
         if notes.is_empty() && truths.is_empty() {
             notes.extend(self.no_labels());
         }
@@ -168,6 +171,29 @@ impl Folders<'_> {
             let (truths, samples): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_truth(name));
             let told = !truths.is_empty() && !samples.is_empty();
             told.then(|| self.parts(&format!("{folder}/"), &samples, &truths))
+        })
+    }
+
+    /// One class for all samples, which stand in several folders further down.
+    fn one_class(&self) -> Option<Note> {
+        let folder = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let mut common = folder(self.keys.first()?)?;
+        for key in self.keys {
+            while !key.strip_prefix(common.as_str()).is_some_and(|rest| rest.starts_with('/')) {
+                common = folder(&common)?;
+            }
+        }
+        let below = self.keys.iter().map(|key| Some(key.get(common.len() + 1..)?.split_once('/')?.0));
+        let names = below.collect::<Option<BTreeSet<&str>>>()?;
+        (names.len() > 1).then(|| {
+            let class = common.split('/').next().unwrap_or_default();
+            let (folders, named) = (plural(names.len() as u64, "folder"), list(names.iter().copied(), NAMED));
+            let note = format!(
+                "one class `{}` for all samples: labels are the names of the first-level folders, and the samples \
+                 stand in {folders} further down ({named})",
+                class.escape_debug()
+            );
+            Note::new(note).with_hint(format!("pack `{}/{}`, whose folders they are", self.src, common.escape_debug()))
         })
     }
 
@@ -289,6 +315,49 @@ mod tests {
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };
         assert_eq!(notes(&files, &on), ("the names of the first-level folders".to_owned(), Vec::new()));
         assert_eq!(notes(&[("p1/a.npy", npy())], &SourceOptions::default()).1, [""; 0]);
+    }
+
+    #[test]
+    fn one_class_above_the_folders_is_told() {
+        let told = |paths: &[&str]| {
+            let files: Vec<_> = paths.iter().map(|path| (*path, jpeg())).collect();
+            notes(&files, &SourceOptions::default()).1
+        };
+        assert_eq!(
+            told(&["x/y/cat/1.jpg", "x/y/dog/1.jpg", "x/y/dog/deep/2.jpg"]),
+            [
+                "one class `x` for all samples: labels are the names of the first-level folders, and the samples stand in \
+              2 folders further down (`cat`, `dog`)\nhint: pack `SRC/x/y`, whose folders they are"
+            ]
+        );
+        // One class, and folders that say nothing.
+        for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
+            assert_eq!(told(paths), [""; 0], "{paths:?}");
+        }
+        assert_eq!(told(&["x/cat/1.jpg", "y/dog/1.jpg"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_picture_beside_the_folders_of_classes_is_refused_by_name() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["cat/1.jpg", "dog/1.jpg", "stray.jpg"] {
+            put(root.path(), path, jpeg());
+        }
+        let list = |options: &SourceOptions| enumerate(root.path(), options);
+        let Err(crate::sources::SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!() };
+        assert!(bad.to_string().contains("`stray.jpg`: expected samples in the folders of classes"), "{bad}");
+        let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
+        let off = "move it into the folder of its class; `--class-folders off` packs all samples without labels";
+        assert_eq!(hints, [off, "`--on-bad-input skip` packs the others, and lists these"]);
+        let skip = SourceOptions { on_bad_input: crate::sources::OnBadInput::Skip, ..SourceOptions::default() };
+        assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
+        let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
+        assert_eq!(list(&off).unwrap().samples.len(), 3);
+        // A folder of pictures with some in folders is not one of classes, unless that is said.
+        put(root.path(), "other.jpg", jpeg());
+        assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
+        let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };
+        assert!(list(&on).unwrap_err().to_string().contains("in no class folder: 2"));
     }
 
     #[test]

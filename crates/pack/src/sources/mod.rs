@@ -193,6 +193,11 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     if options.splits {
         splits::refuse_outside(&mut samples, &mut bad);
     }
+    // They are pictures to whoever sorted them into folders.
+    let by_folder = options.class_folders.unwrap_or(kind == Some(Kind::Images) || deep);
+    if by_folder && options.labels.is_none() && !options.splits && !options.clips {
+        classes::refuse_strays(&mut samples, &mut bad, options.class_folders.is_some());
+    }
     notes.extend(notes::on(&samples));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -217,8 +222,6 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     };
 
     let left_out = bad.iter().map(|bad| bad.key.as_str()).collect();
-    // They are pictures to whoever sorted them into folders.
-    let by_folder = options.class_folders.unwrap_or(kind == Kind::Images || deep);
     let (classes, columns, labels_from) =
         find_labels(options, kind, by_folder, &tree, &samples, &left_out, &mut notes)?;
     let names = classes.map_or_else(Vec::new, |Classes { names, labels }| {
