@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind, Hinted};
 use shardpack_pack::export::{FileNames, ICC_FIELD};
+use shardpack_pack::pack::refuse_inside;
 use shardpack_reader::{Dataset, RecordView};
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -24,6 +25,7 @@ const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     refuse_url_to_write(&args.dir, "unpack")?;
+    refuse_inside(&args.dataset, &args.dir)?;
     let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use shardpack_format::Hinted;
 use shardpack_reader::is_url;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Refuses an output folder that is the source, is inside it, or contains it: a second run would
 /// pack the first run's shards.
@@ -20,12 +20,43 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
         };
     }
     let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
+    let resolved = resolved(out)?;
+    if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
+        bail!(overlap(src.display(), out.display()));
+    }
+    Ok(())
+}
+
+/// Refuses to write files of samples into the folder of the dataset that they come from, or below it:
+/// between its shards they would be in the way of every program that writes there.
+///
+/// # Errors
+/// If `out` is that folder, or in it.
+pub fn refuse_inside(dataset: &Path, out: &Path) -> anyhow::Result<()> {
+    // What has no path on this machine has no folder either.
+    let Ok(path) = dataset.canonicalize() else { return Ok(()) };
+    let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+    // A lone shard may be anywhere.
+    let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
+    if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
+        let text = format!(
+            "output: expected a folder outside of the dataset `{}`, found `{}`",
+            dataset.display(),
+            out.display()
+        );
+        bail!(Hinted::new(text, "choose a folder next to the dataset"));
+    }
+    Ok(())
+}
+
+/// The path of an output with links resolved in the part of it that exists, and the rest as given.
+fn resolved(out: &Path) -> anyhow::Result<PathBuf> {
     // The part of the output's path that exists, with links resolved, and the rest as given.
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();
-    let resolved = loop {
+    loop {
         match out_path.canonicalize() {
-            Ok(found) => break rest.iter().rev().fold(found, |path, part| path.join(part)),
+            Ok(found) => return Ok(rest.iter().rev().fold(found, |path, part| path.join(part))),
             Err(_) => match (out_path.file_name().map(ToOwned::to_owned), out_path.parent()) {
                 (Some(name), Some(parent)) => {
                     rest.push(name);
@@ -34,14 +65,33 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
                 _ => bail!("output: expected a folder, found `{}`", out.display()),
             },
         }
-    };
-    if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
-        bail!(overlap(src.display(), out.display()));
     }
-    Ok(())
 }
 
 fn overlap(src: impl Display, out: impl Display) -> Hinted {
     let text = format!("output: expected a folder outside of the source `{src}`, found `{out}`");
     Hinted::new(text, "choose a folder next to the source")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_into_a_dataset() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(path("d")).unwrap();
+        for name in ["d/manifest.json", "d/0.shard", "lone.shard"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        let refused = |dataset: &str, out: &str| refuse_inside(&path(dataset), &path(out)).is_err();
+        for dataset in ["d", "d/manifest.json", "d/0.shard"] {
+            assert!(refused(dataset, "d") && refused(dataset, "d/new/deep") && refused(dataset, "d/../d"), "{dataset}");
+            assert!(!refused(dataset, "d-files") && !refused(dataset, "."), "{dataset}");
+        }
+        assert!(!refused("lone.shard", "files") && !refused("nothing", "nothing/files"));
+        let error = refuse_inside(&path("d"), &path("d")).unwrap_err().to_string();
+        assert!(error.starts_with("output: expected a folder outside of the dataset"), "{error}");
+    }
 }
