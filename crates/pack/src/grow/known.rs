@@ -21,12 +21,7 @@ pub(super) struct Fresh {
 
 /// Takes out of `listing` what the dataset holds, or refuses it. Its classes and columns are those
 /// of the dataset already.
-pub(super) fn without(
-    listing: Listing,
-    dataset: &Path,
-    opened: &Dataset,
-    given: &AddOptions,
-) -> anyhow::Result<Fresh> {
+pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given: &AddOptions) -> anyhow::Result<Fresh> {
     let policy = given.on_known_key;
     let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
     for (position, entry) in listing.samples.iter().enumerate() {

@@ -27,6 +27,7 @@ pub(crate) use copy::copy_record;
 pub use forecast::{Forecast, Measured, PartForecast, forecast};
 pub use json::{report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
+pub use overlap::refuse_inside;
 pub(crate) use overlap::refuse_overlap;
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
@@ -245,9 +246,10 @@ fn run<S: SampleSource>(
         cancel: Some(hooks.cancel),
     };
     let report = write_dataset(out.clone(), &plan, source, &write)?;
+    let tiny = tiny_shards(plan.sample_count(), plan.shard_count(), options.shard_bytes);
     let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
     let mut packed = PackReport::of(listing, report, trials, memory_bytes);
-    packed.notes.extend(idle);
+    packed.notes.extend(idle.into_iter().chain(tiny));
     Ok(packed)
 }
 
@@ -305,6 +307,16 @@ pub(crate) fn plan_of(
     });
     let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
     Ok(Plan::new(samples, metadata?, plan_options)?)
+}
+
+/// A note that each sample is a shard, because a number was given where a unit was meant.
+fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
+    const TINY: u64 = 1 << 20;
+    (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
+        let size = crate::arguments::spelled_size(shard_bytes);
+        let note = format!("{samples} samples in as many shards: a shard of at most {size} has no room for two");
+        Note::new(note).with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", say, makes larger ones"))
+    })
 }
 
 /// A note that there are more parts than shards.
