@@ -101,8 +101,8 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
     );
     text += &known;
     if !added.new_classes.is_empty() {
-        let names: Vec<_> = added.new_classes.iter().map(|name| show::plain(name)).collect();
-        text += &format!("new classes, behind the others: {}\n", names.join(", "));
+        let count = added.new_classes.len() as u64;
+        text += &format!("{}, behind the others: {}\n", units::plural(count, "new class"), first(&added.new_classes));
     }
     text
 }
@@ -158,24 +158,29 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// How many classes without samples the text lists; `--json` has them all.
+/// How many classes the text lists; `--json` has them all.
 const SHOWN: usize = 5;
+
+/// The first few of these classes, and how many there are beside them.
+fn first(classes: &[String]) -> String {
+    let names: Vec<String> = classes.iter().take(SHOWN).map(|name| format!("`{}`", show::plain(name))).collect();
+    let more = match classes.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!(" and {} more (--json lists all)", units::count(n as u64)),
+    };
+    names.join(", ") + &more
+}
 
 /// Classes whose names outlive their samples.
 fn empty_text(classes: &[String]) -> String {
     if classes.is_empty() {
         return String::new();
     }
-    let names: Vec<String> = classes.iter().take(SHOWN).map(|name| format!("`{}`", show::plain(name))).collect();
-    let more = match classes.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        n => format!(" and {} more (--json lists all)", units::count(n as u64)),
-    };
     let stay = if classes.len() == 1 { "whose name stays" } else { "whose names stay" };
     format!(
-        "{} without samples, {stay} in the manifest and in every shard: {}{more}\n",
+        "{} without samples, {stay} in the manifest and in every shard: {}\n",
         units::plural(classes.len() as u64, "class"),
-        names.join(", "),
+        first(classes),
     )
 }
 
