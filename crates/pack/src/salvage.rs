@@ -18,7 +18,7 @@ use shardpack_writer::{
     write_dataset,
 };
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub struct Survey {
     files: Vec<SalvageSource>,
     found: Vec<Found>,
     metadata: Option<Metadata>,
+    /// Records that are there once more, as shards that were written anew have them.
+    copies: u64,
     /// What cannot be saved: place, sample and reason. The first 10,000.
     pub lost: Vec<String>,
     /// How many more places cannot be saved.
@@ -120,13 +122,15 @@ impl Survey {
         });
         // Sorted by number, so that the samples stay mixed as before.
         scans.sort_by_key(|(_, scan)| scan.identity().map_or(u32::MAX, |i| i.shard_number));
+        survey.note_generations(&scans, &folder);
         survey.take_metadata(&scans, limits);
         survey.take_classes(&scans, folder.manifest.as_ref());
         survey.note_missing_shards(&scans, folder.manifest.as_ref());
-        let mut seen = HashSet::new();
+        let mut seen = HashMap::new();
         for (shard, scan) in scans {
             let expected = scan.expected_records().or_else(|| folder.samples(shard));
-            let (found, lost) = (survey.samples(), survey.places_lost());
+            let accounted = |survey: &Self| survey.samples() + survey.places_lost() + survey.copies;
+            let before = accounted(&survey);
             survey.damage.extend(scan.damage().iter().map(ToString::to_string));
             survey.files.push(scan.source());
             for finding in scan {
@@ -135,7 +139,7 @@ impl Survey {
                 }
                 survey.take(shard, finding, &mut seen);
             }
-            let accounted = survey.samples() - found + survey.places_lost() - lost;
+            let accounted = accounted(&survey) - before;
             if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {
                 survey.lose(format!("`{}`: {missing} more samples: cut off, or overwritten", shard.display()));
             }
@@ -144,21 +148,31 @@ impl Survey {
     }
 
     /// Files one finding about the shard that was opened last.
-    fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashSet<String>) {
+    /// `seen` has ids and CRCs by key.
+    fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
-            Salvaged::Whole(record) if !seen.insert(record.key.clone()) => {
-                let key = record.key.escape_debug();
-                self.lose(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
+            Salvaged::Whole(record) => {
+                let content = (record.frame.sample_id, record.frame.body_crc32);
+                match seen.get(&record.key) {
+                    Some(first) if *first == content => self.copies += 1,
+                    Some(_) => {
+                        let key = record.key.escape_debug();
+                        self.lose(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
+                    }
+                    None => {
+                        seen.insert(record.key.clone(), content);
+                        self.found.push(Found {
+                            // A file is noted before its records.
+                            file: self.files.len().saturating_sub(1),
+                            offset: record.offset,
+                            record_bytes: record.frame.record_bytes,
+                            sample_id: record.frame.sample_id,
+                            crc32: record.frame.body_crc32,
+                            key: record.key,
+                        });
+                    }
+                }
             }
-            Salvaged::Whole(record) => self.found.push(Found {
-                // A file is noted before its records.
-                file: self.files.len().saturating_sub(1),
-                offset: record.offset,
-                record_bytes: record.frame.record_bytes,
-                sample_id: record.frame.sample_id,
-                crc32: record.frame.body_crc32,
-                key: record.key,
-            }),
             Salvaged::Lost(lost) => {
                 let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
                 let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
@@ -204,6 +218,20 @@ impl Survey {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Shards of older generations, which may hold what was removed.
+    fn note_generations(&mut self, scans: &[(&PathBuf, SalvageScan)], folder: &Folder) {
+        let Some(manifest) = folder.manifest.as_ref().filter(|manifest| manifest.generation() > 1) else { return };
+        let is_listed = |path: &PathBuf| manifest.shards.iter().any(|shard| folder.root.join(&shard.name) == *path);
+        let older = scans.iter().filter(|(path, _)| !is_listed(path)).count() as u64;
+        if older > 0 {
+            self.notes.push(format!(
+                "{} of older generations copied as well: samples that were removed since are there again, unless \
+                 `shardpack compact` comes first",
+                plural(older, "shard")
+            ));
         }
     }
 

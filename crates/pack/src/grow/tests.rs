@@ -600,3 +600,34 @@ fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
     assert_eq!((newest.len(), newest.shards().len()), (1, 2));
     place.verify(2);
 }
+
+#[test]
+fn generations_that_are_whole_lose_nothing_when_salvaged() {
+    let place = Place::new();
+    for (number, name) in (1..).zip(["src/a.jpg", "src/b.jpg", "src/c.jpg"]) {
+        place.photo(name, number);
+    }
+    place.pack(&small());
+    place.photo("week/d.jpg", 4);
+    place.add("week", &AddOptions::default()).unwrap();
+    let out = place.path("out");
+    let scan = || crate::salvage::Survey::scan(&out, &Limits::default(), &AtomicBool::new(false)).unwrap();
+    assert_eq!((scan().samples(), scan().places_lost(), scan().notes), (4, 0, Vec::new()));
+    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
+    let survey = scan();
+    assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
+    assert!(survey.notes[0].starts_with("1 shard of older generations copied as well"), "{:?}", survey.notes);
+    // The shards alone do not tell which of them the newest generation has.
+    let error = crate::salvage::restore_manifest(&out, &Limits::default()).unwrap_err();
+    let hint = error.chain().find_map(|cause| cause.downcast_ref::<shardpack_reader::Error>()?.hint()).unwrap();
+    assert!(hint.to_string().contains("copy `manifest-0003.json` over `manifest.json`"), "{hint}");
+    for (generation, notes) in [
+        (1, "2 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
+        (2, "1 shard is of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
+        (3, "1 shard is of other generations alone: not verified (first: `shard-00000.shard`)"),
+    ] {
+        fs::write(out.join("extra.shard"), "").unwrap();
+        let report = verify(&out, &VerifyOptions { generation: Some(generation), ..Default::default() }).unwrap();
+        assert_eq!(report.notes, [notes, "`extra.shard` is not in the manifest: not verified"]);
+    }
+}

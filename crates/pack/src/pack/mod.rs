@@ -313,8 +313,8 @@ pub(crate) fn plan_of(
 fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
     const TINY: u64 = 1 << 20;
     (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
-        let size = crate::arguments::spelled_size(shard_bytes);
-        let note = format!("{samples} samples in as many shards: a shard of at most {size} has no room for two");
+        let note =
+            format!("{samples} samples in as many shards: one of at most {shard_bytes} bytes has no room for two");
         Note::new(note).with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", say, makes larger ones"))
     })
 }

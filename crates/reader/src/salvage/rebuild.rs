@@ -5,7 +5,9 @@ use crate::fs::{Folder, Storage};
 use crate::handles::ShardFile;
 use crate::shard::{Shard, ShardOptions};
 use crate::verify::hash_file;
-use shardpack_format::{Error as FormatError, Limits, Manifest, ShardEntry};
+use shardpack_format::{
+    Error as FormatError, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name, generation_of_name,
+};
 use std::path::{Path, PathBuf};
 
 /// A manifest made of what the shards say.
@@ -25,13 +27,34 @@ pub struct Rebuilt {
 /// # Errors
 /// `Usage` if the folder holds no shard; `Format` if a shard is damaged, or one is missing: its
 /// number, or the count that the shards state, shows it. Then the damaged shard has to be salvaged,
-/// and its records written to a new one, first.
+/// and its records written to a new one, first. Of a folder with generations the shards do not say
+/// which of them the newest one has; the hint names its manifest.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,
     fidelity: &mut dyn FnMut(&Shard, &mut Manifest) -> Result<()>,
 ) -> Result<Rebuilt> {
-    let folder = Folder::open(folder.as_ref(), false)?;
+    let folder = folder.as_ref();
+    rebuild(folder, limits, fidelity).map_err(|error| match newest_kept(folder) {
+        Some(name) => error.with_hint(format!(
+            "the dataset has generations: copy `{name}` over `{MANIFEST_NAME}` to have the newest one back"
+        )),
+        None => error,
+    })
+}
+
+/// The manifest that is kept of the newest generation.
+fn newest_kept(folder: &Path) -> Option<String> {
+    let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| generation_of_name(&name)).max().map(generation_name)
+}
+
+fn rebuild(
+    folder: &Path,
+    limits: &Limits,
+    fidelity: &mut dyn FnMut(&Shard, &mut Manifest) -> Result<()>,
+) -> Result<Rebuilt> {
+    let folder = Folder::open(folder, false)?;
     let mut left_out = Vec::new();
     let mut shards: Vec<(String, Shard)> = Vec::new();
     let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };

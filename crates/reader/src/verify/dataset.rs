@@ -10,7 +10,7 @@ use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::opening::{DatasetOptions, cannot_open, read_manifest};
 use shardpack_format::{
-    DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata,
+    DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata, generation_name,
 };
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -50,7 +50,7 @@ pub(super) fn verify_in(
         Found { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: Some(storage) }
     } else {
         let manifest = storage.open(manifest_name).and_then(|file| read_manifest(&*file, &path, &options.limits));
-        in_folder(storage, &path, manifest)?
+        in_folder(storage, &path, manifest, &options.limits)?
     };
     check(found, options)
 }
@@ -72,6 +72,9 @@ fn check(found: Found, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
+/// How many generations are looked into for the shards that one of them does not have.
+const MAX_GENERATIONS: usize = 1000;
+
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
     if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
         let folder = Folder::open(path, options.follow_symlinks)?;
@@ -81,7 +84,7 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
         let manifest_path = path.join(MANIFEST_NAME);
         let manifest =
             folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, &options.limits));
-        return in_folder(Arc::new(folder), &manifest_path, manifest);
+        return in_folder(Arc::new(folder), &manifest_path, manifest, &options.limits);
     }
     DatasetOptions::refuse_generation(options.generation, path)?;
     let file = open_regular(path)?;
@@ -95,17 +98,57 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
     let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
     let folder = Folder::open(parent, options.follow_symlinks)?;
     let manifest = read_manifest(&*file, path, &options.limits);
-    in_folder(Arc::new(folder), path, manifest)
+    in_folder(Arc::new(folder), path, manifest, &options.limits)
 }
 
 /// What a generation that is asked for consists of.
 fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Found> {
     let (name, manifest) = find_manifest(&*storage, options.generation, &options.limits)?;
     let path = storage.path().join(name);
-    in_folder(storage, &path, Ok(manifest))
+    in_folder(storage, &path, Ok(manifest), &options.limits)
 }
 
-fn in_folder(folder: Arc<dyn Storage>, manifest_path: &Path, manifest: Result<Manifest>) -> Result<Found> {
+/// Shards in a folder that a manifest does not list.
+struct Extra<'a> {
+    /// Those of other generations of the dataset.
+    others: Vec<&'a str>,
+    unknown: Vec<&'a str>,
+}
+
+impl<'a> Extra<'a> {
+    /// Looks into the manifests of the other generations, the newest first, until all are known.
+    fn of(mut unknown: Vec<&'a str>, manifest: &Manifest, storage: &dyn Storage, limits: &Limits) -> Self {
+        let read = |name: &str| {
+            let other = read_manifest(&*storage.open(name).ok()?, &storage.path().join(name), limits).ok()?;
+            (other.dataset_id == manifest.dataset_id).then_some(other)
+        };
+        let mut others = Vec::new();
+        let mut take = |other: &Manifest, unknown: &mut Vec<&'a str>| {
+            let listed: HashSet<&str> = other.shards.iter().map(|shard| shard.name.as_str()).collect();
+            let (known, left) = std::mem::take(unknown).into_iter().partition(|name| listed.contains(name));
+            others.extend::<Vec<_>>(known);
+            *unknown = left;
+        };
+        let newest = if unknown.is_empty() { None } else { read(MANIFEST_NAME) };
+        for number in (1..=newest.as_ref().map_or(0, Manifest::generation)).rev().take(MAX_GENERATIONS) {
+            if unknown.is_empty() {
+                break;
+            }
+            if let Some(other) = read(&generation_name(number)) {
+                take(&other, &mut unknown);
+            }
+        }
+        others.sort_unstable();
+        Self { others, unknown }
+    }
+}
+
+fn in_folder(
+    folder: Arc<dyn Storage>,
+    manifest_path: &Path,
+    manifest: Result<Manifest>,
+    limits: &Limits,
+) -> Result<Found> {
     let mut report = VerifyReport::default();
     let present = match folder.shard_names() {
         Ok(names) => names,
@@ -120,13 +163,19 @@ fn in_folder(folder: Arc<dyn Storage>, manifest_path: &Path, manifest: Result<Ma
     };
     let folder_path = folder.path().to_owned();
     let storage = Some(Arc::clone(&folder));
+    let beside = Arc::clone(&folder);
     let handles = Arc::new(Handles::new(folder, MAX_OPEN_FILES));
     let open = |name: &str, bytes| Target::pooled(&handles, name, folder_path.join(name), bytes);
     match manifest {
         Ok(manifest) => {
             let listed: HashSet<&str> = manifest.shards.iter().map(|s| s.name.as_str()).collect();
-            let extra = present.iter().filter(|name| !listed.contains(name.as_str()));
-            report.notes.extend(extra.map(|name| format!("`{name}` is not in the manifest: not verified")));
+            let extra = present.iter().map(String::as_str).filter(|name| !listed.contains(name)).collect();
+            let Extra { others, unknown } = Extra::of(extra, &manifest, &*beside, limits);
+            if let Some(first) = others.first() {
+                let (count, are) = (others.len(), if others.len() == 1 { "shard is" } else { "shards are" });
+                report.notes.push(format!("{count} {are} of other generations alone: not verified (first: `{first}`)"));
+            }
+            report.notes.extend(unknown.iter().map(|name| format!("`{name}` is not in the manifest: not verified")));
             let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
             Ok(Found { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }
