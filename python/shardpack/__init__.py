@@ -10,6 +10,12 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from shardpack import _start
+
+if _start.is_command():
+    # Before the imports that take their time. A program that imports the package keeps its own handler.
+    _start.end_at_once()
+
 from shardpack import align, augment, view
 from shardpack._batch import Batch, Ragged
 from shardpack._concat import Concat, concat

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import io
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -163,6 +164,21 @@ class Terminal(io.StringIO):
 
     def shown(self) -> list[str]:
         return [line.rpartition("\x1b[K")[2] for line in self.getvalue().split("\n")]
+
+
+@pytest.mark.parametrize("command", [["pack", "a", "b"], ["export", "a", "zarr", "b"]])
+def test_ctrl_c_while_the_package_loads_is_no_traceback(tmp_path: Path, command: list[str]) -> None:
+    # In the place of a library that takes long to load.
+    (tmp_path / "numpy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    script = tmp_path / "shardpack"
+    script.write_text("from shardpack.__main__ import main\nraise SystemExit(main())\n")
+    for start in (["-m", "shardpack"], [str(script)]):
+        # The folder of a script stands before all others, and has the library.
+        done = subprocess.run([sys.executable, *start, *command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=50)
+        assert (done.returncode, done.stderr) == (130, "")
+    program = subprocess.run([sys.executable, "-c", "import shardpack"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=50)
+    assert program.stderr.rstrip().endswith("KeyboardInterrupt"), "a program keeps its own handler"
 
 
 def test_the_line_of_progress_is_gone_before_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
