@@ -58,6 +58,9 @@ pub(in super::super) struct BenchArgs {
     /// Standard deviation of pictures that come as floats, as `--mean` [default: 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Batches")]
     pub std: Option<Vec<f64>>,
+    /// What comes in the place of no-data in cubes, such as 0 [default: it stays as it is stored]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, help_heading = "Batches")]
+    pub no_data: Option<f32>,
     /// What is done to decoded pictures and arrays at random, such as
     /// `trivial_augment_wide,random_erasing(p=0.1)`, `color_jitter(brightness=0.4)`, `hflip,rot90`
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
@@ -117,7 +120,7 @@ pub(in super::super) struct BenchArgs {
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "lanes", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "lanes", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "no_data", "device", "resident"], help_heading = "Without the loader")]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

@@ -37,7 +37,9 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
 
 fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
     let mut setup = setup::setup(args)?;
-    let bar = Bar::new("bench", setup.setting.dataset_bytes.saturating_mul(args.epochs.into()), None);
+    let of_all = |once: u64| once.saturating_mul(args.epochs.into());
+    let samples = of_all(setup.loader.dataset().len());
+    let bar = Bar::new("bench", of_all(setup.setting.dataset_bytes), Some(samples));
     let mut epochs = Vec::new();
     for number in 0..args.epochs {
         if args.cold {

@@ -9,7 +9,7 @@ use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
 use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
-    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, parse_augment, parse_mixes,
+    ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, NoData, OnCorrupt, parse_augment, parse_mixes,
 };
 use shardpack_reader::{Bands, Dataset};
 
@@ -118,6 +118,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
         },
         scaling,
+        no_data: args.no_data.map_or(NoData::AsStored, NoData::Cubes),
         augment: augment.arrays,
         augment_bands: augment.bands,
         augment_pictures: augment.pictures,
