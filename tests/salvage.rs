@@ -103,12 +103,12 @@ fn shards_of_others_and_copies_are_left_out() {
     run(&other_scratch.path().join("src"), &other, &options).unwrap();
     fs::copy(other.join("shard-00000.shard"), dataset.join("foreign.shard")).unwrap();
     let shard = &shards(&dataset).into_iter().find(|path| path.ends_with("shard-00000.shard")).unwrap();
-    let double = contents(shard).len();
     fs::copy(shard, dataset.join("zz-copy.shard")).unwrap();
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    assert_eq!((count("of another dataset"), count("there twice"), survey.lost.len()), (1, double, 1 + double));
+    // Nothing is lost with a copy.
+    assert_eq!((count("of another dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
 #[test]

@@ -120,8 +120,11 @@ impl Survey {
             }
             _ => true,
         });
-        // Sorted by number, so that the samples stay mixed as before.
-        scans.sort_by_key(|(_, scan)| scan.identity().map_or(u32::MAX, |i| i.shard_number));
+        // Sorted by number, so that the samples stay mixed as before. What the newest generation has
+        // comes before all that it has not: of two samples with one key the first is kept.
+        scans.sort_by_key(|(shard, scan)| {
+            (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
+        });
         survey.note_generations(&scans, &folder);
         survey.take_metadata(&scans, limits);
         survey.take_classes(&scans, folder.manifest.as_ref());
@@ -223,9 +226,7 @@ impl Survey {
 
     /// Shards of older generations, which may hold what was removed.
     fn note_generations(&mut self, scans: &[(&PathBuf, SalvageScan)], folder: &Folder) {
-        let Some(manifest) = folder.manifest.as_ref().filter(|manifest| manifest.generation() > 1) else { return };
-        let is_listed = |path: &PathBuf| manifest.shards.iter().any(|shard| folder.root.join(&shard.name) == *path);
-        let older = scans.iter().filter(|(path, _)| !is_listed(path)).count() as u64;
+        let older = scans.iter().filter(|(shard, _)| folder.is_older(shard)).count() as u64;
         if older > 0 {
             self.notes.push(format!(
                 "{} of older generations copied as well: samples that were removed since are there again, unless \
@@ -389,6 +390,11 @@ impl Folder {
             (Some(folder), Some(name)) => folder.scan(name, limits),
             _ => SalvageScan::open(shard, limits),
         }
+    }
+
+    /// Whether the manifest is that of a later generation, which does not have this shard.
+    fn is_older(&self, shard: &Path) -> bool {
+        self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }
 
     /// The number of samples that the manifest gives for a shard.

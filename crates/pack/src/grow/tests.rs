@@ -607,7 +607,8 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     for (number, name) in (1..).zip(["src/a.jpg", "src/b.jpg", "src/c.jpg"]) {
         place.photo(name, number);
     }
-    place.pack(&small());
+    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
+    place.pack(&PackOptions { pictures, ..small() });
     place.photo("week/d.jpg", 4);
     place.add("week", &AddOptions::default()).unwrap();
     let out = place.path("out");
@@ -617,14 +618,27 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let survey = scan();
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
     assert!(survey.notes[0].starts_with("1 shard of older generations copied as well"), "{:?}", survey.notes);
+    // A sample that took the place of one is the one that is kept.
+    place.photo("next/a.jpg", 9);
+    place.add("next", &AddOptions::default()).unwrap();
+    let mut survey = scan();
+    assert_eq!((survey.samples(), survey.places_lost()), (4, 1), "{:?}", survey.lost);
+    assert!(survey.lost[0].contains("sample `a.jpg`: there twice"), "{:?}", survey.lost);
+    let saved = place.path("saved");
+    survey.write(&saved, &Limits::default(), &shardpack_writer::WriteOptions::default()).unwrap();
+    let bytes = |dataset: &Dataset| {
+        let index = dataset.by_key("a.jpg").unwrap().unwrap();
+        dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec()
+    };
+    assert_eq!(bytes(&Dataset::open(&saved).unwrap()), bytes(&place.open(None)));
     // The shards alone do not tell which of them the newest generation has.
     let error = crate::salvage::restore_manifest(&out, &Limits::default()).unwrap_err();
     let hint = error.chain().find_map(|cause| cause.downcast_ref::<shardpack_reader::Error>()?.hint()).unwrap();
-    assert!(hint.to_string().contains("copy `manifest-0003.json` over `manifest.json`"), "{hint}");
+    assert!(hint.to_string().contains("copy `manifest-0004.json` over `manifest.json`"), "{hint}");
     for (generation, notes) in [
-        (1, "2 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
-        (2, "1 shard is of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
-        (3, "1 shard is of other generations alone: not verified (first: `shard-00000.shard`)"),
+        (1, "3 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
+        (2, "2 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
+        (4, "1 shard is of other generations alone: not verified (first: `shard-00000.shard`)"),
     ] {
         fs::write(out.join("extra.shard"), "").unwrap();
         let report = verify(&out, &VerifyOptions { generation: Some(generation), ..Default::default() }).unwrap();
