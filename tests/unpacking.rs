@@ -29,6 +29,13 @@ fn one_samples_name_costs_no_other_sample() {
     fs::create_dir(&out).unwrap();
     // What a killed run left behind is replaced, and a file of the user's stays.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
+    // Nothing is written among the shards.
+    let held = || fs::read_dir(&dataset).unwrap().count();
+    let before = held();
+    for inside in [dataset.clone(), dataset.join("files")] {
+        let words = ["shardpack", "unpack", dataset.to_str().unwrap(), inside.to_str().unwrap()];
+        assert_eq!((shardpack::cli::main_from(words), held()), (2, before));
+    }
     let words = ["shardpack", "unpack", dataset.to_str().unwrap(), out.to_str().unwrap()];
     assert_eq!(shardpack::cli::main_from(words), 1, "a problem, of one sample");
     let read = |name: &str| fs::read(out.join(name)).ok();

@@ -260,8 +260,23 @@ fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use shardpack_format::Dtype;
     use shardpack_loader::Place;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: BenchArgs,
+    }
+
+    #[test]
+    fn no_data_is_a_number_and_no_matter_of_the_stream() {
+        let of = |more: &[&str]| Command::try_parse_from([&["bench", "train"], more].concat());
+        assert_eq!(of(&["--no-data", "-9999"]).unwrap().args.no_data, Some(-9999.0));
+        assert_eq!(of(&[]).unwrap().args.no_data, None);
+        assert!(of(&["--no-data", "0", "--stream"]).is_err());
+    }
 
     #[test]
     fn a_part_of_an_array_takes_the_bytes_of_the_part() {

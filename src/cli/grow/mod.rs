@@ -227,3 +227,15 @@ pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
     show::print(&empty_text(&gone.empty_classes))?;
     Ok(Outcome::Fine)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::first;
+
+    #[test]
+    fn a_few_classes_are_named_and_the_others_counted() {
+        let names: Vec<String> = (0..910).map(|number| format!("n{number}")).collect();
+        assert_eq!(first(&names), "`n0`, `n1`, `n2`, `n3`, `n4` and 905 more (--json lists all)");
+        assert_eq!(first(&names[..2]), "`n0`, `n1`");
+    }
+}

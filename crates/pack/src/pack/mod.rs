@@ -443,3 +443,22 @@ impl shardpack_writer::Tally for Tally {
         self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_that_hold_one_sample_each_by_mistake_are_told() {
+        let note = tiny_shards(30, 30, 10).unwrap().told(Voice::Command);
+        assert_eq!(
+            note,
+            "30 samples in as many shards: one of at most 10 bytes has no room for two\n\
+             hint: `--shard-size 256MiB`, say, makes larger ones"
+        );
+        // Samples that are large, shards of several, and a dataset of one sample.
+        for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {
+            assert!(tiny_shards(samples, shards, bytes).is_none(), "{samples} {shards} {bytes}");
+        }
+    }
+}
