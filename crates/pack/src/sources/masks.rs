@@ -266,7 +266,7 @@ impl Masks {
                 (_, more) => affix = more,
             }
         }
-        affix.map(|affix| short(affix))
+        affix.map(short)
     }
 
     fn side_file(&self, place: usize) -> Result<SideFile, Flaw> {
