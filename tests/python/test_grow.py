@@ -34,7 +34,7 @@ class GrowTest(CommandTest):
         added = self.expect(0, "add", self.data, self.week).out
         self.assertIn("added 20 samples", added)
         self.assertIn("generation 2 of 50 samples", added)
-        self.assertIn("new classes, behind the others: class 3", added)
+        self.assertIn("1 new class, behind the others: `class 3`", added)
         after = digests(self.data)
         self.assertEqual({name: after[name] for name in before if name != "manifest.json"},
                          {name: value for name, value in before.items() if name != "manifest.json"})

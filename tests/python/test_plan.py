@@ -75,6 +75,7 @@ class Plan(CommandTest):
         listing.write_bytes(text[:-100])
         self.assertIn("listing `", self.expect(2, "pack", source, self.tmp / "out6", "--listing", listing).err)
         self.assertIn("cannot open `", self.expect(2, "pack", source, self.tmp / "out7", "--listing", self.tmp / "none").err)
+        (source / "added.jpg").unlink()
         (self.tmp / "notes").write_text("notes of somebody, which nobody wants to lose\n")
         kept = self.expect(2, "plan", source, out, "--parts", "2", "--listing", self.tmp / "notes")
         self.assertIn("expected none, or a listing, found another file", kept.err)

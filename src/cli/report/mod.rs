@@ -216,7 +216,9 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
     };
     let Some(sources) = &args.source else { return report::of_dataset(&dataset, &options, hooks) };
     (hooks.on_progress)(0, 1, "listing");
-    let listing = SourceOptions { exclude: Some(asked.path.to_owned()), ..source_options(args, cancel) };
+    // Samples are compared, and no labels: what stands beside class folders is a sample like any other.
+    let class_folders = Some(false);
+    let listing = SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel) };
     report::open(sources, &listing, threads)?.measure_dataset(&dataset, &options, hooks)
 }
 
