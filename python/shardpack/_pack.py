@@ -86,7 +86,8 @@ class PackOptions(StorageOptions, total=False):
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
     class_folders: Literal["auto", "on", "off"]
-    """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders."""
+    """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders. Where most
+    are in several, one beside them is bad input."""
     splits: bool
     """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     clips: bool

@@ -180,6 +180,10 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     (tmp_path / "full" / "mine").write_text("x")
     with pytest.raises(FileExistsError, match="expected no folder, or an empty one"):
         sp.export(src, "webdataset", tmp_path / "full")
+    held = sorted(path.name for path in src.iterdir())
+    with pytest.raises(ValueError, match="out: expected a folder outside of the dataset"):
+        sp.export(src, "webdataset", src / "tars")
+    assert sorted(path.name for path in src.iterdir()) == held
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "src"]
 
 

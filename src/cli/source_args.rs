@@ -30,7 +30,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "NAME")]
     pub key_column: Option<String>,
     /// Use the names of first-level folders as labels; `auto` does so for pictures that are all in
-    /// such folders
+    /// such folders. Where most are in several, one beside them is bad input
     #[arg(long, value_parser = words::<When>(), default_value = DEFAULTS.class_folders.spelled(), value_name = "WHEN")]
     pub class_folders: When,
     /// Folder of label masks of pictures or cubes (.png, .npy, .tif, .mat). A mask belongs to the

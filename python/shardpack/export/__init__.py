@@ -62,7 +62,7 @@ def export(
     Raises
     ------
     ValueError
-        If the format is unknown, `out` is a URL, a field is not there, two samples get the same key, or a sample has nothing that the
+        If the format is unknown, `out` is a URL or inside the dataset's folder, a field is not there, two samples get the same key, or a sample has nothing that the
         format can hold: no value at all in a tar, one that is missing in Zarr.
     FileExistsError
         If `out` holds something.
@@ -93,6 +93,10 @@ def export(
         raise FileExistsError(17, "expected no folder, or an empty one", str(target))
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)
+    held = str(getattr(samples.dataset, "path", ""))
+    # A shard, or a URL, is no folder that something could be in.
+    if held and target.resolve().is_relative_to(Path(held).resolve()):
+        raise ValueError(f"out: expected a folder outside of the dataset `{held}`, found: {str(target)!r}")
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     # Beside the final place, so that moving it there is one rename.
