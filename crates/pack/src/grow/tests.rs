@@ -1,5 +1,8 @@
 //! What additions and removals leave, read back by the reader.
 
+mod known;
+mod salvaged;
+
 use super::*;
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::sources::{Kind, OnBadInput, SourceOptions};
@@ -128,116 +131,6 @@ fn classes_keep_their_numbers_and_new_ones_come_behind() {
 fn walk(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
-}
-
-#[test]
-fn keys_that_are_there_are_refused_by_name_or_left_out() {
-    let place = Place::new();
-    place.photo("src/a.jpg", 1);
-    place.photo("src/b.jpg", 2);
-    place.pack(&small());
-    for (number, name) in (3..).zip(["week/b.jpg", "week/c.jpg"]) {
-        place.photo(name, number);
-    }
-    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
-    assert!(error.starts_with("1 of 2 new samples") && error.contains("`b.jpg`"), "{error}");
-    assert_eq!(place.open(None).generation(), 1);
-    let skip = AddOptions { on_known_key: OnKnownKey::Skip, ..AddOptions::default() };
-    let added = place.add("week", &skip).unwrap();
-    assert_eq!((added.packed.report.samples, added.known, added.samples), (1, 1, 3));
-    // Nothing is left to add: no generation for nothing.
-    let added = place.add("week", &skip).unwrap();
-    assert_eq!((added.packed.report.outcome, added.generation, added.known), (Outcome::AlreadyComplete, 2, 2));
-    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
-    assert!(error.starts_with("2 of 2 new samples"), "{error}");
-    place.verify(2);
-}
-
-#[test]
-fn the_same_command_again_after_its_end_says_that_all_is_there() {
-    let place = Place::new();
-    place.photo("src/a.jpg", 1);
-    place.pack(&small());
-    place.photo("week/c.jpg", 3);
-    place.add("week", &AddOptions::default()).unwrap();
-    let again = place.add("week", &AddOptions::default()).unwrap();
-    assert_eq!((again.packed.report.outcome, again.generation), (Outcome::AlreadyComplete, 2));
-    assert_eq!((again.packed.report.samples, again.samples), (0, 2), "new ones, and those of the dataset");
-}
-
-#[test]
-fn the_same_command_with_other_samples_is_refused() {
-    let place = Place::new();
-    let table = |text: &str| {
-        fs::write(place.path("labels.csv"), text).unwrap();
-        Some(place.path("labels.csv"))
-    };
-    place.photo("src/a.jpg", 1);
-    let source = SourceOptions { labels: table("key,label,age,who\na.jpg,c1,1,x\n"), ..SourceOptions::default() };
-    place.pack(&PackOptions { source, ..small() });
-    place.photo("week/b.jpg", 2);
-    let add = |text: &str, on_known_key| {
-        place.add("week", &AddOptions { labels: table(text), on_known_key, ..AddOptions::default() })
-    };
-    let (stop, same) = (OnKnownKey::Stop, "key,label,age,who\nb.jpg,c7,2,y\n");
-    add(same, stop).unwrap();
-    assert_eq!(add(same, stop).unwrap().packed.report.outcome, Outcome::AlreadyComplete);
-    let refused = |text: &str, words: &str| {
-        let error = add(text, stop).unwrap_err().to_string();
-        assert!(error.contains(words), "{text}: {error}");
-        let skipped = add(text, OnKnownKey::Skip).unwrap();
-        assert_eq!((skipped.known, skipped.generation), (1, 2));
-        let note = skipped.packed.notes[0].text.clone();
-        assert!(note.starts_with("1 sample left out although") && note.contains(words), "{note}");
-    };
-    refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: the label `c7` is there, `c1` came");
-    refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: the label `c7` is there, `new` came");
-    refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: in the column `age` 2 is there, 3 came");
-    refused("key,label,age,who\nb.jpg,c7,2,z\n", "`b.jpg`: in the column `who` `y` is there, `z` came");
-    let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
-    assert!(error.starts_with("column `size` of the table"), "{error}");
-    // The same number of bytes.
-    place.photo("week/b.jpg", 3);
-    refused(same, "`b.jpg`: ");
-    let mut longer = fs::read(place.path("week/b.jpg")).unwrap();
-    longer.push(0);
-    fs::write(place.path("week/b.jpg"), &longer).unwrap();
-    refused(same, &format!("{} bytes is there, one of {} came", longer.len() - 1, longer.len()));
-    place.verify(2);
-}
-
-#[test]
-fn another_cube_under_the_same_key_is_refused() {
-    let place = Place::new();
-    place.cube("src/a.npy", [6, 5, 4], 0.5);
-    place.pack(&small());
-    place.cube("week/b.npy", [6, 5, 4], 1.5);
-    let add = || place.add("week", &AddOptions::default());
-    add().unwrap();
-    assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
-    let file = fs::File::options().write(true).open(place.path("week/b.npy")).unwrap();
-    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9)).unwrap();
-    let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.npy`: the file was modified after it had been packed"), "{error}");
-    place.cube("week/b.npy", [6, 5, 3], 1.5);
-    let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 is there, one of 6 × 5 × 3 came"), "{error}");
-}
-
-#[test]
-fn pictures_that_are_kept_are_compared_to_the_byte() {
-    let place = Place::new();
-    place.photo("src/a.jpg", 1);
-    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
-    place.pack(&PackOptions { pictures, ..small() });
-    place.photo("week/b.jpg", 2);
-    let add = || place.add("week", &AddOptions::default());
-    add().unwrap();
-    place.photo("week/b.jpg", 3);
-    let file = fs::File::options().write(true).open(place.path("week/b.jpg")).unwrap();
-    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.jpg`: another picture of the same size is there"), "{error}");
 }
 
 #[test]
@@ -599,49 +492,4 @@ fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
     let newest = place.open(None);
     assert_eq!((newest.len(), newest.shards().len()), (1, 2));
     place.verify(2);
-}
-
-#[test]
-fn generations_that_are_whole_lose_nothing_when_salvaged() {
-    let place = Place::new();
-    for (number, name) in (1..).zip(["src/a.jpg", "src/b.jpg", "src/c.jpg"]) {
-        place.photo(name, number);
-    }
-    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
-    place.pack(&PackOptions { pictures, ..small() });
-    place.photo("week/d.jpg", 4);
-    place.add("week", &AddOptions::default()).unwrap();
-    let out = place.path("out");
-    let scan = || crate::salvage::Survey::scan(&out, &Limits::default(), &AtomicBool::new(false)).unwrap();
-    assert_eq!((scan().samples(), scan().places_lost(), scan().notes), (4, 0, Vec::new()));
-    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
-    let survey = scan();
-    assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
-    assert!(survey.notes[0].starts_with("1 shard of older generations copied as well"), "{:?}", survey.notes);
-    // A sample that took the place of one is the one that is kept.
-    place.photo("next/a.jpg", 9);
-    place.add("next", &AddOptions::default()).unwrap();
-    let mut survey = scan();
-    assert_eq!((survey.samples(), survey.places_lost()), (4, 1), "{:?}", survey.lost);
-    assert!(survey.lost[0].contains("sample `a.jpg`: there twice"), "{:?}", survey.lost);
-    let saved = place.path("saved");
-    survey.write(&saved, &Limits::default(), &shardpack_writer::WriteOptions::default()).unwrap();
-    let bytes = |dataset: &Dataset| {
-        let index = dataset.by_key("a.jpg").unwrap().unwrap();
-        dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec()
-    };
-    assert_eq!(bytes(&Dataset::open(&saved).unwrap()), bytes(&place.open(None)));
-    // The shards alone do not tell which of them the newest generation has.
-    let error = crate::salvage::restore_manifest(&out, &Limits::default()).unwrap_err();
-    let hint = error.chain().find_map(|cause| cause.downcast_ref::<shardpack_reader::Error>()?.hint()).unwrap();
-    assert!(hint.to_string().contains("copy `manifest-0004.json` over `manifest.json`"), "{hint}");
-    for (generation, notes) in [
-        (1, "3 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
-        (2, "2 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
-        (4, "1 shard is of other generations alone: not verified (first: `shard-00000.shard`)"),
-    ] {
-        fs::write(out.join("extra.shard"), "").unwrap();
-        let report = verify(&out, &VerifyOptions { generation: Some(generation), ..Default::default() }).unwrap();
-        assert_eq!(report.notes, [notes, "`extra.shard` is not in the manifest: not verified"]);
-    }
 }

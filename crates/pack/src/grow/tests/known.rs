@@ -1,0 +1,113 @@
+//! Samples whose keys the dataset holds already.
+
+use super::*;
+
+#[test]
+fn keys_that_are_there_are_refused_by_name_or_left_out() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.photo("src/b.jpg", 2);
+    place.pack(&small());
+    for (number, name) in (3..).zip(["week/b.jpg", "week/c.jpg"]) {
+        place.photo(name, number);
+    }
+    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("1 of 2 new samples") && error.contains("`b.jpg`"), "{error}");
+    assert_eq!(place.open(None).generation(), 1);
+    let skip = AddOptions { on_known_key: OnKnownKey::Skip, ..AddOptions::default() };
+    let added = place.add("week", &skip).unwrap();
+    assert_eq!((added.packed.report.samples, added.known, added.samples), (1, 1, 3));
+    // Nothing is left to add: no generation for nothing.
+    let added = place.add("week", &skip).unwrap();
+    assert_eq!((added.packed.report.outcome, added.generation, added.known), (Outcome::AlreadyComplete, 2, 2));
+    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
+    assert!(error.starts_with("2 of 2 new samples"), "{error}");
+    place.verify(2);
+}
+
+#[test]
+fn the_same_command_again_after_its_end_says_that_all_is_there() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    place.pack(&small());
+    place.photo("week/c.jpg", 3);
+    place.add("week", &AddOptions::default()).unwrap();
+    let again = place.add("week", &AddOptions::default()).unwrap();
+    assert_eq!((again.packed.report.outcome, again.generation), (Outcome::AlreadyComplete, 2));
+    assert_eq!((again.packed.report.samples, again.samples), (0, 2), "new ones, and those of the dataset");
+}
+
+#[test]
+fn the_same_command_with_other_samples_is_refused() {
+    let place = Place::new();
+    let table = |text: &str| {
+        fs::write(place.path("labels.csv"), text).unwrap();
+        Some(place.path("labels.csv"))
+    };
+    place.photo("src/a.jpg", 1);
+    let source = SourceOptions { labels: table("key,label,age,who\na.jpg,c1,1,x\n"), ..SourceOptions::default() };
+    place.pack(&PackOptions { source, ..small() });
+    place.photo("week/b.jpg", 2);
+    let add = |text: &str, on_known_key| {
+        place.add("week", &AddOptions { labels: table(text), on_known_key, ..AddOptions::default() })
+    };
+    let (stop, same) = (OnKnownKey::Stop, "key,label,age,who\nb.jpg,c7,2,y\n");
+    add(same, stop).unwrap();
+    assert_eq!(add(same, stop).unwrap().packed.report.outcome, Outcome::AlreadyComplete);
+    let refused = |text: &str, words: &str| {
+        let error = add(text, stop).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+        let skipped = add(text, OnKnownKey::Skip).unwrap();
+        assert_eq!((skipped.known, skipped.generation), (1, 2));
+        let note = skipped.packed.notes[0].text.clone();
+        assert!(note.starts_with("1 sample left out although") && note.contains(words), "{note}");
+    };
+    refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: the label `c7` is there, `c1` came");
+    refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: the label `c7` is there, `new` came");
+    refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: in the column `age` 2 is there, 3 came");
+    refused("key,label,age,who\nb.jpg,c7,2,z\n", "`b.jpg`: in the column `who` `y` is there, `z` came");
+    let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
+    assert!(error.starts_with("column `size` of the table"), "{error}");
+    // The same number of bytes.
+    place.photo("week/b.jpg", 3);
+    refused(same, "`b.jpg`: ");
+    let mut longer = fs::read(place.path("week/b.jpg")).unwrap();
+    longer.push(0);
+    fs::write(place.path("week/b.jpg"), &longer).unwrap();
+    refused(same, &format!("{} bytes is there, one of {} came", longer.len() - 1, longer.len()));
+    place.verify(2);
+}
+
+#[test]
+fn another_cube_under_the_same_key_is_refused() {
+    let place = Place::new();
+    place.cube("src/a.npy", [6, 5, 4], 0.5);
+    place.pack(&small());
+    place.cube("week/b.npy", [6, 5, 4], 1.5);
+    let add = || place.add("week", &AddOptions::default());
+    add().unwrap();
+    assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
+    let file = fs::File::options().write(true).open(place.path("week/b.npy")).unwrap();
+    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9)).unwrap();
+    let error = add().unwrap_err().to_string();
+    assert!(error.ends_with("`b.npy`: the file was modified after it had been packed"), "{error}");
+    place.cube("week/b.npy", [6, 5, 3], 1.5);
+    let error = add().unwrap_err().to_string();
+    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 is there, one of 6 × 5 × 3 came"), "{error}");
+}
+
+#[test]
+fn pictures_that_are_kept_are_compared_to_the_byte() {
+    let place = Place::new();
+    place.photo("src/a.jpg", 1);
+    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
+    place.pack(&PackOptions { pictures, ..small() });
+    place.photo("week/b.jpg", 2);
+    let add = || place.add("week", &AddOptions::default());
+    add().unwrap();
+    place.photo("week/b.jpg", 3);
+    let file = fs::File::options().write(true).open(place.path("week/b.jpg")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let error = add().unwrap_err().to_string();
+    assert!(error.ends_with("`b.jpg`: another picture of the same size is there"), "{error}");
+}
