@@ -125,7 +125,8 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     let pictures = pictures.into_iter().map(|part| {
         part.parse().map_err(|error| match error {
             FormatError::Usage { what, .. } if what == "augmentation" && is_mix(part) => {
-                let hint = Hint::set([Setting::named("augment_batch")]).then(" mixes samples of a batch");
+                let hint =
+                    Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
                 Error::usage(what, "one that changes a sample alone", format!("`{part}`")).with_hint(hint)
             }
             FormatError::Usage { what, expected, found, .. } if what == "augmentation" => {
