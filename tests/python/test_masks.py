@@ -1,6 +1,7 @@
 """`pack --masks` of pictures: masks are stored beside them, without loss, in their size."""
 
 import io
+import shutil
 
 import numpy as np
 from PIL import Image
@@ -143,5 +144,8 @@ class Masks(CommandTest):
 
     def test_a_hint_names_the_option(self):
         self.source()
-        result = self.ok("pack", self.tmp, self.tmp.parent / f"{self.tmp.name}-out", "--class-folders", "off", "--kind", "images")
+        # Beside the source, which is all of the folder that is removed.
+        out = self.tmp.parent / f"{self.tmp.name}-out"
+        self.addCleanup(shutil.rmtree, out)
+        result = self.ok("pack", self.tmp, out, "--class-folders", "off", "--kind", "images")
         self.assertIn("hint: pack `SRC/images` with `--masks SRC/labels`", result.err)
