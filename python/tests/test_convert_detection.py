@@ -341,18 +341,22 @@ def test_a_batch_of_coco_and_its_boxes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sides", [{}, {"width": 40, "height": 24}])
 def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[str, int]) -> None:
     images = [{"id": 70, "file_name": "a.jpg", **sides}, {"id": 71, "file_name": "b.jpg", **sides}]
-    corners = [[1, 2, 11, 22], [20, 0, 40, 24], [20, 12, 30, 20]]
+    corners = [[1, 2, 11, 22], [20, 0, 40, 24], [20, 12, 30, 20]] * 3
     annotations = [{"image_id": 70, "category_id": 3, "bbox": box} for box in corners]
     path = write_coco(tmp_path / "coco", images=images, annotations=annotations)
-    said = r"2017.json`: expected a `bbox` of left, top, width, height, found 2 of 3 that reach beyond their pictures\nhint: are they x0 y0 x1 y1\? boxes='xyxy'"
+    said = r"2017.json`: expected a `bbox` of left, top, width, height, found 6 of 9 that reach beyond their pictures\nhint: are they x0 y0 x1 y1\? boxes='xyxy'"
     for on_bad_input in ("stop", "skip"):
         with pytest.raises(sp.SourceError, match=said):
             sp.convert("coco", path, tmp_path / "never", on_bad_input=on_bad_input)
     sp.convert("coco", path, tmp_path / "out", boxes="xyxy")
-    assert content(tmp_path / "out")["a.jpg"]["boxes"].tolist() == [[1, 2, 10, 20], [20, 0, 20, 24], [20, 12, 10, 8]]
+    assert content(tmp_path / "out")["a.jpg"]["boxes"].tolist() == [[1, 2, 10, 20], [20, 0, 20, 24], [20, 12, 10, 8]] * 3
     sp.convert("coco", path, tmp_path / "kept", boxes="xywh")
     assert content(tmp_path / "kept")["a.jpg"]["boxes"].tolist() == corners
     sp.convert("coco", path, tmp_path / "none", drop=["boxes"])
+    # A few may be of objects that their pictures show in part.
+    few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
+    sp.convert("coco", few, tmp_path / "parts")
+    assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
     with pytest.raises(sp.SourceError, match=r"a `bbox` of x0 y0 x1 y1, each pair in order, found: \[20, 0, 5, 24\]"):
         boxes = [{"image_id": 70, "category_id": 3, "bbox": [20, 0, 5, 24]}]
         sp.convert("coco", write_coco(tmp_path / "turned", annotations=boxes), tmp_path / "never", boxes="xyxy")

@@ -185,7 +185,7 @@ def test_a_missing_slice_is_named(tmp_path: Path) -> None:
     sp.convert("dicom", tmp_path / "src", tmp_path / "whole")
     (tmp_path / "src" / "3.dcm").unlink()
     save(tmp_path / "src" / "other.dcm", plane(9), series=SERIES + ".9", **oriented(0))
-    said = r"series `1.2.826.0.1.3680043.8.498.1` .*: expected slices evenly apart, as most are by 2.5, found 5 from 0 to 5, of 5 slices\nhint: is a slice missing"
+    said = r"series `1.2.826.0.1.3680043.8.498.1` .*: expected slices evenly apart, by 2.5, found 5 from 0 to 5, of 5 slices\nhint: is a slice missing"
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("dicom", tmp_path / "src", tmp_path / "out")
     report = sp.convert("dicom", tmp_path / "src", tmp_path / "some", on_bad_input="skip")

@@ -194,3 +194,10 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         sp.convert("nifti", tmp_path / "nowhere", tmp_path / "b")
     with pytest.raises(ValueError, match="`drop` names a column that is not there"):
         sp.convert("nifti", tmp_path / "src", tmp_path / "b", drop=["mask"])
+
+
+def test_pictures_of_two_axes_have_masks_too(tmp_path: Path) -> None:
+    save(tmp_path / "src" / "a.nii", volume(0, (6, 5)))
+    save(tmp_path / "labels" / "a.nii", volume(1, (6, 5)) % 3)
+    sp.convert("nifti", tmp_path / "src", tmp_path / "out", masks=tmp_path / "labels")
+    assert content(tmp_path / "out")["a.nii"]["mask"].shape == (5, 6)

@@ -69,7 +69,7 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
         If they say another size than that of the upright picture, after its Exif orientation.
     """
     found = size_of(content)
-    if found is None or (not height and not width) or found.upright == (height, width):
+    if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
         return found
     text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, as the upright picture has, found {_short(height)} and {_short(width)}"
     if found.stored == (height, width):

@@ -300,14 +300,15 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
 def _check_even(places: list[float], where: str) -> None:
     """Refuse slices, in their order, that are not evenly apart: one may be missing."""
     gaps = np.diff(places)
-    usual = float(np.median(gaps))
+    # One that there is: of an even number the median may lie between two.
+    usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():
         return
     at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
-    others = "" if odd.sum() == 1 else f" and {odd.sum() - 1} more such gaps"
+    others = "" if odd.sum() == 1 else f" and {odd.sum() - 1} more that differ"
     raise SourceError(
-        f"{where}: expected slices evenly apart, as most are by {usual:g}, found {gaps[at]:g} from {places[at]:g} to {places[at + 1]:g}"
+        f"{where}: expected slices evenly apart, by {usual:g}, found {gaps[at]:g} from {places[at]:g} to {places[at + 1]:g}"
         f"{others}, of {len(places)} slices\nhint: is a slice missing? uneven=True takes such series"
     )
 

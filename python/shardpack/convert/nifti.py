@@ -192,7 +192,7 @@ def _check_affine(
     mask: np.ndarray[Any, Any], path: Path, volume: np.ndarray[Any, Any], of: Path, shape: tuple[int, ...]
 ) -> None:
     """Refuse a mask that lies elsewhere than its volume: turned over, moved, or of other voxels."""
-    z, y, x = (side - 1 for side in shape)
+    z, y, x = (side - 1 for side in (1, 1, *shape)[-3:])
     corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
     apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
     voxel = np.linalg.norm(volume[:3, :3], axis=0).min()

@@ -142,7 +142,7 @@ def _objects(path: Path) -> tuple[list[_Object], tuple[float | None, float | Non
         flags = [one.findtext(flag, "0").strip() == "1" for flag in ("difficult", "truncated")]
         found.append((name.strip(), sides, flags[0], flags[1]))
     said = tree.find("size")
-    height, width = (None if said is None or said.find(name) is None else _side(path, said, name) for name in ("height", "width"))
+    height, width = (None if said is None or not (said.findtext(name) or "").strip() else _side(path, said, name) for name in ("height", "width"))
     return found, (height, width)
 
 

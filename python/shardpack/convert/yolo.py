@@ -91,7 +91,8 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None) -> Path:
         raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {entry!r}")
     # Many files say `../train/images` of the folder that they lie in, or a `path` on the machine of who wrote them.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
-    bases = [path.parent / str(config.get("path") or "."), path.parent]
+    # The folder of the file first: a copy of a dataset names, perhaps, where the first one is.
+    bases = [path.parent, path.parent / str(config.get("path") or ".")]
     places = [base / one for base in bases for one in entries]
     found = next((place for place in places if place.is_dir()), places[0])
     return folder(found, f"of the pictures of {split!r}" if split else "of the pictures")

@@ -54,7 +54,7 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
         );
         bail!(Hinted::new(text, leave_out()));
     }
-    let others = Others::of(&listing, dataset, opened, &known)?;
+    let others = Others::of(&listing, dataset, opened, (&known, is_same_call))?;
     if is_same_call && let Some(first) = &others.first {
         let text = format!(
             "{} of {all} new samples have keys under which the dataset holds something else: {first}",
@@ -62,7 +62,7 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
         );
         bail!(Hinted::new(text, leave_out()));
     }
-    let notes = others.note().into_iter().collect();
+    let notes = others.notes();
     if fresh.is_empty() {
         return Ok(Fresh { listing: None, notes });
     }
@@ -112,11 +112,29 @@ struct Others {
     count: u64,
     /// The first one, and in what it differs.
     first: Option<String>,
+    /// Those whose files are younger than what the dataset holds, and were not compared.
+    younger: u64,
+    /// The key of the first of them.
+    first_younger: Option<String>,
+}
+
+/// What was found of a sample.
+enum Found {
+    Same,
+    Other(String),
+    /// Nothing that differs, without its content.
+    Perhaps,
 }
 
 impl Others {
-    /// `known` are places in the listing and numbers in the dataset.
-    fn of(listing: &Listing, dataset: &Path, opened: &Dataset, known: &[(usize, u64)]) -> anyhow::Result<Self> {
+    /// `known` are places in the listing and numbers in the dataset. Records are read only of all that
+    /// `are_compared`; of others what the index says counts.
+    fn of(
+        listing: &Listing,
+        dataset: &Path,
+        opened: &Dataset,
+        (known, are_compared): (&[(usize, u64)], bool),
+    ) -> anyhow::Result<Self> {
         let (mut others, mut written) = (Self::default(), HashMap::new());
         for &(position, index) in known {
             let Some(entry) = listing.samples.get(position) else { continue };
@@ -128,21 +146,36 @@ impl Others {
                     *written.entry(number).or_insert(written_ns(&dataset.join(name)))
                 }
             };
-            let there = There { opened, shard: &*opened.shard(number)?, record, index, written_ns };
-            if let Some(what) = there.difference(listing, position, entry)? {
-                others.count += 1;
-                others.first.get_or_insert_with(|| format!("`{}`: {what}", short(&entry.key)));
+            let there = There { opened, shard: &*opened.shard(number)?, record, index, written_ns, are_compared };
+            match there.compare(listing, position, entry)? {
+                Found::Other(what) => {
+                    others.count += 1;
+                    others.first.get_or_insert_with(|| format!("`{}`: {what}", short(&entry.key)));
+                }
+                Found::Perhaps if there.is_older(entry) => {
+                    others.younger += 1;
+                    others.first_younger.get_or_insert_with(|| short(&entry.key).to_string());
+                }
+                Found::Perhaps | Found::Same => {}
             }
         }
         Ok(others)
     }
 
-    fn note(&self) -> Option<Note> {
-        let first = self.first.as_ref()?;
-        let samples = plural(self.count, "sample");
-        Some(Note::new(format!(
-            "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
-        )))
+    fn notes(&self) -> Vec<Note> {
+        let other = self.first.as_ref().map(|first| {
+            let samples = plural(self.count, "sample");
+            format!(
+                "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
+            )
+        });
+        let younger = self.first_younger.as_ref().map(|first| {
+            let samples = plural(self.younger, "sample");
+            format!(
+                "{samples} left out, with files that are younger than the dataset, which were not compared: `{first}`"
+            )
+        });
+        other.into_iter().chain(younger).map(Note::new).collect()
     }
 }
 
@@ -160,6 +193,8 @@ struct There<'a> {
     index: u64,
     /// When its shard was written.
     written_ns: Option<i64>,
+    /// Whether its record may be read.
+    are_compared: bool,
 }
 
 impl There<'_> {
@@ -180,11 +215,11 @@ impl There<'_> {
     }
 
     /// In what `entry` differs from this sample: label, columns, mask and size, and the bytes of
-    /// pictures that are stored as they came. Of all others a file that is younger than the shard
-    /// tells: to compare them would take as long as packing them.
-    fn difference(&self, listing: &Listing, position: usize, entry: &Entry) -> anyhow::Result<Option<String>> {
+    /// pictures that are stored as they came. Of others the content is not compared: that would take
+    /// as long as packing them.
+    fn compare(&self, listing: &Listing, position: usize, entry: &Entry) -> anyhow::Result<Found> {
         let differs = |what: &str, there: String, came: String| {
-            Ok((there != came).then(|| format!("{what} {there} is there, {came} came")))
+            Ok(Found::Other(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
         };
         if let Some(class) = entry.class
             && let Some(Scalar::Signed(label)) = self.scalar("label")
@@ -202,30 +237,33 @@ impl There<'_> {
                 return differs(&what, there, came);
             }
         }
-        if self.has("mask", FieldKind::Array) {
+        if self.are_compared && self.has("mask", FieldKind::Array) {
             let has_mask = self.opened.get(self.index)?.view().field("mask")?.is_some();
             let words = |has| if has { "a mask" } else { "no mask" }.to_owned();
             if has_mask != entry.mask.is_some() {
-                return differs("", words(has_mask), words(entry.mask.is_some())).map(trimmed);
+                return differs("", words(has_mask), words(entry.mask.is_some()));
             }
         }
-        let found = match &entry.content {
-            Content::Picture(_) => self.other_picture(listing, entry)?,
+        match &entry.content {
+            Content::Picture(_) => self.compare_picture(listing, entry),
             Content::Cube(info) => {
                 let shape = ["height", "width", "channels"].map(|axis| self.number(axis).unwrap_or_default());
-                (shape != info.shape).then(|| {
-                    let text = |[height, width, channels]: [u64; 3]| format!("{height} × {width} × {channels}");
-                    format!("a cube of {} is there, one of {} came", text(shape), text(info.shape))
+                let text = |[height, width, channels]: [u64; 3]| format!("{height} × {width} × {channels}");
+                Ok(match shape == info.shape {
+                    true => Found::Perhaps,
+                    false => {
+                        Found::Other(format!("a cube of {} is there, one of {} came", text(shape), text(info.shape)))
+                    }
                 })
             }
-        };
-        if found.is_some() {
-            return Ok(found);
         }
+    }
+
+    /// Whether a file of `entry` is younger than the shard.
+    fn is_older(&self, entry: &Entry) -> bool {
         let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten().map(|file| &**file);
         let newest = beside.chain(&entry.frames).map(|file| file.mtime_ns).chain([entry.mtime_ns]).max();
-        let is_younger = self.written_ns.zip(newest).is_some_and(|(written, newest)| newest > written);
-        Ok(is_younger.then(|| "the file was modified after it had been packed".to_owned()))
+        self.written_ns.zip(newest).is_some_and(|(written, newest)| newest > written)
     }
 
     /// The values of a column, in words, if they are not the same.
@@ -234,6 +272,7 @@ impl There<'_> {
             Values::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),
             Values::Int(values) => values.get(position).map(|&value| Scalar::Signed(value)),
             Values::Float(values) => values.get(position).map(|&value| Scalar::Float(value)),
+            Values::Text(_) | Values::Json(_) if !self.are_compared => return Ok(None),
             Values::Text(texts) | Values::Json(texts) => {
                 let sample = self.opened.get(self.index)?;
                 let view = sample.view();
@@ -255,35 +294,36 @@ impl There<'_> {
         Ok((there != came).then_some((there, came)))
     }
 
-    fn other_picture(&self, listing: &Listing, entry: &Entry) -> anyhow::Result<Option<String>> {
-        let bytes = |there: u64, came: u64| format!("a picture of {there} bytes is there, one of {came} came");
+    fn compare_picture(&self, listing: &Listing, entry: &Entry) -> anyhow::Result<Found> {
+        let bytes =
+            |there: u64, came: u64| Found::Other(format!("a picture of {there} bytes is there, one of {came} came"));
         if let Some(there) = self.number("image.source_bytes")
             && there != entry.bytes
         {
-            return Ok(Some(bytes(there, entry.bytes)));
+            return Ok(bytes(there, entry.bytes));
         }
         let frames = entry.frames.len() as u64;
         if let Some(there) = self.number("image.frames")
             && there != frames
         {
-            return Ok(Some(format!("a clip of {there} frames is there, one of {frames} came")));
+            return Ok(Found::Other(format!("a clip of {there} frames is there, one of {frames} came")));
         }
         // Only what is stored as it came can be compared with a file.
-        if self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0) || frames > 0 || picture(entry).is_none() {
-            return Ok(None);
+        let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
+        if !self.are_compared || is_changed || frames > 0 || picture(entry).is_none() {
+            return Ok(Found::Perhaps);
         }
         let sample = self.opened.get(self.index)?;
         let view = sample.view();
         let there = view.field("image")?.map(|field| field.bytes).unwrap_or_default();
         if there.len() as u64 != entry.bytes {
-            return Ok(Some(bytes(there.len() as u64, entry.bytes)));
+            return Ok(bytes(there.len() as u64, entry.bytes));
         }
         let mut came = vec![0; there.len()];
         listing.read_into(entry, &mut came)?;
-        Ok((there != came).then(|| "another picture of the same size is there".to_owned()))
+        Ok(match there == came {
+            true => Found::Same,
+            false => Found::Other("another picture of the same size is there".to_owned()),
+        })
     }
-}
-
-fn trimmed(text: Option<String>) -> Option<String> {
-    text.map(|text| text.trim_start().to_owned())
 }
