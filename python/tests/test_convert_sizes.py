@@ -237,8 +237,12 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="picture `a`: expected `height` 24 and `width` 40, as the upright picture has, found 40 and 24\n"):
         convert(wrong)
     assert convert(wrong, on_bad_input="skip")["samples_skipped"] == 1 and convert(wrong, drop=["boxes"])["samples"] == 3
-    with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: ''"):
+    # A side that is empty says nothing.
+    assert convert("<size><width>40</width><height/></size>")["samples"] == 3
+    with pytest.raises(sp.SourceError, match="expected `height` 24 and `width` 40, as the upright picture has, found None and 24\n"):
         convert("<size><width>24</width><height/></size>")
+    with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: 'tall'"):
+        convert("<size><width>40</width><height>tall</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
     with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: the picture has the Exif orientation 6: turn its objects as it turns"):
         convert("<size><width>40</width><height>24</height></size>")
