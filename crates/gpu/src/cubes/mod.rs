@@ -17,6 +17,7 @@ mod fault;
 mod kept;
 mod kernels;
 mod needs;
+mod payload;
 mod place;
 mod places;
 #[cfg(test)]
@@ -31,7 +32,8 @@ pub use fault::Fault;
 pub(crate) use kept::keep;
 pub use kernels::CubeKernels;
 pub(crate) use needs::{Entry, Needs, is_taken_as_stored, known, takes};
-pub(crate) use place::{CONSTANT_BYTES, KeptPayload, write_constants};
+pub(crate) use payload::KeptPayload;
+pub(crate) use place::{CONSTANT_BYTES, write_constants};
 pub(crate) use places::Places;
 pub use work::Work;
 pub(crate) use work::{GAPS, MOST_CUBES, assemble};

@@ -6,12 +6,11 @@
 //! zstd frames are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::blocks::Blocks;
-use super::kept::{Kept, KeptContent, KeptStream, stream};
+use super::payload::{Holds, Payload, Streams};
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
-use shardpack_array::blosc2::{Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_array::blosc2::{Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result};
-use std::borrow::Cow;
 
 /// The bytes 0 to 255, at the start of a slot.
 pub(crate) const CONSTANT_BYTES: usize = 256;
@@ -20,112 +19,6 @@ pub(crate) const CONSTANT_BYTES: usize = 256;
 pub(crate) fn write_constants(to: &mut [u8]) {
     for (value, byte) in (0..=u8::MAX).zip(to) {
         *byte = value;
-    }
-}
-
-/// A payload, and what is known of it.
-pub(super) enum Payload<'a> {
-    /// As it was walked.
-    Walked(Units<'a>, &'a [u8]),
-    /// What was kept of it.
-    Kept(Kept<'a>, KeptPayload<'a>),
-}
-
-/// Where the bytes of an array are of which tables were kept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum KeptPayload<'a> {
-    Host(&'a [u8]),
-    /// On the device: where those begin that the tables count from, from where kept values begin.
-    Device(u64),
-}
-
-/// A chunk: its bytes, and what it holds.
-type Chunk<'a> = (usize, Holds<'a>);
-
-/// As [`Content`].
-enum Holds<'a> {
-    Stored,
-    Repeated([u8; 8]),
-    Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: Streams<'a> },
-}
-
-/// Streams of a chunk.
-#[derive(Clone, Copy)]
-enum Streams<'a> {
-    Walked(&'a [Stream]),
-    Kept(&'a [KeptStream]),
-}
-
-impl Payload<'_> {
-    /// Its chunks, one for each unit; `None` if it has none.
-    fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
-        match self {
-            Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
-                let holds = match chunk.content() {
-                    Content::Stored => Holds::Stored,
-                    Content::Repeated(item) => Holds::Repeated(*item),
-                    Content::Blocks { coder, filters, block_bytes, streams } => Holds::Blocks {
-                        coder: *coder,
-                        filters: *filters,
-                        block_bytes: *block_bytes,
-                        streams: Streams::Walked(streams),
-                    },
-                };
-                Ok((chunk.bytes().len(), holds))
-            }))),
-            Self::Walked(Units::Raw(_) | Units::Zstd(_), _) => None,
-            Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
-                let chunk = chunk.ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
-                let holds = match chunk.content {
-                    KeptContent::Stored => Holds::Stored,
-                    KeptContent::Repeated(item) => Holds::Repeated(item),
-                    KeptContent::Blocks { coder, filters, block_bytes, streams } => {
-                        Holds::Blocks { coder, filters, block_bytes, streams: Streams::Kept(streams) }
-                    }
-                };
-                Ok((chunk.bytes, holds))
-            }))),
-        }
-    }
-
-    /// Its bytes on the host; none if it is on the device.
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Walked(_, bytes) => bytes,
-            Self::Kept(_, KeptPayload::Host(bytes)) => bytes,
-            Self::Kept(_, KeptPayload::Device(_)) => &[],
-        }
-    }
-}
-
-impl<'a> Streams<'a> {
-    const fn len(self) -> usize {
-        match self {
-            Self::Walked(streams) => streams.len(),
-            Self::Kept(streams) => streams.len(),
-        }
-    }
-
-    /// The first `count` of them, or all, and the others.
-    fn split_at(self, count: usize) -> (Self, Self) {
-        let count = count.min(self.len());
-        match self {
-            Self::Walked(streams) => {
-                let (here, rest) = streams.split_at(count);
-                (Self::Walked(here), Self::Walked(rest))
-            }
-            Self::Kept(streams) => {
-                let (here, rest) = streams.split_at(count);
-                (Self::Kept(here), Self::Kept(rest))
-            }
-        }
-    }
-
-    fn list(self) -> Cow<'a, [Stream]> {
-        match self {
-            Self::Walked(streams) => Cow::Borrowed(streams),
-            Self::Kept(streams) => streams.iter().map(stream).collect(),
-        }
     }
 }
 

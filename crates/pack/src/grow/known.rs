@@ -1,6 +1,6 @@
 //! New samples whose keys the dataset holds already: the same samples, or others under their keys.
 
-use super::{AddOptions, OnKnownKey, before, some};
+use super::{AddOptions, OnKnownKey, all_held, before, some};
 use crate::pack::images::picture;
 use crate::sources::words::{plural, short};
 use crate::sources::{Content, Entry, Listing, Values};
@@ -79,15 +79,7 @@ fn leave_out() -> Hint {
 /// Whether the newest generation is the one `before` it and the samples `keys`: then the same command
 /// was given again after it had come to its end.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> anyhow::Result<bool> {
-    if opened.len() != before.len() + keys.len() as u64 {
-        return Ok(false);
-    }
-    for key in keys {
-        if before.by_key(key)?.is_some() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
 /// The same where the generation before is gone: whether the shards `places` are those of the newest

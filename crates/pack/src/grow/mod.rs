@@ -31,6 +31,20 @@ fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> 
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
+/// Whether a dataset has a sample under each of these keys; or, where they are to be absent, under none.
+fn all_held<'k>(
+    dataset: &Dataset,
+    keys: impl IntoIterator<Item = &'k &'k str>,
+    are_there: bool,
+) -> anyhow::Result<bool> {
+    for key in keys {
+        if dataset.by_key(key)?.is_some() != are_there {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// The classes that no sample has: their names and numbers stay, because labels are the numbers
 /// (spec §3.5). None where the labels cannot be read; what is damaged is for `verify` to find.
 fn empty_classes(newest: &Dataset) -> Vec<String> {

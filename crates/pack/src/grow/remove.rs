@@ -1,6 +1,6 @@
 //! Samples left out of a dataset, and older generations deleted.
 
-use super::{before, empty_classes, open, some};
+use super::{all_held, before, empty_classes, open, some};
 use crate::pack::{Tally, copy_record, default_memory};
 use crate::salvage::tally_of;
 use anyhow::bail;
@@ -165,15 +165,7 @@ fn is_last_removal(
     options: &RemoveOptions<'_>,
 ) -> anyhow::Result<bool> {
     let Some(before) = before(dataset, opened, &options.limits) else { return Ok(false) };
-    if before.len() != opened.len() + keys.len() as u64 {
-        return Ok(false);
-    }
-    for key in keys {
-        if before.by_key(key)?.is_none() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)
 }
 
 /// The records with these keys, by shard; `None` if none of them is there and they were removed

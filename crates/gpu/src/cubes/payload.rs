@@ -1,0 +1,113 @@
+//! A payload, as it was walked or as it was kept: its chunks, and their streams.
+
+use super::kept::{Kept, KeptContent, KeptStream, stream};
+use shardpack_array::Units;
+use shardpack_array::blosc2::{Content, Filters, Stream, StreamCoder};
+use shardpack_format::{Error, Result};
+use std::borrow::Cow;
+
+/// A payload, and what is known of it.
+pub(super) enum Payload<'a> {
+    /// As it was walked.
+    Walked(Units<'a>, &'a [u8]),
+    /// What was kept of it.
+    Kept(Kept<'a>, KeptPayload<'a>),
+}
+
+/// Where the bytes of an array are of which tables were kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeptPayload<'a> {
+    Host(&'a [u8]),
+    /// On the device: where those begin that the tables count from, from where kept values begin.
+    Device(u64),
+}
+
+/// A chunk: its bytes, and what it holds.
+pub(super) type Chunk<'a> = (usize, Holds<'a>);
+
+/// As [`Content`].
+pub(super) enum Holds<'a> {
+    Stored,
+    Repeated([u8; 8]),
+    Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: Streams<'a> },
+}
+
+/// Streams of a chunk.
+#[derive(Clone, Copy)]
+pub(super) enum Streams<'a> {
+    Walked(&'a [Stream]),
+    Kept(&'a [KeptStream]),
+}
+
+impl Payload<'_> {
+    /// Its chunks, one for each unit; `None` if it has none.
+    pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
+        match self {
+            Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
+                let holds = match chunk.content() {
+                    Content::Stored => Holds::Stored,
+                    Content::Repeated(item) => Holds::Repeated(*item),
+                    Content::Blocks { coder, filters, block_bytes, streams } => Holds::Blocks {
+                        coder: *coder,
+                        filters: *filters,
+                        block_bytes: *block_bytes,
+                        streams: Streams::Walked(streams),
+                    },
+                };
+                Ok((chunk.bytes().len(), holds))
+            }))),
+            Self::Walked(Units::Raw(_) | Units::Zstd(_), _) => None,
+            Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
+                let chunk = chunk.ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
+                let holds = match chunk.content {
+                    KeptContent::Stored => Holds::Stored,
+                    KeptContent::Repeated(item) => Holds::Repeated(item),
+                    KeptContent::Blocks { coder, filters, block_bytes, streams } => {
+                        Holds::Blocks { coder, filters, block_bytes, streams: Streams::Kept(streams) }
+                    }
+                };
+                Ok((chunk.bytes, holds))
+            }))),
+        }
+    }
+
+    /// Its bytes on the host; none if it is on the device.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Walked(_, bytes) => bytes,
+            Self::Kept(_, KeptPayload::Host(bytes)) => bytes,
+            Self::Kept(_, KeptPayload::Device(_)) => &[],
+        }
+    }
+}
+
+impl<'a> Streams<'a> {
+    pub(super) const fn len(self) -> usize {
+        match self {
+            Self::Walked(streams) => streams.len(),
+            Self::Kept(streams) => streams.len(),
+        }
+    }
+
+    /// The first `count` of them, or all, and the others.
+    pub(super) fn split_at(self, count: usize) -> (Self, Self) {
+        let count = count.min(self.len());
+        match self {
+            Self::Walked(streams) => {
+                let (here, rest) = streams.split_at(count);
+                (Self::Walked(here), Self::Walked(rest))
+            }
+            Self::Kept(streams) => {
+                let (here, rest) = streams.split_at(count);
+                (Self::Kept(here), Self::Kept(rest))
+            }
+        }
+    }
+
+    pub(super) fn list(self) -> Cow<'a, [Stream]> {
+        match self {
+            Self::Walked(streams) => Cow::Borrowed(streams),
+            Self::Kept(streams) => streams.iter().map(stream).collect(),
+        }
+    }
+}
