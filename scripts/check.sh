@@ -18,6 +18,14 @@ case "${1-}" in
 esac
 
 scripts/setup.sh --tests || exit
+# The inputs that property tests draw are the same at each check, so that a change is judged by what it
+# changes; those of the long checks are new at each. What one found can be repeated with its seed.
+if [[ $long == yes ]]; then
+  export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-$((RANDOM * 32768 + RANDOM))}
+  echo "check: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
+else
+  export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-1}
+fi
 # Incremental compilation pays from the second build on, and takes a gigabyte: only where somebody builds again and again.
 [[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 started_all=$SECONDS
@@ -88,10 +96,11 @@ verdict() {
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
   # Tests that did not run, and why. Rust's say it themselves, a line each: `skipped: …`.
-  skipped=$(sed -nE "s/^skipped: (.*)/\1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/\1/p" "$log" | sort)
+  skipped=$(sed -nE "s/^skipped: (.*)/1 × \1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/1 × \1/p" "$log" |
+    awk '{ n = $1; sub(/^[0-9]+ × +/, ""); sum[$0] += n } END { for (why in sum) print sum[why] " × " why }' | sort -k 3)
   if [[ -n $skipped ]]; then
-    skipped_tests=$((skipped_tests + $(awk '{ n += ($2 == "×") ? $1 : 1 } END { print n }' <<<"$skipped")))
-    uniq -c <<<"$skipped" | sed -E 's/^ *1 ([0-9]+ ×)/\1/; s/^ *([0-9]+) (.*)/\1 \2/; s/^/    skipped: /'
+    skipped_tests=$((skipped_tests + $(awk '{ n += $1 } END { print n }' <<<"$skipped")))
+    sed 's/^/    skipped: /' <<<"$skipped"
   fi
 }
 # leave_out NAME WHY: a step that cannot run here.

@@ -100,24 +100,17 @@ impl Table {
         }
     }
 
-    /// The operation that `upright` undoes.
-    fn stored(&self, orientation: u8) -> Self {
-        self.upright(match orientation {
-            6 => 8,
-            8 => 6,
-            same => same,
-        })
-    }
-
     fn cropped(&self, rect: Rect) -> Self {
         Self::by(rect.width as usize, rect.height as usize, |x, y| self.pixel(x + rect.x as usize, y + rect.y as usize))
     }
 
-    fn resized(&self, area: Area, width: u32, height: u32, how: How) -> Self {
+    /// An area, resized, of which nothing outside of `window` is seen.
+    fn part(&self, window: Rect, area: Area, (width, height): (u32, u32), how: How) -> Self {
+        let seen = self.cropped(window);
+        let area = Area { x: area.x - f64::from(window.x), y: area.y - f64::from(window.y), ..area };
         let mut out = vec![0; (width * height * 3) as usize];
-        let (w, h) = (self.width as u32, self.height as u32);
-        let all = Rect { x: 0, y: 0, width: w, height: h };
-        let from = Pixels { bytes: self.at.as_flattened(), width: w, height: h };
+        let from = Pixels { bytes: seen.at.as_flattened(), width: window.width, height: window.height };
+        let all = Rect::whole(window.width, window.height);
         crate::resize::Resizer::new().resize(from, all, area, (width, height), how, &mut out).unwrap();
         Self { width: width as usize, height: height as usize, at: out.as_chunks().0.to_vec() }
     }
@@ -148,20 +141,20 @@ impl Table {
 /// resized as stored, like in the decoder: for pictures on their side, the two passes of the filter
 /// then come in the other order.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
-    let upright = Table::whole(jpeg).upright(how.orientation);
+    let stored = Table::whole(jpeg);
+    let upright = stored.upright(how.orientation);
     let crop = how.view.resolve(upright.width as u32, upright.height as u32, &how.key).unwrap();
-    let cropped = upright.cropped(crop.window);
-    let (x, y) = (crop.area.x - f64::from(crop.window.x), crop.area.y - f64::from(crop.window.y));
-    let area = Area { x, y, ..crop.area };
-    let upright_how = How { interpolation: how.view.interpolation, mirrored: [false; 2], transposed: false };
+    let size = (crop.inner.width, crop.inner.height);
     let resized = if turned_last {
-        let turn = Turn::of(how.orientation).unwrap();
-        let stored = cropped.stored(how.orientation);
-        let area = turn.stored_area(area, (stored.width as u32, stored.height as u32));
-        let (width, height) = turn.size((crop.inner.width, crop.inner.height));
-        stored.resized(area, width, height, turn.resizing(how.view.interpolation)).upright(how.orientation)
+        // Turned in the whole picture, as in the decoder: in the crop, the coordinates would be rounded
+        // otherwise, which sometimes changes a weight by its last bit.
+        let (turn, whole) = (Turn::of(how.orientation).unwrap(), (stored.width as u32, stored.height as u32));
+        let (area, window) = (turn.stored_area(crop.area, whole), turn.stored_rect(crop.window, whole));
+        let resizing = turn.resizing(how.view.interpolation);
+        stored.part(window, area, turn.size(size), resizing).upright(how.orientation)
     } else {
-        cropped.resized(area, crop.inner.width, crop.inner.height, upright_how)
+        let upright_how = How { interpolation: how.view.interpolation, mirrored: [false; 2], transposed: false };
+        upright.part(crop.window, crop.area, size, upright_how)
     };
     let shown = if crop.flip { resized.flipped() } else { resized };
     shown.padded(&crop).bytes(how.layout)
@@ -429,4 +422,18 @@ fn an_outlier_leaves_no_large_buffers() {
         .decode_into(&photo(400, 300), &Rendering { view: View::resize(30, 40), ..Default::default() }, &mut slot)
         .unwrap();
     assert!(decoder.pixels.capacity() >= 400 * 300 * 3, "what is usual is");
+}
+
+/// Sizes at which the coordinates of a turned crop are rounded.
+#[test]
+fn a_turned_crop_has_the_pixels_of_the_slow_twin() {
+    let view = View::center_crop(112, 84, 8).with_interpolation(Interpolation::Bicubic);
+    for (width, height) in [(129, 43), (127, 55), (127, 103), (128, 37), (43, 129), (55, 127)] {
+        let jpeg = encoded(width, height, PixelFormat::Rgb, Subsampling::S444, 0);
+        for orientation in 1..=8 {
+            let how = Rendering { view, orientation, ..Default::default() };
+            let (fast, _) = shown(&mut decoder(false), &jpeg, &how);
+            assert!(fast == twin(&jpeg, &how, true), "{width} × {height}, orientation {orientation}");
+        }
+    }
 }
