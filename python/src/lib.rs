@@ -15,6 +15,7 @@ mod dlpack;
 mod errors;
 mod loader;
 mod objects;
+mod options;
 mod pack;
 mod report;
 mod transform;
@@ -40,9 +41,11 @@ mod _shardpack {
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
     #[pymodule_export]
-    use crate::loader::{Loader, check_augmentation};
+    use crate::loader::Loader;
     #[pymodule_export]
     use crate::objects::{Object, Objects};
+    #[pymodule_export]
+    use crate::options::check_augmentation;
     #[pymodule_export]
     use crate::pack::{add, compact, merge, pack, plan, remove, size, verify};
     #[pymodule_export]

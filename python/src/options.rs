@@ -1,0 +1,272 @@
+//! The options of a loader as Python passes them, and the library's that they become.
+
+use crate::dataset::Dataset;
+use crate::device::Stage;
+use crate::errors::raise;
+use crate::transform::Function;
+use crate::values::indices;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use shardpack_format::Error;
+use shardpack_jpeg::{PixelLayout, Scaling};
+use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, Weighted};
+use shardpack_loader::stage;
+use shardpack_loader::{
+    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, Mix, NoData, OnCorrupt, PatchClasses, Patches,
+    parse_augment, parse_bands,
+};
+use shardpack_reader::Bands;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Fails unless `text` names augmentations, of rows or of batches, with options in their ranges.
+#[pyfunction]
+pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
+    if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
+        return text.parse::<Mix>().map(|_| ()).map_err(|error| raise(error.into()));
+    }
+    parse_augment(text).map(|_| ()).map_err(raise)
+}
+
+/// A range of bands such as `10..50`, or their numbers.
+#[derive(FromPyObject)]
+enum BandsOption {
+    Text(String),
+    List(Vec<u64>),
+}
+
+/// What comes in the place of no-data: in all cubes, or by field.
+#[derive(FromPyObject)]
+enum NoDataOption {
+    Cubes(f32),
+    Fields(Vec<(String, f32)>),
+}
+
+/// What Python passes: plain values, checked where they are used.
+#[derive(FromPyObject)]
+pub(crate) struct Options<'py> {
+    batch_size: u32,
+    seed: u64,
+    epoch: u32,
+    rank: u32,
+    world_size: u32,
+    order: String,
+    lanes: u64,
+    end: String,
+    image: String,
+    frames: String,
+    cube: String,
+    /// Patches of each sample; 0 for all of a grid.
+    patches: u32,
+    overlap: [u32; 3],
+    /// Scenes whose patches are mixed; 0 for as many as are usual.
+    open_scenes: u32,
+    /// Whether patches show all classes of their mask equally often, or classes by weights.
+    patches_balanced: bool,
+    patch_weights: Option<BTreeMap<i64, f64>>,
+    layout: String,
+    bands: Option<BandsOption>,
+    dtype: Option<String>,
+    /// Means and standard deviations of pictures, and of fields of arrays.
+    scaling: Option<(Vec<f64>, Vec<f64>)>,
+    normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
+    no_data: Option<NoDataOption>,
+    augment: Option<String>,
+    /// How batches are mixed, and the number of classes.
+    mix_batch: Option<(Vec<String>, u32)>,
+    /// Called for every row.
+    transform: Option<Py<PyAny>>,
+    fields: Option<Vec<String>>,
+    /// Fields that are no tensors.
+    objects: Vec<String>,
+    /// Fields that follow their picture, and how.
+    align: Vec<(String, String)>,
+    members: Option<Bound<'py, PyArray1<u64>>>,
+    /// One for each sample of the dataset.
+    weights: Option<Bound<'py, PyArray1<f64>>>,
+    /// One for each class.
+    class_weights: Option<BTreeMap<i64, f64>>,
+    balanced: bool,
+    /// The datasets that were joined, and how often each is used.
+    mix: Option<Vec<(Bound<'py, Dataset>, f64)>>,
+    threads: usize,
+    /// `None` for as many as are right where it decodes.
+    slots: Option<usize>,
+    window: String,
+    max_batch: u64,
+    skip_corrupt: u64,
+    /// The device that decodes.
+    stage: Option<Bound<'py, Stage>>,
+    /// Whether values stay on it.
+    pub(crate) resident: bool,
+}
+
+impl Options<'_> {
+    fn mode(&self) -> PyResult<Mode> {
+        match &*self.order {
+            "stored" => Ok(Mode::Stored),
+            "windowed" => Ok(Mode::Windowed),
+            "full" => Ok(Mode::Full),
+            other => Err(PyValueError::new_err(format!("order: expected stored, windowed or full, found `{other}`"))),
+        }
+    }
+
+    /// The order of `dataset`, or of a part of a mixture.
+    fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
+        Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
+    }
+
+    /// The order of a subset, of weighted draws, or of a mixture; `None` for the order of the whole
+    /// dataset.
+    fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
+        if let Some(mix) = &self.mix {
+            let source = |(part, weight): &(Bound<'_, Dataset>, f64)| {
+                Ok((Arc::new(self.order_of(&part.get().inner)?) as Arc<dyn Sampling>, *weight))
+            };
+            let sources = mix.iter().map(source).collect::<PyResult<_>>()?;
+            return Ok(Some(Arc::new(Mixture::new(sources, self.seed).map_err(raise)?)));
+        }
+        let id = dataset.version_id();
+        let draws = match &self.members {
+            Some(members) => members.readonly().as_array().len() as u64,
+            None => dataset.len(),
+        };
+        let weighted = match (&self.weights, &self.class_weights) {
+            (Some(weights), _) => Weighted::by_sample(&weights.readonly().as_array().to_vec(), self.seed),
+            (None, Some(weights)) => {
+                dataset.labels().and_then(|labels| Weighted::by_class(&labels, weights, self.seed))
+            }
+            (None, None) if self.balanced => dataset.labels().and_then(|labels| Weighted::balanced(&labels, self.seed)),
+            (None, None) => {
+                let Some(members) = &self.members else { return Ok(None) };
+                let members = Members::new(&Runs::of(dataset, Runs::BYTES), indices(members)?);
+                return Ok(Some(Arc::new(self.order_of(dataset)?.subset(members))));
+            }
+        };
+        Ok(Some(Arc::new(weighted.map_err(raise)?.draws(draws).dataset(id))))
+    }
+
+    fn factors(&self) -> PyResult<Vec<(String, Factors)>> {
+        let of = |(field, mean, std): &(String, Vec<f64>, Vec<f64>)| match Factors::new(mean, std) {
+            Ok(factors) => Ok((field.clone(), factors)),
+            Err(Error::Usage { what, expected, found, hint }) => {
+                let what = format!("{what} of field `{field}`");
+                Err(raise(Error::Usage { what, expected, found, hint }.into()))
+            }
+            Err(error) => Err(raise(error.into())),
+        };
+        self.normalise.iter().map(of).collect()
+    }
+
+    pub(crate) fn loader_options(
+        &self,
+        py: Python<'_>,
+        dataset: &shardpack_reader::Dataset,
+    ) -> PyResult<LoaderOptions> {
+        let augments = match &self.augment {
+            None => Augments::default(),
+            Some(text) => parse_augment(text).map_err(raise)?,
+        };
+        Ok(LoaderOptions {
+            batch_size: self.batch_size,
+            seed: self.seed,
+            epoch: self.epoch,
+            rank: self.rank,
+            world_size: self.world_size,
+            mode: self.mode()?,
+            lanes: self.lanes,
+            sampling: self.sampling(dataset)?,
+            end: match &*self.end {
+                "drop" => End::Drop,
+                "pad" => End::Pad,
+                "uneven" => End::Uneven,
+                other => {
+                    let text = format!("end: expected drop, pad or uneven, found `{other}`");
+                    return Err(PyValueError::new_err(text));
+                }
+            },
+            image: self.image.parse().map_err(raise)?,
+            frames: self.frames.parse().map_err(raise)?,
+            cube: self.cube.parse().map_err(raise)?,
+            patches: match self.patches {
+                0 => Patches::Grid { overlap: self.overlap },
+                1 => Patches::One,
+                count => Patches::PerSample(count),
+            },
+            open_scenes: self.open_scenes,
+            patch_classes: match &self.patch_weights {
+                Some(weights) => {
+                    PatchClasses::Weighted(weights.iter().map(|(&class, &weight)| (class, weight)).collect())
+                }
+                None if self.patches_balanced => PatchClasses::Balanced,
+                None => PatchClasses::Any,
+            },
+            bands: match &self.bands {
+                None => Bands::All,
+                Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
+                Some(BandsOption::List(bands)) => bands_of(bands),
+            },
+            dtype: match &self.dtype {
+                None => ArrayDtype::Source,
+                Some(text) => text.parse().map_err(raise)?,
+            },
+            scaling: match &self.scaling {
+                None => None,
+                Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
+            },
+            normalise: self.factors()?,
+            no_data: match &self.no_data {
+                None => NoData::AsStored,
+                Some(NoDataOption::Cubes(with)) => NoData::Cubes(*with),
+                Some(NoDataOption::Fields(fields)) => NoData::Fields(fields.clone()),
+            },
+            augment: augments.arrays,
+            augment_bands: augments.bands,
+            augment_pictures: augments.pictures,
+            mix: match &self.mix_batch {
+                None => None,
+                Some((texts, classes)) => {
+                    let choices = texts.iter().map(|text| text.parse().map_err(|error: Error| raise(error.into())));
+                    Some(BatchMix { choices: choices.collect::<PyResult<_>>()?, classes: *classes })
+                }
+            },
+            transform: self.transform.as_ref().map(|function| Arc::new(Function(function.clone_ref(py))) as _),
+            stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
+            resident: self.resident,
+            layout: match &*self.layout {
+                "hwc" => PixelLayout::HeightWidthChannels,
+                "chw" => PixelLayout::ChannelsHeightWidth,
+                other => {
+                    let text = format!("layout: expected hwc or chw, found `{other}`");
+                    return Err(PyValueError::new_err(text));
+                }
+            },
+            fields: self.fields.clone(),
+            objects: self.objects.clone(),
+            align: self.align.iter().map(aligned).collect::<PyResult<_>>()?,
+            threads: self.threads,
+            slots: self.slots.unwrap_or_else(|| LoaderOptions::default_slots(self.stage.is_some())),
+            window: self.window.parse().map_err(raise)?,
+            max_batch_bytes: self.max_batch,
+            on_corrupt: match self.skip_corrupt {
+                0 => OnCorrupt::Error,
+                max => OnCorrupt::Skip { max },
+            },
+            ..LoaderOptions::default()
+        })
+    }
+}
+
+fn aligned((field, text): &(String, String)) -> PyResult<(String, Align)> {
+    Ok((field.clone(), text.parse().map_err(raise)?))
+}
+
+/// Ascending neighbours become a range, which costs less than a list.
+fn bands_of(bands: &[u64]) -> Bands {
+    let in_a_row = bands.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b)));
+    match (bands.first(), bands.last().and_then(|last| last.checked_add(1))) {
+        (Some(first), Some(end)) if in_a_row => Bands::Range(*first..end),
+        _ => Bands::List(bands.to_vec()),
+    }
+}
