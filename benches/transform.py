@@ -11,8 +11,8 @@ call one function for each row:
 - `numpy`: noise of NumPy's generator, which lets the interpreter go while it works.
 - `python`: 20,000 steps of a loop in Python, which holds it. `long`: 200,000 steps, many times what all else of a row takes.
 
-`ours` is the loader with that many threads, `ours_in_workers` the same in workers of a DataLoader
-(`shardpack.torch.IterableDataset`), `theirs` a DataLoader over the files, decoded by Pillow and cropped by torchvision.
+`ours` is the loader with that many threads, `ours_with_workers` the same with as many `transform_workers`,
+`ours_in_workers` loaders of one thread in workers of a DataLoader (`shardpack.torch.IterableDataset`), `theirs` a DataLoader over the files, decoded by Pillow and cropped by torchvision.
 Rounds are alternated, the first is dropped, medians divided. The page cache is warm. Run it by a free-threaded Python too.
 """
 
@@ -85,10 +85,12 @@ def sides(photos: Path, packed: Path, change: Change, threads: int, batch: int) 
     options = {"image": "rrc224", "fields": ["image", "label"], "transform": Row(change)}
     workers = {"num_workers": threads, "persistent_workers": True}
     ours = sp.Loader(sp.Dataset(packed), batch, threads=threads, **options)
+    with_workers = sp.Loader(sp.Dataset(packed), batch, threads=threads, transform_workers=threads, **options)
     inner = shardpack.torch.IterableDataset(sp.Loader(sp.Dataset(packed), batch, threads=1, **options))
     theirs = ImageFolder(photos, Theirs(change))
     return {
         "ours": ours,
+        "ours_with_workers": with_workers,
         "ours_in_workers": DataLoader(inner, batch_size=None, **workers),
         "theirs": DataLoader(theirs, batch, shuffle=True, drop_last=True, **workers),
     }
@@ -131,7 +133,8 @@ def main() -> None:
         medians = {side: statistics.median(values) for side, values in rates.items()}
         result["rows_a_second"][name] = {side: round(value, 1) for side, value in medians.items()}
         result["by_theirs"][name] = {side: round(value / medians["theirs"], 2) for side, value in medians.items() if side != "theirs"}
-        loaders["ours"].close()
+        for side in ("ours", "ours_with_workers"):
+            loaders[side].close()
     print(json.dumps(result, indent=1))
 
 

@@ -68,12 +68,19 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return 0, 1
 
 
-def _threads(threads: int | None) -> int:
+def _threads(threads: int | None, workers: int) -> int:
     """Threads of a loader, as given; 0 for one for each core, unless the launcher says that several ranks share the
-    machine: then this rank's share of the cores.
+    machine: then this rank's share of the cores. At least one for each worker process, whose rows it decodes.
     """
     if threads is not None:
-        return _number("threads", threads, 1, 4096)
+        if (threads := _number("threads", threads, 1, 4096)) < workers:
+            raise ValueError(f"transform_workers: expected at most one for each thread, {threads}, found {workers}")
+        return threads
+    share = _share()
+    return share if workers <= (share or _shardpack.cores()) else workers
+
+
+def _share() -> int:
     text = os.environ.get("LOCAL_WORLD_SIZE", "")
     ranks, cores = int(text) if text.isdecimal() else 1, _shardpack.cores()
     if ranks < 2 or _is_bound(ranks, cores):

@@ -42,6 +42,7 @@ from shardpack._device import stage_for
 from shardpack._options import Options
 from shardpack._size import Size, size
 from shardpack._transform import Rows, Transform
+from shardpack._workers import Workers
 
 
 class Configured:
@@ -89,6 +90,7 @@ class Configured:
         augment_batch: str | Sequence[str] | None = None,
         num_classes: int | None = None,
         transform: Transform | None = None,
+        transform_workers: int = 0,
         transform_batch: Callable[[Batch], Batch | None] | None = None,
         **unknown: NoReturn,
     ) -> None:
@@ -122,6 +124,7 @@ class Configured:
         self._fields, tensors, arrays = _fields(fields, dataset, cube, aligned)
         check_aligned(image, self._fields, dataset, align)
         check_rows(self._fields, dataset, align)
+        self._workers = _workers(transform, transform_workers)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
             seed=_number("seed", seed, 0, 2**64 - 1),
@@ -143,14 +146,15 @@ class Configured:
             no_data=_no_data(no_data),
             augment=_augment(augment),
             mix_batch=_mix_batch(augment_batch, num_classes, dataset),
-            transform=None if transform is None else Rows(_function("transform", transform)),
+            transform=self._workers or (None if transform is None else Rows(_function("transform", transform))),
+            transform_workers=0 if self._workers is None else self._workers.count,
             fields=tensors,
             objects=[name for name in self._fields if name not in tensors],
             align=aligned,
             members=dataset._members,
             **_weights(weights, dataset),
             mix=_mix(mix, dataset, weights),
-            threads=_threads(threads),
+            threads=_threads(threads, transform_workers),
             slots=None if prefetch is None else _number("prefetch", prefetch, 1, 2**16),
             window=_text("window", window, "memory"),
             max_batch=size("max_batch", max_batch),
@@ -250,6 +254,16 @@ def _function(name: str, value: Any) -> Any:
     if not callable(value):
         raise TypeError(f"{name}: expected a function, found {value!r}")
     return value
+
+
+def _workers(transform: Transform | None, count: int) -> Workers | None:
+    """Processes for a transform, if there are to be any."""
+    count = _number("transform_workers", count, 0, 4096)
+    if count == 0:
+        return None
+    if transform is None:
+        raise ValueError(f"transform_workers={count}: expected a transform, found none")
+    return Workers(_function("transform", transform), count)
 
 
 def _read(

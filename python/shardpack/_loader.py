@@ -20,6 +20,7 @@ from shardpack._device import check_process
 from shardpack._iteration import Iteration, changed
 from shardpack._options import State
 from shardpack._state import checked
+from shardpack._workers import Workers
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
@@ -215,6 +216,11 @@ class Loader(Configured):
         the interpreter for it: what it does in Python, one thread does at a time. Draw from ``row.seed``, and a resumed
         loader goes on with the same draws. An exception is the error of its batch, which names the sample. The host must
         decode. You may change what it does between two epochs: none is begun ahead.
+    transform_workers : int, default 0
+        Processes that call ``transform``, each with its own interpreter, so that what it does in Python is done for as
+        many rows at a time. Reading and decoding stay in the threads, and batches, order and states are the same. The
+        function has to be one that can be pickled, or cloudpickle has to be installed; each process gets a copy when it
+        starts. At most ``threads``, which are at least as many by default.
     transform_batch : function, optional
         Called for every batch when it is asked for, in your thread, also on a device. It writes to tensors of the
         batch, replaces them (``batch["image"] = …``), or returns another batch.
@@ -254,7 +260,7 @@ class Loader(Configured):
         if self._stage is not None or self._options.transform is not None:
             if self._ending is not None:
                 self._ending.detach()
-            self._ending = weakref.finalize(self, _end, core, self._pid)
+            self._ending = weakref.finalize(self, _end, core, self._workers, self._pid)
         samples, batch_size, ranks = core.positions(), self._options.batch_size, self._options.world_size
         if samples > 0 and len(core) == 0 and self._options.end == "drop":
             what = "the samples of the dataset" if self._options.patches == 1 else "the patches of an epoch"
@@ -415,7 +421,7 @@ class Loader(Configured):
             was_closed, self._closed = self._closed, True
         if not was_closed and os.getpid() == self._pid:
             finish(self._convert)
-            self._core.close()
+            _end(self._core, self._workers, self._pid)
         # The last batch takes the device with it.
         self._stage, self._options = None, replace(self._options, stage=None)
 
@@ -454,6 +460,11 @@ class Loader(Configured):
                 "one process does that for each device\n"
                 'hint: iterate over the loader itself, or use num_workers=0; decode="host" lets workers decode'
             )
+        if self._workers is not None:
+            raise RuntimeError(
+                f"workers of a DataLoader: expected transform_workers=0, found {self._workers.count}: a worker may not start processes\n"
+                "hint: iterate over the loader itself, which has its own workers, or leave transform_workers out"
+            )
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
         """A loader for one of several workers of this rank."""
@@ -464,8 +475,11 @@ class Loader(Configured):
         return _made(self._dataset, self._arguments | place, state)
 
 
-def _end(core: _shardpack.Loader, pid: int) -> None:
+def _end(core: _shardpack.Loader, workers: Workers | None, pid: int) -> None:
     if os.getpid() == pid:
+        # First: threads may wait for them.
+        if workers is not None:
+            workers.close()
         core.close()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardpack import _shardpack
+from shardpack._workers import Workers
 
 State: TypeAlias = "tuple[str, int, int, int, str]"
 """Fingerprint, seed, epoch, samples consumed, and what these are: ``samples``, or patches of some kind."""
@@ -45,7 +46,8 @@ class Options:
     no_data: float | list[tuple[str, float]] | None
     augment: str | None
     mix_batch: tuple[list[str], int] | None
-    transform: Callable[..., None] | None
+    transform: Callable[..., None] | Workers | None
+    transform_workers: int
     fields: list[str] | None
     objects: list[str]
     align: list[tuple[str, str]]

@@ -33,6 +33,7 @@ __all__ = [
     "add",
     "command",
     "compact",
+    "described",
     "cores",
     "check_augmentation",
     "is_mask",
@@ -146,6 +147,7 @@ class Stage:
     @property
     def number(self) -> int: ...
 
+def described(error: BaseException) -> str: ...
 @final
 class Loader:
     def __new__(cls, dataset: Dataset, options: Options) -> Loader: ...

@@ -22,6 +22,7 @@ mod transform;
 mod values;
 mod watch;
 mod words;
+mod workers;
 mod writer;
 
 /// The compiled part of the package `shardpack`. Its classes are frozen and have their own locks: it
@@ -50,6 +51,8 @@ mod _shardpack {
     use crate::pack::{add, compact, merge, pack, plan, remove, size, verify};
     #[pymodule_export]
     use crate::report::report;
+    #[pymodule_export]
+    use crate::transform::described;
     #[pymodule_export]
     use crate::writer::{Writer, is_mask, mask_of};
 

@@ -5,6 +5,7 @@ use crate::device::Stage;
 use crate::errors::raise;
 use crate::transform::Function;
 use crate::values::indices;
+use crate::workers::Workers;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -75,8 +76,10 @@ pub(crate) struct Options<'py> {
     augment: Option<String>,
     /// How batches are mixed, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
-    /// Called for every row.
+    /// Called for every row, or what starts the processes that call it.
     transform: Option<Py<PyAny>>,
+    /// Processes that call it; 0 for this one.
+    transform_workers: usize,
     fields: Option<Vec<String>>,
     /// Fields that are no tensors.
     objects: Vec<String>,
@@ -231,7 +234,10 @@ impl Options<'_> {
                     Some(BatchMix { choices: choices.collect::<PyResult<_>>()?, classes: *classes })
                 }
             },
-            transform: self.transform.as_ref().map(|function| Arc::new(Function(function.clone_ref(py))) as _),
+            transform: self.transform.as_ref().map(|function| match self.transform_workers {
+                0 => Arc::new(Function(function.clone_ref(py))) as _,
+                count => Arc::new(Workers::new(function.clone_ref(py), count)) as _,
+            }),
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             resident: self.resident,
             layout: match &*self.layout {

@@ -38,7 +38,7 @@ impl Function {
             let owner = vector(py, field.bytes.to_vec());
             let view = match field.dtype {
                 ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
-                ElementType::Dtype(dtype) => dtype.name().into_pyobject(py)?.into_any(),
+                ElementType::Dtype(_) => type_name(field.dtype).into_pyobject(py)?.into_any(),
             };
             let array = owner.call_method1("view", (view,))?;
             arrays.set_item(field.name, array.call_method1("reshape", (PyTuple::new(py, field.shape)?,))?)?;
@@ -56,15 +56,29 @@ impl Function {
     }
 }
 
+/// The name of a type, for NumPy: it knows `bfloat16` once `ml_dtypes` was imported.
+pub(crate) const fn type_name(dtype: ElementType) -> &'static str {
+    match dtype {
+        ElementType::Bf16 => "bfloat16",
+        ElementType::Dtype(dtype) => dtype.name(),
+    }
+}
+
 /// 53 random bits of this sample in this epoch.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number below 2⁵³")]
-fn seed(row: &TransformRow<'_>) -> u64 {
+pub(crate) fn seed(row: &TransformRow<'_>) -> u64 {
     let [draw, _] = row.draws.draws().pair(SEEDS);
     (draw * (1_u64 << 53) as f64) as u64
 }
 
 /// An exception in a line: its type, what it says, and where it was raised.
-fn describe(py: Python<'_>, error: &PyErr) -> String {
+#[pyfunction]
+pub(crate) fn described(error: Bound<'_, PyAny>) -> String {
+    let py = error.py();
+    describe(py, &PyErr::from_value(error))
+}
+
+pub(crate) fn describe(py: Python<'_>, error: &PyErr) -> String {
     let mut place = String::new();
     let mut next = error.traceback(py).map(Bound::into_any);
     while let Some(at) = next {

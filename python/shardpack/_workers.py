@@ -1,0 +1,182 @@
+"""A transform of rows in processes of its own: how they are started and ended, and what they do."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import threading
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardpack import _shardpack
+from shardpack._transform import Rows, Transform
+
+__all__ = ["Workers"]
+
+_PATIENCE_S = 5.0
+"""How long a process that was told to end may take, and how often one looks for its parent."""
+
+
+class Workers:
+    """Starts the processes that the compiled loader asks for, and ends them. See ``python/src/workers.rs``."""
+
+    def __init__(self, function: Transform, count: int) -> None:
+        self._pickled = _pickled(function)
+        self.count = count
+        self._processes: dict[int, SpawnProcess] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def start(self, number: int, descriptor: int) -> None:
+        """Starts process ``number``, which is asked through the socket ``descriptor``."""
+        with socket.socket(fileno=descriptor) as theirs:
+            # Spawned: a fork would have the locks of threads that it does not have.
+            process = multiprocessing.get_context("spawn").Process(
+                target=_serve, args=(theirs, self._pickled, os.getpid()), name=f"shardpack-transform-{number}", daemon=True
+            )
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("the loader is closed")
+                self._processes[number] = process
+                process.start()
+
+    def ended(self, number: int) -> str:
+        """How process ``number`` has ended, or ends now."""
+        with self._lock:
+            process = self._processes.pop(number, None)
+        if process is None or process.pid is None:
+            return "could not be started"
+        process.join(_PATIENCE_S)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            return "did not answer as expected"
+        if process.exitcode >= 0:
+            return f"ended with exit code {process.exitcode}"
+        return f"was ended by {signal.Signals(-process.exitcode).name}"
+
+    def close(self) -> None:
+        """Ends all processes, also those in the middle of a row."""
+        with self._lock:
+            self._closed = True
+            processes, self._processes = list(self._processes.values()), {}
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+        for process in processes:
+            if process.pid is not None:
+                process.join(_PATIENCE_S)
+                if process.exitcode is None:
+                    process.kill()
+                    process.join()
+
+
+def _pickled(function: Transform) -> bytes:
+    """The function as it travels; by cloudpickle, where that is installed, if it is of a program without a file, such as a
+    notebook, or has no name of its own.
+    """
+    is_of_program = getattr(function, "__module__", None) == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
+    try:
+        if not is_of_program:
+            return pickle.dumps(function)
+        reason = "it is of a program without a file"
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    try:
+        import cloudpickle
+    except ModuleNotFoundError:
+        raise TypeError(
+            f"transform: expected a function that can be pickled for transform_workers, found {function!r}: {reason}\n"
+            "hint: define it at the top level of a module, or install cloudpickle"
+        ) from None
+    pickled: bytes = cloudpickle.dumps(function)
+    return pickled
+
+
+def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
+    """What a process does: it changes rows until the other side is closed."""
+    # Ctrl-C goes to all processes of a program; this one ends with its parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    try:
+        rows = Rows(pickle.loads(pickled))
+    except Exception as error:
+        _answer(asked, _shardpack.described(error))
+        return
+    _one_thread()
+    try:
+        _answer(asked)
+        while True:
+            said = json.loads(_taken(asked, *struct.unpack("<I", _taken(asked, 4))))
+            arrays = {name: np.empty(shape, _dtype(dtype)) for name, dtype, shape in said["fields"]}
+            buffers = [_bytes_of(array) for array in arrays.values()]
+            for buffer in buffers:
+                _fill(asked, buffer)
+            try:
+                rows(arrays, said["index"], said["key"], said["epoch"], said["seed"])
+            except Exception as error:
+                _answer(asked, _shardpack.described(error))
+            else:
+                _answer(asked, "", buffers)
+    except (EOFError, ConnectionError):
+        # The loader was closed, or its process has ended.
+        return
+
+
+def _one_thread() -> None:
+    """There are as many processes as the machine is to do at a time: libraries that are loaded take one thread each."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+    if (cv2 := sys.modules.get("cv2")) is not None:
+        cv2.setNumThreads(0)
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process when its parent is gone, also in the middle of a row."""
+    process = multiprocessing.parent_process()
+    while os.getppid() == parent:
+        # A fork of the parent may hold the sentinel.
+        wait([] if process is None else [process.sentinel], _PATIENCE_S)
+    os._exit(1)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    if name == "bfloat16":
+        # NumPy knows the name from then on.
+        import ml_dtypes as _
+    return np.dtype(name)
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _taken(asked: socket.socket, count: int) -> bytearray:
+    taken = bytearray(count)
+    _fill(asked, memoryview(taken))
+    return taken
+
+
+def _fill(asked: socket.socket, rest: memoryview) -> None:
+    while rest:
+        count = asked.recv_into(rest)
+        if count == 0:
+            raise EOFError
+        rest = rest[count:]
+
+
+def _answer(asked: socket.socket, error: str = "", buffers: list[memoryview] | None = None) -> None:
+    text = error.encode(errors="replace")[: 1 << 20]
+    asked.sendall(struct.pack("<I", len(text)) + text)
+    for buffer in buffers or ():
+        asked.sendall(buffer)

@@ -1,0 +1,189 @@
+//! A transform written in Python, called in processes of its own: each has an interpreter, and the
+//! loader's threads take none.
+//!
+//! A thread that has decoded a row sends it to a process over a socket, waits, and takes the changed
+//! row in its place. `python/shardpack/_workers.py` starts the processes, and is their side of it.
+//! What is sent for a row, all integers little-endian:
+//!
+//! 1. the length of a JSON object as u32, and the object: `index`, `key`, `epoch`, `seed`, and
+//!    `fields`, a list of `[name, type, shape]`;
+//! 2. the bytes of each field.
+//!
+//! What comes back: the length of an error as u32, and its text; or a length of 0, and the bytes of
+//! each field. A process that is ready says so by a length of 0.
+
+use crate::transform::{describe, seed, type_name};
+use pyo3::prelude::*;
+use serde_json::json;
+use shardpack_format::Note;
+use shardpack_loader::{Transform, TransformRow};
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::IntoRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+
+/// The largest error that a process may send, in bytes.
+const MAX_ERROR: u32 = 1 << 20;
+
+/// Processes that change rows, started when they are first needed. One that has ended is replaced
+/// when the next row needs it; once one could not be started, none is.
+pub(crate) struct Workers {
+    /// `shardpack._workers.Workers`.
+    processes: Py<PyAny>,
+    /// A place for each process: its number, and the process if there is one.
+    idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
+    returned: Condvar,
+    /// Why a process could not be started.
+    failed: OnceLock<Note>,
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Workers")
+    }
+}
+
+impl Workers {
+    pub(crate) fn new(processes: Py<PyAny>, count: usize) -> Self {
+        let idle = (0..count).rev().map(|number| (number, None)).collect();
+        Self { processes, idle: Mutex::new(idle), returned: Condvar::new(), failed: OnceLock::new() }
+    }
+
+    /// Waits for a place. Those of processes that are there are taken first.
+    fn take(&self) -> (usize, Option<UnixStream>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let there = idle.iter().rposition(|(_, process)| process.is_some());
+            if let Some(place) = there.or_else(|| idle.len().checked_sub(1)) {
+                return idle.swap_remove(place);
+            }
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give_back(&self, number: usize, process: Option<UnixStream>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((number, process));
+        self.returned.notify_one();
+    }
+
+    /// Starts a process, and waits until it is ready.
+    fn start(&self, number: usize) -> Result<UnixStream, Note> {
+        let (mut ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for a process: {error}"))?;
+        let started = Python::try_attach(|py| {
+            // The other side owns the number from here on.
+            let started = self.processes.call_method1(py, "start", (number, theirs.into_raw_fd()));
+            started.map(drop).map_err(|error| describe(py, &error))
+        });
+        started.ok_or("the interpreter is ending")??;
+        match error_of(&mut ours) {
+            Ok(None) => Ok(ours),
+            Ok(Some(text)) => {
+                self.ended(number);
+                Err(Note::from(format!("in the worker: {text}")))
+            }
+            Err(_) => Err(Note::from(format!("a worker that {} before it was ready", self.ended(number))).with_hint(
+                "a program that starts processes is run again by each of them: put what it does below `if __name__ == \"__main__\":`",
+            )),
+        }
+    }
+
+    /// How a process has ended.
+    fn ended(&self, number: usize) -> String {
+        let said = Python::try_attach(|py| self.processes.call_method1(py, "ended", (number,))?.extract::<String>(py));
+        said.and_then(Result::ok).unwrap_or_else(|| "has ended".to_owned())
+    }
+}
+
+impl Transform for Workers {
+    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note> {
+        let (number, there) = self.take();
+        let started = match there {
+            Some(process) => Ok(process),
+            // All would fail alike, one row after the other.
+            None => match self.failed.get() {
+                Some(note) => Err(note.clone()),
+                None => self.start(number).map_err(|note| self.failed.get_or_init(|| note).clone()),
+            },
+        };
+        let changed = started.map(|mut process| {
+            let changed = exchange(&mut process, row);
+            (process, changed)
+        });
+        match changed {
+            Ok((process, Ok(None))) => {
+                self.give_back(number, Some(process));
+                Ok(())
+            }
+            Ok((process, Ok(Some(text)))) => {
+                self.give_back(number, Some(process));
+                Err(text.into())
+            }
+            Ok((process, Err(_))) => {
+                // So that it ends, if it has not.
+                drop(process);
+                let how = self.ended(number);
+                self.give_back(number, None);
+                Err(format!("a worker that {how}").into())
+            }
+            Err(note) => {
+                self.give_back(number, None);
+                Err(note)
+            }
+        }
+    }
+}
+
+/// Has a process change a row; what its transform said if it raised an exception. Then the row is
+/// as it was.
+fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<Option<String>> {
+    let fields: Vec<_> =
+        row.fields.iter().map(|field| json!([field.name, type_name(field.dtype), field.shape])).collect();
+    let epoch = row.draws.epoch & u64::from(u32::MAX);
+    let said = json!({ "index": row.index, "key": row.key, "epoch": epoch, "seed": seed(row), "fields": fields });
+    let said = said.to_string();
+    let length = u32::try_from(said.len()).map_err(io::Error::other)?.to_le_bytes();
+    let mut parts = vec![IoSlice::new(&length), IoSlice::new(said.as_bytes())];
+    parts.extend(row.fields.iter().map(|field| IoSlice::new(field.bytes)));
+    write_all(process, &mut parts)?;
+    if let Some(text) = error_of(process)? {
+        return Ok(Some(text));
+    }
+    for field in &mut row.fields {
+        process.read_exact(field.bytes)?;
+    }
+    Ok(None)
+}
+
+fn write_all(process: &mut UnixStream, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+    // Those that are empty would look as if nothing could be written.
+    IoSlice::advance_slices(&mut parts, 0);
+    while !parts.is_empty() {
+        match process.write_vectored(parts) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut parts, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The error that a process sends, if it does.
+fn error_of(process: &mut UnixStream) -> io::Result<Option<String>> {
+    let mut length = [0; 4];
+    process.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length == 0 {
+        return Ok(None);
+    }
+    if length > MAX_ERROR {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = Vec::new();
+    process.take(u64::from(length)).read_to_end(&mut text)?;
+    match text.len() as u64 == u64::from(length) {
+        true => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
