@@ -11,6 +11,8 @@ mod loader;
 mod loader_dtypes;
 #[path = "loader_finish.rs"]
 mod loader_finish;
+#[path = "loader_hanging.rs"]
+mod loader_hanging;
 #[path = "loader_no_data.rs"]
 mod loader_no_data;
 #[path = "loader_patches.rs"]
@@ -19,6 +21,8 @@ mod loader_patches;
 mod loader_resume;
 #[path = "loader_several.rs"]
 mod loader_several;
+#[path = "loader_slots.rs"]
+mod loader_slots;
 mod loader_support;
 #[path = "loader_trouble.rs"]
 mod loader_trouble;

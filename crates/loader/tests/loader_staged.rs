@@ -10,12 +10,16 @@
 mod loader;
 #[path = "loader_aligned.rs"]
 mod loader_aligned;
+#[path = "loader_aligned_refused.rs"]
+mod loader_aligned_refused;
 #[path = "loader_dtypes.rs"]
 mod loader_dtypes;
 #[path = "loader_epochs.rs"]
 mod loader_epochs;
 #[path = "loader_finish.rs"]
 mod loader_finish;
+#[path = "loader_hanging.rs"]
+mod loader_hanging;
 #[path = "loader_mixing.rs"]
 mod loader_mixing;
 #[path = "loader_no_data.rs"]
@@ -32,6 +36,8 @@ mod loader_resume;
 mod loader_scenes;
 #[path = "loader_several.rs"]
 mod loader_several;
+#[path = "loader_slots.rs"]
+mod loader_slots;
 mod loader_support;
 #[path = "loader_trouble.rs"]
 mod loader_trouble;

@@ -9,12 +9,16 @@
 mod loader;
 #[path = "loader_dtypes.rs"]
 mod loader_dtypes;
+#[path = "loader_hanging.rs"]
+mod loader_hanging;
 #[path = "loader_patches.rs"]
 mod loader_patches;
 #[path = "loader_resume.rs"]
 mod loader_resume;
 #[path = "loader_several.rs"]
 mod loader_several;
+#[path = "loader_slots.rs"]
+mod loader_slots;
 mod loader_support;
 #[path = "loader_trouble.rs"]
 mod loader_trouble;

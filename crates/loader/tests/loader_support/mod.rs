@@ -9,7 +9,9 @@
     clippy::cast_possible_truncation
 )]
 
+pub mod aligned;
 pub mod cubes;
+pub mod fake_jobs;
 pub mod fake_parts;
 pub mod fake_stage;
 
@@ -20,6 +22,7 @@ use shardpack_loader::{Batch, Loader, LoaderOptions, Tensor};
 use shardpack_reader::Dataset;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of a part that make most records of the tests large.
 pub const SMALL_PART_BYTES: usize = 400;
@@ -304,4 +307,12 @@ pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> 
 /// An error and what it says to do next.
 pub fn said(error: &shardpack_loader::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
+}
+
+/// Runs `work` in a thread of its own, so that a loader that hangs fails the test instead of
+/// holding it up. Ten minutes are no bound on its speed.
+pub fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(work()));
+    receive.recv_timeout(Duration::from_secs(600)).expect("an end")
 }

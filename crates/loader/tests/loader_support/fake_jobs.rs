@@ -1,0 +1,101 @@
+//! What the stage that is no device does with a value that it has taken: what the host does.
+
+use shardpack_array::{ArrayDecoder, Finish, Region};
+use shardpack_augment::{Augmentation, Picture, Scratch};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
+use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
+use shardpack_loader::stage::RowNoise;
+
+#[derive(Debug)]
+pub enum Job {
+    Picture {
+        media_type: String,
+        bytes: Vec<u8>,
+        how: Rendering,
+        changes: Vec<Augmentation>,
+        dtype: ElementType,
+        scaling: Scaling,
+    },
+    Array {
+        codec: Codec,
+        descriptor: ArrayDescriptor,
+        bytes: Vec<u8>,
+        region: Option<Region>,
+        finish: Box<Finish>,
+        noise: Option<RowNoise>,
+        limits: Limits,
+    },
+    Bytes(Vec<u8>),
+    Zero,
+}
+
+impl Job {
+    /// Decodes into a row of the output, by the host's decoders. Fails on pictures of as many bytes
+    /// as are odd.
+    pub fn decode(self, odd_bytes: Option<usize>, to: &mut [u8]) -> Result<(), String> {
+        match self {
+            Self::Zero => to.fill(0),
+            Self::Bytes(bytes) => to.copy_from_slice(&bytes),
+            Self::Picture { media_type, bytes, how, changes, dtype, scaling } => {
+                if odd_bytes == Some(bytes.len()) {
+                    return Err("a stream that ends early".into());
+                }
+                let mut decoder = PictureDecoder::new(DecodeOptions::default());
+                let mut levels = vec![0; to.len() / dtype.bytes() as usize];
+                let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..how };
+                let size = decoder.decode_into(&media_type, &bytes, &plain, &mut levels).map_err(|e| e.to_string())?;
+                let [height, width] = [size.height, size.width].map(|side| side as usize);
+                change(&changes, &how, &mut Picture::new(&mut levels, height, width).unwrap());
+                if how.layout == PixelLayout::ChannelsHeightWidth {
+                    levels = (0..3).flat_map(|c| levels.iter().skip(c).step_by(3)).copied().collect();
+                }
+                match dtype {
+                    ElementType::Dtype(Dtype::U8) => to.copy_from_slice(&levels),
+                    _ => float(scaling, dtype, &levels, how.layout, to),
+                }
+            }
+            Self::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
+                let mut decoder = ArrayDecoder::new();
+                // Arrays of other numbers of axes are one row.
+                let whole = Region::whole(&descriptor).ok();
+                let (shape, layout) = match region.as_ref().or(whole.as_ref()) {
+                    Some(region) => {
+                        let [a, b, c] = region.shape_of(&descriptor).map_err(|e| e.to_string())?.shape;
+                        match region.layout {
+                            Layout::AsShape => ([a, b, c], Layout::AsShape),
+                            Layout::BandMajor => ([b, c, a], Layout::BandMajor),
+                        }
+                    }
+                    None => ([1, descriptor.elements().map_err(|e| e.to_string())?, 1], Layout::AsShape),
+                };
+                let mut elements = vec![0; descriptor.decoded.array_bytes(&shape).unwrap() as usize];
+                let decoded = match &region {
+                    Some(region) => {
+                        decoder.decode_region(codec, &descriptor, &bytes, region, &mut elements, &limits).map(|_| ())
+                    }
+                    None => decoder.decode_into(codec, &descriptor, &bytes, &mut elements, &limits),
+                };
+                let finished = decoded.and_then(|()| finish.apply(descriptor.decoded, (shape, layout), &elements, to));
+                finished.map_err(|e| e.to_string())?;
+                if let Some(noise) = noise {
+                    let dtype = finish.to.of(descriptor.decoded).unwrap();
+                    noise.add(dtype, (shape, layout), to).unwrap();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes a decoded picture as the host does.
+fn change(changes: &[Augmentation], how: &Rendering, picture: &mut Picture<'_>) {
+    let (draws, height, width) = (how.key.draws(), picture.height(), picture.width());
+    for (place, change) in (0..).zip(changes) {
+        let operations = change.resolve(&draws, place, height, width);
+        operations.iter().for_each(|operation| operation.apply(picture, &mut Scratch::default()));
+    }
+}
+
+fn float(scaling: Scaling, dtype: ElementType, levels: &[u8], layout: PixelLayout, to: &mut [u8]) {
+    FloatTable::new(scaling, dtype).unwrap().convert(levels, layout, to).unwrap();
+}
