@@ -19,7 +19,8 @@ const CRC_AT: usize = 116;
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Footer, Identity, Limits};
-/// let footer = Footer { identity: Identity::new(DatasetId([7; 16]), 0), record_count: 0, index_offset: 64, index_bytes: 128, index_crc32: 1 };
+/// let identity = Identity::new(DatasetId([7; 16]), 0);
+/// let footer = Footer { identity, record_count: 0, index_offset: 64, index_bytes: 128, index_crc32: 1 };
 /// let bytes = footer.encode();
 /// assert_eq!(Footer::parse(&bytes, footer.file_bytes(), &Limits::default())?, footer);
 /// # Ok::<(), shardpack_format::Error>(())
@@ -130,12 +131,23 @@ impl Footer {
 
     /// Compares with the header of the same file.
     ///
+    /// ```
+    /// use shardpack_format::{DatasetId, Footer, Identity};
+    /// let identity = Identity::new(DatasetId([7; 16]), 3);
+    /// let footer = Footer { identity, record_count: 0, index_offset: 64, index_bytes: 128, index_crc32: 1 };
+    /// footer.check_header(&identity)?;
+    /// let error = footer.check_header(&Identity { shard_number: 4, ..identity }).unwrap_err().to_string();
+    /// assert!(error.contains("expected shard 3 of dataset 0707"), "{error}");
+    /// assert!(error.contains("found shard 4 of dataset 0707"), "{error}");
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `Format` if they disagree on version, features, dataset or shard number.
     pub fn check_header(&self, header: &Identity) -> Result<()> {
         if self.identity == *header {
             return Ok(());
         }
-        Err(Error::format("identity in header and footer", format!("{:?}", self.identity), format!("{header:?}")))
+        Err(Error::format("identity in header and footer", self.identity, header))
     }
 }

@@ -70,6 +70,14 @@ pub struct Identity {
     pub shard_number: u32,
 }
 
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { major, minor, required_features, optional_features, dataset_id, shard_number } = self;
+        write!(f, "shard {shard_number} of dataset {dataset_id}, version {major}.{minor}, ")?;
+        write!(f, "features {required_features:#x} and {optional_features:#x}")
+    }
+}
+
 impl Identity {
     /// The identity of a shard of the current version.
     #[must_use]
