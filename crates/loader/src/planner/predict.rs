@@ -4,16 +4,15 @@ use super::pieces;
 use crate::decode::{
     Becomes, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
-use crate::fields::{Fields, From, Size};
+use crate::fields::{FieldPlan, Fields, From, Size};
 use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
+use crate::patches::PatchPlan;
 use crate::plan::alignment;
 use crate::read::size_class;
 use crate::stage::Room;
 use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting};
-use shardpack_reader::Dataset;
-use shardpack_reader::Shard;
-use shardpack_reader::{Error, Result};
+use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::VecDeque;
 
 /// What the prediction is made of.
@@ -140,41 +139,8 @@ pub(crate) fn predict(
         }
         // A copy of the row, and what the transform makes of it.
         scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
-        scratch = scratch.saturating_add(match &field.from {
-            From::Array { channels_first, cut, finish, stored, .. } => {
-                let how = (*channels_first, cut.as_ref());
-                // What is wrong with the part that is asked for is said when its batch comes.
-                let part = |stored| part_bytes(stored, how, finish.is_some(), reads.record);
-                // What is read into staging memory takes no other.
-                if fields.large_bytes.is_some_and(|large| reads.record >= large) && !field.is_shared() {
-                    parts = stored.iter().filter_map(part).fold(parts, u64::max);
-                }
-                let elements = largest_row / field.dtype.bytes();
-                let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.augment.rotate };
-                let row = (largest_row, field.dtype.bytes());
-                // Where all records are large, nothing is decoded as a whole.
-                let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.from);
-                let bytes = |stored| match in_parts {
-                    true => scratch_bytes_in_parts(stored, row, becomes).ok(),
-                    false => scratch_bytes(stored, cut.as_ref(), row, becomes).ok(),
-                };
-                let scratch = stored.iter().filter_map(bytes);
-                let several = |stored: &(Codec, ArrayDescriptor)| {
-                    let finished = if finish.is_some() { elements.saturating_mul(stored.1.decoded.bytes()) } else { 0 };
-                    patches_bytes(stored, cut.as_ref()?, (fields.patches.as_deref()?.most, finished))
-                };
-                scratch.chain(stored.iter().filter_map(several)).max().unwrap_or(0)
-            }
-            From::Volume(volume) => volume.scratch_bytes(),
-            From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
-            // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
-            From::Picture { .. } if !options.augment_pictures.is_empty() => {
-                (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)
-            }
-            // Pixels of the picture before it is resized are not known from here: one megapixel.
-            From::Picture { .. } if !field.is_ragged() => 3 << 20,
-            _ => 0,
-        });
+        scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
+        parts = parts.max(parts_of(field, fields, &reads));
     }
     let output_bytes = host_bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(device_bytes);
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -190,19 +156,7 @@ pub(crate) fn predict(
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
     // What a thread reads parts of large records to.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
-    let twice = reads.largest.saturating_mul(2 * threads as u64);
-    let run_bytes = if open.iter().all(|open| open.samples <= 1) {
-        // Samples that are read alone: a thread decodes what it has read, so each holds one, if
-        // there are slots for as many rows. Read-ahead is for buffers that fit no other sample.
-        let rows = rows.saturating_mul(options.slots as u64).max(1);
-        let busy = reads.largest.saturating_mul(rows.min(threads as u64));
-        busy.max(options.read_ahead_bytes.min(reads.window.saturating_add(twice)))
-    } else {
-        // What will be held besides the window: for each thread a run that it reads and one that it
-        // decodes out of.
-        let ahead = twice.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
-        reads.window.saturating_add(ahead)
-    };
+    let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
     // A small set is never held twice: at most, a part of it is read again while a thread decodes
     // out of what was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
@@ -214,23 +168,88 @@ pub(crate) fn predict(
             // A round of scenes, and those that threads decode while it is handed out.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
-            let record = size_class(reads.record);
-            let scene = match patches.is_staged {
-                true => record,
-                false => patches.most.saturating_mul(patches.row_bytes as u64),
-            };
             let all = epoch.len().div_ceil(patches.most.max(1)).max(1);
-            let bytes = scene.saturating_mul(scenes_ahead.min(all));
-            // What is shared by all patches of a scene, and the record that a thread reads.
-            let shared = (patches.shared_bytes as u64).saturating_mul(scenes_ahead);
-            let records = if patches.is_staged { 0 } else { record.saturating_mul(threads) };
-            (bytes, bytes.saturating_add(shared).saturating_add(records))
+            scene_bytes(patches, size_class(reads.record), (scenes_ahead, all), threads)
         }
     };
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
     let fixed = fixed.saturating_add(dataset.read_ahead_bytes());
     let (record_bytes, alone_bytes) = (reads.record, reads.alone);
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
+}
+
+/// What a thread takes to make a row of a field, the row itself left out.
+fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
+    match &field.from {
+        From::Array { cut, finish, stored, .. } => {
+            let elements = largest_row / field.dtype.bytes();
+            let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.augment.rotate };
+            let row = (largest_row, field.dtype.bytes());
+            // Where all records are large, nothing is decoded as a whole.
+            let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.from);
+            let bytes = |stored| match in_parts {
+                true => scratch_bytes_in_parts(stored, row, becomes).ok(),
+                false => scratch_bytes(stored, cut.as_ref(), row, becomes).ok(),
+            };
+            let several = |stored: &(Codec, ArrayDescriptor)| {
+                let finished = if finish.is_some() { elements.saturating_mul(stored.1.decoded.bytes()) } else { 0 };
+                patches_bytes(stored, cut.as_ref()?, (fields.patches.as_deref()?.most, finished))
+            };
+            stored.iter().filter_map(bytes).chain(stored.iter().filter_map(several)).max().unwrap_or(0)
+        }
+        From::Volume(volume) => volume.scratch_bytes(),
+        From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
+        // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
+        From::Picture { .. } if !options.augment_pictures.is_empty() => {
+            (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)
+        }
+        // Pixels of the picture before it is resized are not known from here: one megapixel.
+        From::Picture { .. } if !field.is_ragged() => 3 << 20,
+        _ => 0,
+    }
+}
+
+/// What a thread reads a part of a large record of a field to; 0 if it has none, or reads it into
+/// staging memory, which takes no other.
+fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
+    let From::Array { channels_first, cut, finish, stored, .. } = &field.from else { return 0 };
+    if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
+        return 0;
+    }
+    let how = (*channels_first, cut.as_ref());
+    // What is wrong with the part that is asked for is said when its batch comes.
+    let part = |stored| part_bytes(stored, how, finish.is_some(), reads.record);
+    stored.iter().filter_map(part).max().unwrap_or(0)
+}
+
+/// Most that runs may take, where samples are no patches of scenes.
+fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
+    let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
+    if open.iter().all(|open| open.samples <= 1) {
+        // Samples that are read alone: a thread decodes what it has read, so each holds one, if
+        // there are slots for as many rows. Read-ahead is for buffers that fit no other sample.
+        let rows = rows.saturating_mul(options.slots as u64).max(1);
+        let busy = reads.largest.saturating_mul(rows.min(threads));
+        return busy.max(options.read_ahead_bytes.min(reads.window.saturating_add(twice)));
+    }
+    // What will be held besides the window: for each thread a run that it reads and one that it
+    // decodes out of.
+    let ahead = twice.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
+    reads.window.saturating_add(ahead)
+}
+
+/// Most that scenes may take, and all that is held of them: of `all` scenes so many are known ahead
+/// of the batches.
+fn scene_bytes(patches: &PatchPlan, record: u64, (ahead, all): (u64, u64), threads: u64) -> (u64, u64) {
+    let scene = match patches.is_staged {
+        true => record,
+        false => patches.most.saturating_mul(patches.row_bytes as u64),
+    };
+    let bytes = scene.saturating_mul(ahead.min(all));
+    // What is shared by all patches of a scene, and the record that a thread reads.
+    let shared = (patches.shared_bytes as u64).saturating_mul(ahead);
+    let records = if patches.is_staged { 0 } else { record.saturating_mul(threads) };
+    (bytes, bytes.saturating_add(shared).saturating_add(records))
 }
 
 /// What reads take.
