@@ -36,15 +36,13 @@ impl Desk {
             let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
             let Claim { of, mut handle, run } = claim;
             if let Some(shard) = run.as_ref().filter(|run| run.is_large).and_then(|run| run.shard.as_ref()) {
-                let open = AssertUnwindSafe(|| self.bench.open(&shared.recipe, shard, of, handle, dims));
-                match catch_unwind(open) {
+                match self.guarded(shared, |bench| bench.open(&shared.recipe, shard, of, handle, dims)) {
                     Ok(Ok(large)) => {
                         shared.share(large);
                         continue;
                     }
                     Ok(Err(row)) => handle = row,
                     Err(panic) => {
-                        self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
                         self.post(of, Some(panicked(of.sample, &*panic)), dims);
                         continue;
                     }
@@ -69,21 +67,15 @@ impl Desk {
     pub(crate) fn scene(&mut self, shared: &Shared, job: &mut ReadJob) -> Result<()> {
         let Some(read) = job.scene.clone() else { return Ok(()) };
         let (of, into) = ((&job.shard, job.records.start), &mut job.into);
-        let scene = AssertUnwindSafe(|| self.bench.scene(shared.work(), of, (&read, into)));
-        catch_unwind(scene).unwrap_or_else(|panic| {
-            self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-            Err(panicked(read.sample, &*panic))
-        })
+        let scene = self.guarded(shared, |bench| bench.scene(shared.work(), of, (&read, into)));
+        scene.unwrap_or_else(|panic| Err(panicked(read.sample, &*panic)))
     }
 
     /// Works on parts of a large record until none is left, and completes it if it was the last to
     /// do so.
     pub(crate) fn parts(&mut self, shared: &Shared, large: &Large) {
         while let Some(number) = large.take() {
-            let part = AssertUnwindSafe(|| self.bench.part(large, number, &shared.counters));
-            if catch_unwind(part).is_err() {
-                // Whatever the decoders hold is not to be trusted any more.
-                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+            if self.guarded(shared, |bench| bench.part(large, number, &shared.counters)).is_err() {
                 large.fail();
             }
             if !large.done(number) || large.is_abandoned() {
@@ -102,6 +94,16 @@ impl Desk {
         }
     }
 
+    /// Works on the bench. After a panic there is a new one: what the decoders hold then is not to be
+    /// trusted any more.
+    fn guarded<T>(&mut self, shared: &Shared, work: impl FnOnce(&mut Bench) -> T) -> std::thread::Result<T> {
+        let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.bench)));
+        if made.is_err() {
+            self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+        }
+        made
+    }
+
     /// Makes a row, and notes what became of it.
     fn row(
         &mut self,
@@ -111,15 +113,8 @@ impl Desk {
         make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
     ) {
         let at = of.at();
-        let made = AssertUnwindSafe(|| make(&mut self.bench, at, row, dims));
-        let fault = match catch_unwind(made) {
-            Ok(result) => result.err(),
-            Err(panic) => {
-                // Whatever the decoders hold is not to be trusted any more.
-                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                Some(panicked(of.sample, &*panic))
-            }
-        };
+        let made = self.guarded(shared, |bench| make(bench, at, row, dims));
+        let fault = made.map_or_else(|panic| Some(panicked(of.sample, &*panic)), Result::err);
         // Rows that may be skipped are zero.
         if fault.is_some() {
             shared.clear(row);
@@ -138,15 +133,8 @@ impl Desk {
         let fields = shared.recipe.fields.plans.len();
         let Mend { generation, epoch, batch, rows } = mend;
         let mended = rows.into_iter().map(|mut odd| {
-            let bench = &mut self.bench;
-            let row = AssertUnwindSafe(|| bench.mend(shared.work(), epoch, &mut odd));
-            let mut fault = catch_unwind(row).map_or_else(
-                |panic| {
-                    self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                    Some(panicked(odd.sample, &*panic))
-                },
-                Result::err,
-            );
+            let row = self.guarded(shared, |bench| bench.mend(shared.work(), epoch, &mut odd));
+            let mut fault = row.map_or_else(|panic| Some(panicked(odd.sample, &*panic)), Result::err);
             if fault.is_some() {
                 fault = odd.erase(fields).err().or(fault);
             }
