@@ -67,7 +67,12 @@ impl Claim {
             (None, false) => "an unfinished dataset".to_owned(),
         };
         let what = format!("output folder `{}`", out.display());
-        Err(Error::usage(what, "a new or empty one", found, crate::prepare::replace()))
+        // Nothing grows in a store, and there is nothing to add to before a dataset is complete.
+        let hint = match survey.manifest {
+            Some(_) if !disk.0.is_store() => crate::prepare::replace_or_append(),
+            _ => crate::prepare::replace(),
+        };
+        Err(Error::usage(what, "a new or empty one", found, hint))
     }
 
     /// Like [`write_dataset`](crate::write_dataset), into the claimed folder.

@@ -310,7 +310,7 @@ impl Survey {
 
 /// Removes what an addition or a removal has made so far, and the folder unless others have files in
 /// it.
-fn remove_next(disk: Disk<'_>, out: &Path) -> Result<()> {
+pub(crate) fn remove_next(disk: Disk<'_>, out: &Path) -> Result<()> {
     let folder = out.join(NEXT);
     // Nothing grows in a store, where a folder of this name lists what is beside it.
     if disk.0.is_store() || disk.list_if_there(&folder)?.is_empty() {

@@ -9,7 +9,7 @@
 use crate::error::{Error, Result};
 use crate::fs::{Disk, FsFile};
 use crate::options::Part;
-use crate::plan::{Fingerprint, Plan};
+use crate::plan::{Fingerprint, OF_PROGRAM, Plan};
 use crate::report::SkippedSample;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -100,6 +100,11 @@ impl Head {
             mtimes: hex(mtimes),
             metadata: plan.metadata().clone(),
         }
+    }
+
+    /// Whether the samples are there only as long as the program runs that gave them.
+    pub(crate) fn is_of_program(&self) -> bool {
+        self.mtimes == hex(&OF_PROGRAM)
     }
 
     /// The first difference between two heads, other than the part. Modification times are ignored:

@@ -46,6 +46,9 @@ impl Default for PlanOptions {
     }
 }
 
+/// In the place of the digest of modification times: there are no files whose times could be asked.
+pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
+
 /// Which sample goes into which shard, and the id of the dataset. Takes 4 bytes per sample.
 ///
 /// ```
@@ -162,6 +165,14 @@ impl Plan {
         let mtimes = mtimes.finalize().into();
         let identity = Fingerprint { dataset_id, options, samples: u64::from(count), inputs, mtimes };
         Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
+    }
+
+    /// The same plan of samples that are there only as long as their program runs: what an
+    /// interrupted run has made of them, [`Growth::clear`](crate::Growth::clear) drops.
+    #[must_use]
+    pub const fn of_program(mut self) -> Self {
+        self.identity.mtimes = OF_PROGRAM;
+        self
     }
 
     /// The dataset's id.

@@ -107,6 +107,15 @@ pub(crate) fn replace() -> Hint {
     Hint::new("use ").and([Setting::on("force")]).then(" to replace it, or choose another folder")
 }
 
+/// The same for a program that has samples, not files.
+pub(crate) fn replace_or_append() -> Hint {
+    Hint::new("use ")
+        .and([Setting::on("force")])
+        .then(" to replace it, ")
+        .and([Setting::on("append")])
+        .then(" to add to it, or choose another folder")
+}
+
 /// In what a complete dataset differs from what is to be packed.
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     match recipe_difference(&plan.metadata().recipe, &manifest.shard_recipe()) {

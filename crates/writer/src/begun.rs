@@ -1,0 +1,43 @@
+//! What an interrupted addition or removal has left in the folder of the next generation.
+
+use crate::error::{Error, Result};
+use crate::folder::{NEXT, Survey, remove_next};
+use crate::growth::{Growth, interrupted};
+use shardpack_format::{Hint, Setting};
+
+impl Growth<'_> {
+    /// Makes room for the next generation before its samples are known: drops what a program had begun
+    /// that was killed ([`Plan::of_program`](crate::Plan::of_program)), because its samples went with
+    /// it. With `force` it drops also what was begun of files.
+    ///
+    /// ```
+    /// use shardpack_writer::Growth;
+    /// # use shardpack_format::{Manifest, Metadata};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let manifest = Manifest::new(shardpack_format::DatasetId([1; 16]), Metadata::default());
+    /// # std::fs::write(folder.path().join("manifest.json"), manifest.encode()?)?;
+    /// let growth = Growth::take(folder.path())?;
+    /// growth.clear(false)?;
+    /// assert_eq!(growth.next_generation()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Refused` if an addition of files, or a removal, was begun and not finished, without `force`;
+    /// `Io`.
+    pub fn clear(&self, force: bool) -> Result<()> {
+        let folder = self.out.join(NEXT);
+        if self.disk.list_if_there(&folder)?.is_empty() {
+            return Ok(());
+        }
+        let survey = Survey::take(self.disk, &folder)?;
+        let mut journals = survey.journals.values().flatten();
+        // A run that finished no shard leaves nothing to lose.
+        let is_lost = !survey.has_shards() || journals.all(|journal| journal.head.is_of_program());
+        if force || is_lost {
+            return remove_next(self.disk, &self.out);
+        }
+        let hint = Hint::new("give that command again to go on, or use ").and([Setting::on("force")]);
+        Err(Error::refused(interrupted(&self.out), hint.then(" to drop what was begun")))
+    }
+}
