@@ -309,7 +309,7 @@ impl PackArguments {
         self.options(out)
     }
 
-    fn pictures(&self) -> PictureOptions {
+    pub(crate) fn pictures(&self) -> PictureOptions {
         let jpeg = match self.jpeg {
             HowJpeg::Keep => Jpeg::Keep,
             HowJpeg::Tile => Jpeg::Tile,

@@ -3,16 +3,16 @@
 use super::error::{CollectError, Result};
 use super::kind::Kind;
 use super::layout::{FieldLayout, Layout};
-use super::options::CollectOptions;
 use super::picture::{self, NoPicture, Picture, Size};
 use super::value::{Number, Sample, Value};
+use super::{Classes, Collector};
 use crate::pack::picture_maker::{Look, PictureMaker, PictureNote};
 use crate::pack::picture_totals::{PictureFigures, ReencodedFigures};
 use crate::pack::stored_value::{self, StoredValue};
 use crate::pack::{DamagedPicture, Jpeg, SampleError, Share, fidelity};
 use sha2::{Digest, Sha256};
 use shardpack_array::{Array, ArrayEncoder, Fidelity};
-use shardpack_format::{Dtype, Hint, Limits, check_json};
+use shardpack_format::{Dtype, Hint, Limits, Setting, check_json};
 
 /// With the option `sample`, one in this many pictures is checked closely.
 const LOOKED_AT: u64 = 32;
@@ -58,18 +58,18 @@ impl Bench {
     pub(super) fn encode(
         &mut self,
         layout: &Layout,
-        options: &CollectOptions,
+        collector: &Collector,
         key: &str,
         sequence: u64,
         sample: Sample,
     ) -> Result<Encoded> {
         let source_bytes = sample.values.iter().filter_map(|(_, value)| value.as_ref()).map(Value::source_bytes).sum();
-        let values = arrange(layout, key, sample)?;
+        let values = arrange(layout, collector, key, sample)?;
         let mut scalars = Vec::new();
         let mut stored = Vec::new();
         let mut found = Found::default();
         for (position, (field, value)) in layout.fields.iter().zip(values).enumerate() {
-            let of = Of { key, position, field, layout, options };
+            let of = Of { key, position, field, layout, collector };
             match field.kind {
                 Kind::Scalar(dtype) => of.scalar(dtype, value, &mut scalars)?,
                 Kind::Image | Kind::Frames => stored.push(of.picture(&mut self.maker, value, &mut found)?),
@@ -78,8 +78,10 @@ impl Bench {
             }
         }
         let has_icc = found.icc.is_some();
-        if layout.icc {
+        if layout.has_icc {
             stored.push(found.icc.map(|icc| StoredValue::bytes(&icc)).transpose()?);
+        } else if has_icc {
+            return Err(no_profile(layout, key));
         }
         if layout.described_picture.is_some() {
             let Size { height, width, orientation, gpu_jpeg } = found.size;
@@ -95,6 +97,9 @@ impl Bench {
             }
         }
         scalars.extend(found.figures);
+        if let Some(order) = &layout.order {
+            (stored, scalars) = order.arrange(stored, &scalars)?;
+        }
 
         let buffer = std::mem::take(&mut self.record);
         let (record, frame) = stored_value::record(buffer, &layout.schema, (0, sequence), key, &scalars, &stored)?;
@@ -117,12 +122,30 @@ impl Bench {
     }
 }
 
-fn of_sample(key: &str, what: &'static str, expected: impl Into<String>, found: impl ToString) -> CollectError {
-    CollectError::Sample { key: key.to_owned(), what, expected: expected.into(), found: found.to_string() }
+pub(super) fn of_sample(
+    key: &str,
+    what: &'static str,
+    expected: impl Into<String>,
+    found: impl ToString,
+) -> CollectError {
+    let hint = Hint::new("");
+    CollectError::Sample { key: key.to_owned(), what, expected: expected.into(), found: found.to_string(), hint }
+}
+
+/// A picture with a profile, of a dataset that has no field for it: it would be lost.
+fn no_profile(layout: &Layout, key: &str) -> CollectError {
+    let field = layout.described_picture.and_then(|position| layout.fields.get(position));
+    CollectError::Misfit {
+        key: key.to_owned(),
+        field: field.map(|field| field.name.clone()).unwrap_or_default(),
+        expected: "a picture without a colour profile: the dataset has no field `icc` for it".into(),
+        found: "one with a profile".into(),
+        hint: "write it into a dataset of its own; `concat` takes both as one".into(),
+    }
 }
 
 /// The values in the order of the layout.
-fn arrange(layout: &Layout, key: &str, sample: Sample) -> Result<Vec<Option<Value>>> {
+fn arrange(layout: &Layout, collector: &Collector, key: &str, sample: Sample) -> Result<Vec<Option<Value>>> {
     let mut values: Vec<Option<Value>> = layout.fields.iter().map(|_| None).collect();
     let mut seen = vec![false; values.len()];
     // Fields mostly come in the order of the layout, so the search begins where the last one ended.
@@ -136,12 +159,17 @@ fn arrange(layout: &Layout, key: &str, sample: Sample) -> Result<Vec<Option<Valu
         let place = position.and_then(|position| Some((position, values.get_mut(position)?, seen.get_mut(position)?)));
         let Some((position, place, seen)) = place else {
             let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
+            let (whose, hint) = match collector.behind() {
+                Some(_) => ("dataset", "leave it out, or write it into a dataset of its own"),
+                None => ("schema", "the first sample has all fields, with None for what it lacks, or give a schema"),
+            };
+            let found = value.map_or_else(|| "no value".to_owned(), |value| value.found());
             return Err(CollectError::Misfit {
                 key: key.to_owned(),
                 field: name,
-                expected: format!("a field of the schema: {}", names.join(", ")),
-                found: "one that is not in it".into(),
-                hint: "the first sample has all fields, with None for what it lacks, or give a schema".into(),
+                expected: format!("a field of the {whose}: {}", names.join(", ")),
+                found: format!("one that is not in it, of {found}"),
+                hint: hint.into(),
             });
         };
         if std::mem::replace(seen, true) {
@@ -149,6 +177,17 @@ fn arrange(layout: &Layout, key: &str, sample: Sample) -> Result<Vec<Option<Valu
         }
         *place = value;
         next = position + 1;
+    }
+    if collector.behind().is_some_and(|behind| behind.names_all)
+        && let Some((field, _)) = layout.fields.iter().zip(&seen).find(|(_, seen)| !**seen)
+    {
+        return Err(CollectError::Misfit {
+            key: key.to_owned(),
+            field: field.name.clone(),
+            expected: format!("{}, as in the dataset", field.kind),
+            found: "no such field".into(),
+            hint: "None says that a sample has no value".into(),
+        });
     }
     Ok(values)
 }
@@ -159,7 +198,7 @@ struct Of<'a> {
     position: usize,
     field: &'a FieldLayout,
     layout: &'a Layout,
-    options: &'a CollectOptions,
+    collector: &'a Collector,
 }
 
 impl Of<'_> {
@@ -182,13 +221,17 @@ impl Of<'_> {
     }
 
     fn scalar(&self, dtype: Dtype, value: Option<Value>, out: &mut Vec<u8>) -> Result<()> {
-        let classes = self.options.classes.as_deref().filter(|_| self.field.name == "label" && !dtype.is_float());
+        let classes = self.collector.classes.as_ref().filter(|_| self.field.name == "label" && !dtype.is_float());
         let number = match (value, classes) {
+            (Some(Value::Number { value: Number::Int(label), .. }), Some(classes)) => {
+                classes.by_number(label).ok_or_else(|| self.no_class(classes, label))?
+            }
             (Some(Value::Number { value, .. }), _) => value,
-            (Some(Value::Text(name)), Some(classes)) => match classes.iter().position(|class| *class == name) {
-                Some(class) => Number::Int(class as i128),
-                None => return Err(self.misfit("the name of a class", format!("`{}`", name.escape_debug()), "")),
-            },
+            (Some(Value::Text(name)), Some(classes)) => classes.by_name(&name).ok_or_else(|| {
+                let new = Hint::set([Setting::named("classes")]).then(" names those that are new");
+                let hint = if self.collector.behind().is_some() { new } else { Hint::new("") };
+                self.misfit("the name of a class", format!("`{}`", name.escape_debug()), hint)
+            })?,
             (Some(Value::Array(array)), _) if array.shape().is_empty() => {
                 let hint = "an array of no axes is no number: take its item";
                 return Err(self.misfit(dtype.name(), "an array", hint));
@@ -202,19 +245,15 @@ impl Of<'_> {
                 return Err(self.misfit(dtype.name(), "no value", hint));
             }
         };
-        if let (Some(classes), Number::Int(label)) = (classes, number)
-            && usize::try_from(label).map_or(true, |label| label >= classes.len())
-        {
-            return Err(self.misfit(
-                format!("0 to {}, the number of a class", classes.len() - 1),
-                label.to_string(),
-                "",
-            ));
-        }
         match number.append(dtype, out) {
             true => Ok(()),
             false => Err(self.misfit(dtype.name(), Value::Number { value: number, dtype: None }.found(), "")),
         }
+    }
+
+    fn no_class(&self, classes: &Classes, label: i128) -> CollectError {
+        let expected = format!("0 to {}, the number of a class", classes.len().saturating_sub(1));
+        self.misfit(expected, label.to_string(), "")
     }
 
     /// Which checks this picture gets: the same for every run and thread.
@@ -253,7 +292,7 @@ impl Of<'_> {
             return Ok(None);
         };
         let is_described = self.layout.described_picture == Some(self.position);
-        let (icc, look) = (self.layout.icc && is_described, self.look());
+        let (icc, look) = (self.layout.takes_icc && is_described, self.look());
         let made = match (self.field.kind, value) {
             (Kind::Frames, Value::Frames(frames)) => picture::make_clip(maker, &frames, how, icc, look),
             (Kind::Frames, other) => Err(NoPicture::Misfit(other.found(), "a clip of one frame is a list of one")),
@@ -311,9 +350,9 @@ impl Of<'_> {
             }
         };
         self.check_form(&array)?;
-        let threads = self.options.threads;
+        let options = &self.collector.options;
         let settings = match &self.field.array {
-            Some(field) => field.settings(&array, &self.options.arrays, threads).map_err(|e| self.refused(e))?,
+            Some(field) => field.settings(&array, &options.arrays, options.threads).map_err(|e| self.refused(e))?,
             None => return Err(self.misfit(self.field.kind.to_string(), "an array", "")),
         };
         if encoders.len() <= self.position {
@@ -347,7 +386,8 @@ impl Of<'_> {
         let Some(field) = &self.field.array else { return Ok(()) };
         field.compare(array).map_err(|(dtype, axes)| {
             let found = format!("{:?} of {}", array.shape(), array.dtype());
-            self.misfit(format!("an array of {axes} axes of {dtype}, as the first one"), found, "")
+            let whose = if self.collector.behind().is_some() { "as in the dataset" } else { "as the first one" };
+            self.misfit(format!("an array of {axes} axes of {dtype}, {whose}"), found, "")
         })
     }
 

@@ -1,5 +1,6 @@
 //! What can go wrong while samples are collected.
 
+use crate::arguments::ArgumentError;
 use crate::pack::SampleError;
 use shardpack_format::Hint;
 use std::io;
@@ -57,6 +58,8 @@ pub enum CollectError {
         expected: String,
         /// What it is.
         found: String,
+        /// A next step, or empty.
+        hint: Hint,
     },
     /// The schema is not valid.
     #[error("{what}: expected {expected}, found {found}")]
@@ -76,6 +79,12 @@ pub enum CollectError {
     /// The output folder cannot be used, or the dataset cannot be written.
     #[error(transparent)]
     Writer(#[from] shardpack_writer::Error),
+    /// The dataset that is added to cannot be read.
+    #[error(transparent)]
+    Reader(#[from] shardpack_reader::Error),
+    /// An option is not that of the dataset that is added to.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
 }
 
 impl CollectError {
@@ -89,11 +98,12 @@ impl CollectError {
                 }
                 _ => Vec::new(),
             },
-            Self::Misfit { hint, .. } | Self::Usage { hint, .. } => vec![hint.clone()],
+            Self::Misfit { hint, .. } | Self::Usage { hint, .. } | Self::Sample { hint, .. } => vec![hint.clone()],
             Self::Encode { source, .. } => source.hints(),
-            Self::Sample { .. } => Vec::new(),
             Self::Format(error) => error.hint().into_iter().collect(),
             Self::Writer(error) => error.hint().into_iter().collect(),
+            Self::Reader(error) => error.hint().into_iter().collect(),
+            Self::Argument(error) => error.hint().into_iter().collect(),
         }
     }
 

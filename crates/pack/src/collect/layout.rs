@@ -8,12 +8,14 @@ use super::value::{Sample, Value};
 use crate::export::ICC_FIELD;
 use crate::pack::{Jpeg, PictureOptions, fidelity, picture_totals};
 use shardpack_format::{Dtype, Field, Schema};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Columns of the only picture field: its stored size, and what a reader has to know about it.
-const PICTURE_COLUMNS: [(&str, Dtype); 4] =
+pub(super) const PICTURE_COLUMNS: [(&str, Dtype); 4] =
     [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 /// Columns of the shape of the first array field.
-const SHAPE_COLUMNS: [&str; 3] = ["height", "width", "channels"];
+pub(super) const SHAPE_COLUMNS: [&str; 3] = ["height", "width", "channels"];
 
 /// One field of the program.
 #[derive(Debug)]
@@ -34,12 +36,35 @@ pub(super) struct Layout {
     pub(super) schema: Schema,
     /// How pictures are stored.
     pub(super) pictures: PictureOptions,
-    /// Whether a picture's profile has a field.
-    pub(super) icc: bool,
+    /// The order of the schema's fields, if it is not that in which samples are laid out.
+    pub(super) order: Option<Order>,
+    /// Whether the profile of a picture is taken out of it.
+    pub(super) takes_icc: bool,
+    /// Whether it has a field.
+    pub(super) has_icc: bool,
     /// The picture field that the columns of pictures describe, if there is just one.
     pub(super) described_picture: Option<usize>,
     /// The array field that the columns of shapes describe, and its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
+}
+
+/// For each stored field of a schema, and for each scalar one, where a sample that was laid out has it.
+#[derive(Debug)]
+pub(super) struct Order {
+    stored: Vec<usize>,
+    scalars: Vec<Range<usize>>,
+}
+
+/// What a layout is made of.
+pub(super) struct Parts {
+    pub(super) kinds: Vec<(String, Kind)>,
+    pub(super) how: PictureOptions,
+    pub(super) takes_icc: bool,
+    pub(super) has_icc: bool,
+    pub(super) described_picture: Option<usize>,
+    pub(super) described_array: Option<(usize, usize)>,
+    /// Whether there are columns with figures, by field.
+    pub(super) figures: Vec<bool>,
 }
 
 impl Layout {
@@ -90,8 +115,22 @@ impl Layout {
         // first for all.
         let described_array =
             shaped.filter(|(_, axes)| pictures.is_empty() && !SHAPE_COLUMNS.iter().take(*axes).any(|name| taken(name)));
+        let figures = kinds.iter().map(|(name, kind)| match kind {
+            Kind::Image | Kind::Frames => how.jpeg != Jpeg::Keep,
+            // Integers never lose anything.
+            Kind::Array(Some(dtype)) => dtype.is_float(),
+            Kind::Array(None) => !matches!(value(name), Some(Value::Array(array)) if !array.dtype().is_float()),
+            _ => false,
+        });
+        let figures = figures.collect();
+        Self::of(Parts { kinds, how, takes_icc: icc, has_icc: icc, described_picture, described_array, figures })
+    }
+
+    /// The layout of these parts.
+    pub(super) fn of(parts: Parts) -> Result<Self> {
+        let Parts { kinds, how, takes_icc, has_icc, described_picture, described_array, figures } = parts;
         let mut all: Vec<Field> = kinds.iter().map(|(name, kind)| field(name, *kind)).collect();
-        if icc {
+        if has_icc {
             all.push(Field::stored(ICC_FIELD, shardpack_format::FieldKind::Bytes));
         }
         if described_picture.is_some() {
@@ -101,15 +140,8 @@ impl Layout {
             all.extend(SHAPE_COLUMNS.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)));
         }
         let mut fields = Vec::new();
-        for (name, kind) in kinds {
+        for ((name, kind), figures) in kinds.into_iter().zip(figures) {
             let array = matches!(kind, Kind::Array(_)).then(ArrayField::default);
-            let figures = match kind {
-                Kind::Image | Kind::Frames => how.jpeg != Jpeg::Keep,
-                // Integers never lose anything.
-                Kind::Array(Some(dtype)) => dtype.is_float(),
-                Kind::Array(None) => !matches!(value(&name), Some(Value::Array(array)) if !array.dtype().is_float()),
-                _ => false,
-            };
             if kind == Kind::Frames {
                 all.push(Field::scalar(format!("{name}.frames"), Dtype::U32));
             }
@@ -130,7 +162,44 @@ impl Layout {
             };
             CollectError::usage("field name", expected, found, hint)
         })?;
-        Ok(Self { fields, schema, pictures: how, icc, described_picture, described_array })
+        let (pictures, order) = (how, None);
+        Ok(Self { fields, schema, order, pictures, takes_icc, has_icc, described_picture, described_array })
+    }
+
+    /// Takes the order of the fields of `schema`, which has the same ones.
+    pub(super) fn follow(&mut self, schema: &Schema) -> Result<()> {
+        if self.schema == *schema {
+            return Ok(());
+        }
+        let missing = || shardpack_format::Error::internal("field of a layout", "one of the schema", "another");
+        let stored = schema.stored().map(|field| self.schema.stored_position(&field.name).ok_or_else(missing));
+        let stored = stored.collect::<Result<_, _>>()?;
+        let mut places = BTreeMap::new();
+        let mut end = 0;
+        for (name, dtype) in self.schema.scalars() {
+            places.insert(name, end..end + dtype.size());
+            end += dtype.size();
+        }
+        let scalars = schema.scalars().map(|(name, _)| places.get(name).cloned().ok_or_else(missing));
+        let scalars = scalars.collect::<Result<_, _>>()?;
+        self.order = Some(Order { stored, scalars });
+        self.schema = schema.clone();
+        Ok(())
+    }
+}
+
+impl Order {
+    /// The values and the scalars of a sample in this order.
+    pub(super) fn arrange<T>(&self, stored: Vec<T>, scalars: &[u8]) -> Result<(Vec<T>, Vec<u8>)> {
+        let missing = || shardpack_format::Error::internal("value of a sample", "one for each field", "none");
+        let mut stored: Vec<Option<T>> = stored.into_iter().map(Some).collect();
+        let take = |from: &usize| stored.get_mut(*from).and_then(Option::take).ok_or_else(missing);
+        let arranged = self.stored.iter().map(take).collect::<Result<_, _>>()?;
+        let mut bytes = Vec::with_capacity(scalars.len());
+        for place in &self.scalars {
+            bytes.extend(scalars.get(place.clone()).ok_or_else(missing)?);
+        }
+        Ok((arranged, bytes))
     }
 }
 

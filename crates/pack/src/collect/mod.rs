@@ -15,7 +15,10 @@
 //! unless [`CollectOptions::shuffle`] keeps that order. One exception: the first array of each
 //! field decides how arrays are stored. If several threads could add the first one, name the codec
 //! and the filter, or add one sample before the threads begin.
+//!
+//! [`Collector::append`] adds to a dataset that is there, as its next generation.
 
+mod append;
 mod commit;
 mod encode;
 mod error;
@@ -30,18 +33,20 @@ mod tests;
 mod trials;
 mod value;
 
+pub use append::AppendOptions;
 pub use error::{CollectError, Result};
 pub use kind::Kind;
 pub use options::CollectOptions;
-pub use report::CollectReport;
+pub use report::{Appended, CollectReport};
 pub use value::{Number, Sample, Value};
 
 use crate::pack::DamagedPicture;
+use append::{Behind, Classes};
 use commit::{Entry, Records};
 use encode::{Bench, Encoded};
 use layout::Layout;
 use shardpack_format::{DatasetId, Metadata, Schema, check_key};
-use shardpack_writer::{Claim, Output, Plan, PlanOptions, PlanSample, Progress, WriteOptions};
+use shardpack_writer::{Claim, Output, Plan, PlanOptions, PlanSample, Progress, Report, WriteOptions};
 use spool::Spool;
 use std::collections::HashSet;
 use std::path::Path;
@@ -82,9 +87,22 @@ pub struct Collector {
     /// Whether the dataset is complete. Held for reading while a sample is added, for writing while
     /// the dataset is made.
     committed: RwLock<bool>,
-    /// What an earlier commit began and could not finish.
-    begun: Mutex<Option<DatasetId>>,
-    claim: Claim,
+    /// What labels count into.
+    classes: Option<Classes>,
+    place: Place,
+}
+
+/// Where the samples go.
+#[derive(Debug)]
+enum Place {
+    /// Into a dataset of their own.
+    New {
+        claim: Claim,
+        /// What an earlier commit began and could not finish.
+        begun: Mutex<Option<DatasetId>>,
+    },
+    /// Behind the samples of a dataset.
+    Behind(Box<Behind>),
 }
 
 #[derive(Debug, Default)]
@@ -142,20 +160,111 @@ impl Collector {
             return Err(CollectError::usage("classes", "at least one name", "none", ""));
         }
         let claim = Claim::take(out.clone(), options.force)?;
-        let spool = Spool::create(out.folder())?;
+        let classes = options.classes.as_deref().map(Classes::new);
+        Self::at(out, schema, options, classes, None, Place::New { claim, begun: Mutex::default() })
+    }
+
+    /// Begins an addition to the dataset in the folder `out`: its next generation. The folder is locked
+    /// until the collector is dropped. Nothing that is there changes.
+    ///
+    /// The dataset may be of any origin: one of a program, or one that was packed from files. Its fields,
+    /// its classes, its shards and how it stores values are those of the new samples. A sample must name
+    /// all fields, with no value for what it lacks, unless `schema` says that you know them: it must then
+    /// be that of the dataset.
+    ///
+    /// ```
+    /// use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Sample};
+    /// let folder = tempfile::tempdir()?;
+    /// let out = folder.path().join("texts");
+    /// let collector = Collector::open(&out, None, CollectOptions::default())?;
+    /// collector.add(Sample::new().with_key("a").with("text", "hello").with("label", 3))?;
+    /// collector.commit(None, None)?;
+    /// drop(collector);
+    ///
+    /// let collector = Collector::append(&out, None, AppendOptions::default())?;
+    /// let error = collector.add(Sample::new().with_key("a").with("text", "again").with("label", 3)).unwrap_err();
+    /// assert!(error.to_string().contains("sample `a`: key: expected one that the dataset does not hold yet"));
+    /// collector.add(Sample::new().with_key("b").with("text", "world").with("label", 4))?;
+    /// let appended = collector.commit(None, None)?.appended.unwrap();
+    /// assert_eq!((appended.generation, appended.samples), (2, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if there is no dataset, or one with fields that a program cannot give, or if `schema` or the
+    /// classes are not the dataset's; `Argument` if an option is not; `Writer` if another program is
+    /// writing there, or if an addition of files was begun and not finished; `Reader` if the dataset is
+    /// damaged; `Io`.
+    pub fn append(out: impl AsRef<Path>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
+        let append::Opened { behind, layout, options, classes } =
+            Behind::open(out.as_ref(), schema.as_deref(), options)?;
+        Self::at(Output::from(out.as_ref()), schema, options, classes, Some(layout), Place::Behind(Box::new(behind)))
+    }
+
+    fn at(
+        out: Output,
+        schema: Option<Vec<(String, Kind)>>,
+        options: CollectOptions,
+        classes: Option<Classes>,
+        layout: Option<Layout>,
+        place: Place,
+    ) -> Result<Self> {
         Ok(Self {
+            spool: Spool::create(out.folder())?,
             out,
             options,
             schema,
-            layout: Mutex::new(None),
-            spool,
+            layout: Mutex::new(layout.map(Arc::new)),
             state: Mutex::default(),
             count: AtomicU64::new(0),
             idle: Mutex::default(),
             committed: RwLock::new(false),
-            begun: Mutex::default(),
-            claim,
+            classes,
+            place,
         })
+    }
+
+    /// The dataset that the samples are added to, if there is one.
+    fn behind(&self) -> Option<&Behind> {
+        match &self.place {
+            Place::New { .. } => None,
+            Place::Behind(behind) => Some(behind),
+        }
+    }
+
+    /// The fields and what they hold, where that is known: of a dataset that is added to, or once there
+    /// is a sample.
+    #[must_use]
+    pub fn fields(&self) -> Option<Vec<(String, Kind)>> {
+        let layout = lock(&self.layout).clone()?;
+        Some(layout.fields.iter().map(|field| (field.name.clone(), field.kind)).collect())
+    }
+
+    /// The names of the classes, in the order of their numbers in the dataset.
+    #[must_use]
+    pub fn classes(&self) -> Option<&[String]> {
+        self.options.classes.as_deref()
+    }
+
+    /// Whether samples are stored in the order of adding.
+    #[must_use]
+    pub const fn keeps_order(&self) -> bool {
+        self.options.shuffle.is_none()
+    }
+
+    /// The number that the first sample without a key is named after: 0, or the first that no sample of
+    /// the dataset has.
+    #[must_use]
+    pub fn first_number(&self) -> u64 {
+        self.behind().map_or(0, |behind| behind.first_id)
+    }
+
+    /// Whether the dataset that is added to has a sample with this key.
+    ///
+    /// # Errors
+    /// `Reader` if it is damaged.
+    pub fn holds(&self, key: &str) -> Result<bool> {
+        Ok(self.behind().map(|behind| behind.holds(key)).transpose()?.flatten().is_some())
     }
 
     /// The folder that the dataset goes to, or the name of the place in a store.
@@ -188,6 +297,13 @@ impl Collector {
         if *committed {
             return Err(complete());
         }
+        if let Some(behind) = self.behind()
+            && let Some(key) = sample.key.clone()
+            && let Some(index) = behind.holds(&key)?
+        {
+            let layout = self.layout(&sample, &key)?;
+            return behind.take_known(self, &layout, (&key, index), sample);
+        }
         let (key, sequence) = self.begin(&mut sample)?;
         let place = sample.order;
         let result = self.encode(&key, sequence, sample);
@@ -216,12 +332,9 @@ impl Collector {
         let sequence = sample.order.unwrap_or(state.begun);
         let key: Arc<str> = match sample.key.take() {
             Some(key) => key.into(),
-            None => format!("{sequence:0KEY_DIGITS$}").into(),
+            None => format!("{:0KEY_DIGITS$}", self.first_number().saturating_add(sequence)).into(),
         };
-        let refuse = |what, expected: &str, found: String| {
-            let expected = expected.to_owned();
-            Err(CollectError::Sample { key: key.to_string(), what, expected, found })
-        };
+        let refuse = |what, expected: &str, found: String| Err(encode::of_sample(&key, what, expected, found));
         if let Err(error) = check_key(&key) {
             let expected = match error {
                 shardpack_format::Error::Format { expected, .. } => expected,
@@ -249,7 +362,7 @@ impl Collector {
         let layout = self.layout(&sample, key)?;
         let taken = lock(&self.idle).pop();
         let mut bench = taken.unwrap_or_default();
-        let result = bench.encode(&layout, &self.options, key, sequence, sample).and_then(|encoded| {
+        let result = bench.encode(&layout, self, key, sequence, sample).and_then(|encoded| {
             let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures } = encoded;
             let span = self.spool.append(&record)?;
             bench.reuse(record);
@@ -295,18 +408,27 @@ impl Collector {
             return Err(CollectError::usage("samples", "at least one", "none", ""));
         };
         let mut state = lock(&self.state);
+        if let Some(behind) = self.behind()
+            && behind.is_complete(state.entries.len() as u64)?
+        {
+            let (report, appended) = behind.unchanged()?;
+            *committed = true;
+            return Ok(self.report(report, Some(appended), &layout, &state, 0));
+        }
         match self.options.shuffle {
             // Sort as in a folder listing, whichever thread came first.
             Some(_) => state.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => state.entries.sort_unstable_by_key(|entry| entry.sequence),
         }
-        let (schema, dropped) = self.final_schema(&layout, state.has_icc)?;
-        let metadata = Metadata {
-            schema: schema.clone(),
-            classes: self.options.classes.clone(),
-            recipe: report::recipe(&layout, &self.options),
-            shards: None,
+        let (metadata, dropped) = match self.behind() {
+            Some(behind) => (behind.metadata(), None),
+            None => {
+                let (schema, dropped) = self.final_schema(&layout, state.has_icc)?;
+                let (classes, recipe) = (self.options.classes.clone(), report::recipe(&layout, &self.options));
+                (Metadata { schema, classes, recipe, shards: None }, dropped)
+            }
         };
+        let schema = metadata.schema.clone();
         let samples = state.entries.iter().map(|entry| PlanSample {
             key: &entry.key,
             source_bytes: entry.source_bytes,
@@ -321,30 +443,59 @@ impl Collector {
         let largest = state.entries.iter().map(|entry| entry.span.bytes.saturating_mul(2)).max().unwrap_or(0);
         let threads = self.options.threads;
         let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| crate::pack::default_memory(threads, largest));
+        let write = WriteOptions { threads, memory_bytes, part: None, force: false, on_progress, cancel };
+        let (report, appended) = match &self.place {
+            Place::Behind(behind) => {
+                let (report, appended) = behind.write(plan, &records, &write)?;
+                (report, Some(appended))
+            }
+            Place::New { claim, begun } => (self.write_new(claim, begun, &plan, &records, write)?, None),
+        };
+        *committed = true;
+        Ok(self.report(report, appended, &layout, &state, memory_bytes))
+    }
+
+    fn write_new(
+        &self,
+        claim: &Claim,
+        begun: &Mutex<Option<DatasetId>>,
+        plan: &Plan,
+        records: &Records<'_>,
+        write: WriteOptions<'_>,
+    ) -> Result<Report> {
         // An earlier try belongs to this collector: continue it if the samples are the same, else
         // replace it.
-        let begun = lock(&self.begun).replace(plan.dataset_id());
-        if let Some(begun) = begun.filter(|begun| *begun != plan.dataset_id()) {
-            self.claim.discard(begun)?;
+        let earlier = lock(begun).replace(plan.dataset_id());
+        if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
+            claim.discard(earlier)?;
         }
-        let force = self.options.force && !self.claim.has_begun(plan.dataset_id())?;
-        let write = WriteOptions { threads, memory_bytes, part: None, force, on_progress, cancel };
-        let report = self.claim.write_dataset(&plan, &records, &write)?;
-        *lock(&self.begun) = None;
-        *committed = true;
+        let force = self.options.force && !claim.has_begun(plan.dataset_id())?;
+        let report = claim.write_dataset(plan, records, &WriteOptions { force, ..write })?;
+        *lock(begun) = None;
+        Ok(report)
+    }
+
+    fn report(
+        &self,
+        report: Report,
+        appended: Option<Appended>,
+        layout: &Layout,
+        state: &State,
+        memory_bytes: u64,
+    ) -> CollectReport {
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
-        let (trials, deep_pictures) = (report::trials(&layout), state.deep_pictures);
+        let (trials, deep_pictures) = (report::trials(layout), state.deep_pictures);
         let mut damaged_pictures = state.damaged_pictures.clone();
         // Threads may have added the samples in any order.
         damaged_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
-        Ok(CollectReport { report, classes, memory_bytes, deep_pictures, damaged_pictures, trials })
+        CollectReport { report, classes, memory_bytes, deep_pictures, damaged_pictures, trials, appended }
     }
 
     /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,
     /// if no picture had one.
     fn final_schema(&self, layout: &Layout, has_icc: bool) -> Result<(Schema, Option<usize>)> {
         let icc = crate::export::ICC_FIELD;
-        if !layout.icc || has_icc {
+        if !layout.has_icc || has_icc {
             return Ok((layout.schema.clone(), None));
         }
         let fields = layout.schema.fields().iter().filter(|field| field.name != icc).cloned().collect();
@@ -354,9 +505,14 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // A dataset was begun and can no longer be finished: its samples go with the spool.
-        if let Some(begun) = lock(&self.begun).take() {
-            let _ = self.claim.discard(begun);
+        match &self.place {
+            // A dataset was begun and can no longer be finished: its samples go with the spool.
+            Place::New { claim, begun } => {
+                if let Some(begun) = lock(begun).take() {
+                    let _ = claim.discard(begun);
+                }
+            }
+            Place::Behind(behind) => behind.discard(),
         }
     }
 }

@@ -10,6 +10,9 @@ use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::Recipe;
 use shardpack_writer::Report;
 
+/// The kind of such datasets, in their recipe.
+pub(super) const KIND: &str = "samples of a program";
+
 /// What a [`Collector`](super::Collector) wrote.
 #[derive(Debug)]
 pub struct CollectReport {
@@ -25,6 +28,24 @@ pub struct CollectReport {
     pub damaged_pictures: Vec<DamagedPicture>,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
+    /// Of samples that were added to a dataset: what became of it.
+    pub appended: Option<Appended>,
+}
+
+/// What [`Collector::append`](super::Collector::append) made of a dataset. The figures of the report are
+/// those of the whole dataset, all else is that of the new samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// The newest generation.
+    pub generation: u32,
+    /// Samples of that generation.
+    pub samples: u64,
+    /// Classes that the dataset did not have, in the order of their numbers.
+    pub new_classes: Vec<String>,
+    /// Samples that were left out because the dataset holds their keys.
+    pub known: u64,
+    /// What the user should know.
+    pub notes: Vec<String>,
 }
 
 impl CollectReport {
@@ -39,6 +60,13 @@ impl CollectReport {
         out["damaged_pictures"] = damaged.collect();
         let settings = self.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
         out["settings"] = Value::Object(settings.collect());
+        if let Some(appended) = &self.appended {
+            out["generation"] = json!(appended.generation);
+            out["samples_of_dataset"] = json!(appended.samples);
+            out["new_classes"] = json!(appended.new_classes);
+            out["known"] = json!(appended.known);
+            out["notes"] = json!(appended.notes);
+        }
         out
     }
 }
@@ -60,7 +88,7 @@ pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
     let mut recipe = Recipe::new();
     let mut put = |name: &str, value: Value| recipe.insert(name.to_owned(), value);
     put("shardpack", json!(env!("CARGO_PKG_VERSION")));
-    put("kind", json!("samples of a program"));
+    put("kind", json!(KIND));
     put("order", options.shuffle.map_or_else(|| json!("as they were added"), |seed| json!({ "shuffle_seed": seed })));
     put("shard_bytes", json!(options.shard_bytes));
     let mut fields = Map::new();
@@ -82,7 +110,7 @@ pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
 }
 
 /// The name of a field's entry: its own name, unless another entry has it.
-fn recipe_name(field: &str) -> String {
+pub(super) fn recipe_name(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
         other => other.to_owned(),

@@ -29,6 +29,13 @@ struct Chosen {
 }
 
 impl ArrayField {
+    /// What the arrays of a dataset are, and how they are stored, so far as it says so.
+    pub(super) fn preset(&self, form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.form = form;
+        known.chosen = chosen.map(|(asked, trial)| Chosen { asked, trial, provisional: false });
+    }
+
     /// Notes type and number of axes of the first array, and compares the others with it; returns
     /// the known ones if they differ.
     pub(super) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {

@@ -1,19 +1,17 @@
 //! New samples behind those of a dataset.
 
-use super::{fit, known, open, recipe};
+use super::{behind, fit, known, open, recipe};
 use crate::arguments::MAX_BYTES;
 use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
 use crate::pack::{Hooks, PackOptions, PackReport, Planned, Tally, default_memory, plan_of, refuse_overlap, schema};
-use crate::salvage::tally_of;
 use crate::sources::{self, Files, Kind, Listing, OnBadInput};
 use anyhow::bail;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shardpack_array::Trial;
 use shardpack_format::{Field, Hinted, Metadata, Schema};
 use shardpack_reader::{Dataset, Limits};
 use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -199,7 +197,7 @@ impl Adding<'_> {
         // The dataset has classes if it had any, also if no new sample has one.
         let metadata = Metadata { classes: base.classes.as_ref().map(|_| listing.classes.clone()), ..metadata };
         let plan = plan_of(listing, Ok(metadata), stored, self.options)?;
-        let plan = plan.behind(base, first_id(self.opened)?)?;
+        let plan = plan.behind(base, behind::first_id(self.opened)?)?;
         let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
         let threads = self.options.threads;
         let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| default_memory(threads, largest));
@@ -221,28 +219,11 @@ impl Adding<'_> {
             on_progress: Some(self.hooks.on_progress),
             cancel: Some(self.hooks.cancel),
         };
-        let mut kept = BTreeMap::new();
-        for number in self.opened.shard_numbers() {
-            let place =
-                u32::try_from(number).map_err(|_| shardpack_format::Error::internal("shard", u32::MAX, number))?;
-            kept.insert(place, tally_of(&*self.opened.shard(number)?));
-        }
-        let fidelity = |total: &Tally| with_notes(total.fidelity(), &base.fidelity);
+        let kept = behind::kept(self.opened)?;
+        let fidelity = |total: &Tally| behind::with_notes(total.fidelity(), &base.fidelity);
         let report = self.growth.write(&plan, source, Next { kept, fidelity: &fidelity }, &write)?;
         Ok(PackReport::of(listing, report, trials, memory_bytes))
     }
-}
-
-/// The first id that no sample has.
-fn first_id(opened: &Dataset) -> anyhow::Result<u64> {
-    let mut next = 0;
-    for number in opened.shard_numbers() {
-        let shard = opened.shard(number)?;
-        for record in 0..shard.len() {
-            next = next.max(shard.row(record)?.sample_id.saturating_add(1));
-        }
-    }
-    Ok(next)
 }
 
 /// Says which field is not the dataset's.
@@ -263,33 +244,4 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> anyhow::Result<()> 
         words(found.fields().get(number))
     );
     bail!(Hinted::new(text, "another version may have packed the dataset; `concat` takes two datasets as one"))
-}
-
-/// Adds to the figures of all samples what only the older manifest knows: why pictures were kept,
-/// and what other programs measured.
-fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
-    for (field, noted) in before {
-        let Some(entry) = figures.get_mut(field) else {
-            figures.insert(field.clone(), noted.clone());
-            continue;
-        };
-        let (Some(entry), Some(noted)) = (entry.as_object_mut(), noted.as_object()) else { continue };
-        for name in ["profiles_dropped", "below_target"] {
-            add_count(entry, name, noted.get(name));
-        }
-        let reasons = noted.get("kept_because").and_then(Value::as_object);
-        for (why, count) in reasons.into_iter().flatten() {
-            let all = entry.entry("kept_because").or_insert_with(|| json!({}));
-            if let Some(all) = all.as_object_mut() {
-                add_count(all, why, Some(count));
-            }
-        }
-    }
-    figures
-}
-
-fn add_count(to: &mut Map<String, Value>, name: &str, count: Option<&Value>) {
-    let Some(count) = count.and_then(Value::as_u64).filter(|&count| count > 0) else { return };
-    let sum = to.get(name).and_then(Value::as_u64).unwrap_or(0).saturating_add(count);
-    to.insert(name.to_owned(), json!(sum));
 }

@@ -3,11 +3,13 @@
 //!
 //! [`add`] packs new files with the recipe of the dataset, behind what it holds. [`remove`] leaves
 //! samples out. [`compact`] deletes older generations, and with them the bytes of what was removed.
+//! Samples of a program are added by [`Collector::append`](crate::collect::Collector::append).
 
 mod add;
+pub(crate) mod behind;
 mod fit;
 mod known;
-mod recipe;
+pub(crate) mod recipe;
 mod remove;
 #[cfg(test)]
 mod tests;
@@ -20,12 +22,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// The newest generation, for a program that writes the next one.
-fn open(dataset: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
-    Ok(DatasetOptions::new().limits(limits.clone()).open(dataset)?)
+pub(crate) fn open(dataset: &Path, limits: &Limits) -> shardpack_reader::Result<Dataset> {
+    DatasetOptions::new().limits(limits.clone()).open(dataset)
 }
 
 /// The generation before the newest; `None` if there was none, or it was compacted away.
-fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
+pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
     let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())

@@ -25,9 +25,9 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyho
     let Some(kind) = kind(recipe) else {
         bail!(Hinted::new(
             format!(
-                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not say how more are stored"
+                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not say how files become samples"
             ),
-            "what a program wrote, it can write again into another dataset; `concat` takes both as one"
+            "add to it as it was made: `shardpack convert FORMAT SRC OUT --append`, in Python `convert(…, append=True)` or `Writer(…, append=True)`; `concat` takes two datasets as one"
         ));
     };
     let strange =
@@ -119,7 +119,7 @@ fn spatial(value: &Value) -> Option<(u64, u64)> {
     Some((value.get(0)?.as_u64()?, value.get(1)?.as_u64()?))
 }
 
-fn trial(entry: &Value) -> Option<Trial> {
+pub(crate) fn trial(entry: &Value) -> Option<Trial> {
     Some(Trial {
         settings: serde_json::from_value(entry.get("settings")?.clone()).ok()?,
         table: serde_json::from_value(entry.get("candidates")?.clone()).ok()?,
@@ -127,7 +127,7 @@ fn trial(entry: &Value) -> Option<Trial> {
 }
 
 /// The options that [`recipe_of_pictures`] wrote; `None` if these are not they.
-fn pictures(image: &Value) -> Option<PictureOptions> {
+pub(crate) fn pictures(image: &Value) -> Option<PictureOptions> {
     let text = |name: &str| image.get(name).and_then(Value::as_str);
     let switch = |name: &str| image.get(name).and_then(Value::as_bool).unwrap_or(false);
     let share = |name: &str| {

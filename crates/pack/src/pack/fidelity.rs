@@ -60,6 +60,11 @@ pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
 }
 
+/// Whether the array field `field` has figures.
+pub(crate) fn has_figures(schema: &Schema, field: &str) -> bool {
+    fields_with_figures(schema).any(|known| known == field)
+}
+
 /// The field and the figure that `name` refers to.
 fn figure(name: &str) -> Option<(&str, &'static Figure)> {
     let (field, figure) = name.rsplit_once('.')?;

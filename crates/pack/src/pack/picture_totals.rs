@@ -54,9 +54,14 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
+/// Whether the picture field `field` has this figure, and all others that belong to it.
+pub(crate) fn has_figure(schema: &Schema, field: &str, figure: &str) -> bool {
+    is_figure(schema, &format!("{field}.{figure}"))
+}
+
 /// Whether `name` is one of the fields that [`fields`] makes: all of them must be there, with the
 /// right types.
-pub(super) fn is_figure(schema: &Schema, name: &str) -> bool {
+pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
     let Some((field, column)) = name.rsplit_once('.') else { return false };
     let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
     fields_with_figures(schema).any(|known| known == field)

@@ -1,0 +1,72 @@
+//! Labels of new samples as numbers of the classes of a dataset.
+
+use crate::collect::error::{CollectError, Result};
+use crate::collect::value::Number;
+use std::collections::{HashMap, HashSet};
+
+/// What labels count into.
+#[derive(Debug, Default)]
+pub(in crate::collect) struct Classes {
+    /// The class of the dataset for each number that a program may give.
+    numbers: Vec<i128>,
+    /// The same by name.
+    by_name: HashMap<String, i128>,
+}
+
+impl Classes {
+    /// Classes of a new dataset, whose numbers are their places.
+    pub(in crate::collect) fn new(names: &[String]) -> Self {
+        let mut by_name = HashMap::new();
+        for (number, name) in (0..).zip(names) {
+            by_name.entry(name.clone()).or_insert(number);
+        }
+        Self { numbers: (0..).take(names.len()).collect(), by_name }
+    }
+
+    /// The number of a class.
+    pub(in crate::collect) fn by_name(&self, name: &str) -> Option<Number> {
+        self.by_name.get(name).map(|number| Number::Int(*number))
+    }
+
+    /// The number in the dataset of the class that a program numbers so.
+    pub(in crate::collect) fn by_number(&self, number: i128) -> Option<Number> {
+        usize::try_from(number).ok().and_then(|number| self.numbers.get(number)).map(|number| Number::Int(*number))
+    }
+
+    /// How many numbers a program may give.
+    pub(in crate::collect) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+}
+
+/// The classes of the next generation, what labels count into, and how many classes are new.
+type Joined = (Option<Vec<String>>, Option<Classes>, usize);
+
+/// Matches the classes of a program with those of the dataset, by name. New ones come behind them, in
+/// the order given.
+pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<Joined> {
+    let Some(known) = known else {
+        let Some(given) = given else { return Ok((None, None, 0)) };
+        let hint = "leave the classes out: labels are numbers there";
+        return Err(CollectError::usage("classes", "none, as in the dataset", given.join(", "), hint));
+    };
+    let Some(given) = given else { return Ok((Some(known.to_vec()), Some(Classes::new(known)), 0)) };
+    if given.is_empty() {
+        return Err(CollectError::usage("classes", "at least one name", "none", ""));
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = given.iter().find(|name| !seen.insert(name.as_str())) {
+        return Err(CollectError::usage("classes", "each name once", format!("`{}` twice", twice.escape_debug()), ""));
+    }
+    let mut all = Classes::new(known);
+    let mut names = known.to_vec();
+    for name in given {
+        if !all.by_name.contains_key(name) {
+            all.by_name.insert(name.clone(), names.len() as i128);
+            names.push(name.clone());
+        }
+    }
+    all.numbers = given.iter().filter_map(|name| all.by_name.get(name).copied()).collect();
+    let new = names.len() - known.len();
+    Ok((Some(names), Some(all), new))
+}

@@ -1,0 +1,67 @@
+//! The end of an addition: the next generation.
+
+use super::Behind;
+use crate::collect::commit::Records;
+use crate::collect::error::Result;
+use crate::collect::lock;
+use crate::collect::report::Appended;
+use crate::grow::behind::{kept, with_notes};
+use crate::pack::Tally;
+use shardpack_format::Metadata;
+use shardpack_writer::{Growth, Next, Plan, Report, Tally as _, WriteOptions};
+
+impl Behind {
+    /// What the shards of the next generation say about their dataset.
+    pub(in crate::collect) fn metadata(&self) -> Metadata {
+        let base = self.growth.manifest();
+        let (schema, recipe) = (base.schema.clone(), base.shard_recipe());
+        Metadata { schema, classes: self.classes.clone(), recipe, shards: None }
+    }
+
+    /// Writes `plan` as the next generation.
+    pub(in crate::collect) fn write(
+        &self,
+        plan: Plan,
+        records: &Records<'_>,
+        options: &WriteOptions<'_>,
+    ) -> Result<(Report, Appended)> {
+        let base = self.growth.manifest();
+        let count = plan.sample_count();
+        let plan = plan.behind(base, self.first_id)?.of_program();
+        // An earlier try belongs to this collector: it is continued if the samples are the same.
+        let begun = lock(&self.begun).replace(count);
+        if begun.is_some_and(|begun| begun != count) {
+            self.growth.clear(false)?;
+        }
+        let generation = self.growth.next_generation()?;
+        let fidelity = |total: &Tally| with_notes(total.fidelity(), &base.fidelity);
+        let next = Next { kept: kept(&self.opened)?, fidelity: &fidelity };
+        let mut report = self.growth.write(&plan, records, next, options)?;
+        *lock(&self.begun) = None;
+        let all = self.classes.as_deref().unwrap_or_default();
+        let new_classes = all.iter().skip(all.len().saturating_sub(self.new_classes)).cloned().collect();
+        let samples = self.opened.len().saturating_add(count);
+        let notes = std::mem::take(&mut report.notes);
+        Ok((report, self.appended(generation, samples, new_classes, notes)))
+    }
+
+    /// The report where all samples were there already.
+    pub(in crate::collect) fn unchanged(&self) -> Result<(Report, Appended)> {
+        let mut report = self.growth.unchanged()?;
+        report.samples = 0;
+        let generation = self.growth.manifest().generation();
+        Ok((report, self.appended(generation, self.opened.len(), Vec::new(), Vec::new())))
+    }
+
+    fn appended(&self, generation: u32, samples: u64, new_classes: Vec<String>, more: Vec<String>) -> Appended {
+        let notes = more.into_iter().chain(self.notes()).collect();
+        Appended { generation, samples, new_classes, known: lock(&self.known).count(), notes }
+    }
+
+    /// Drops what was begun and can no longer be finished: its samples go with the spool.
+    pub(in crate::collect) fn discard(&self) {
+        if lock(&self.begun).take().is_some() {
+            let _ = Growth::clear(&self.growth, false);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The fields of a dataset as those of a program, and the columns that are made beside them.
+
+use super::stored::Stored;
+use crate::collect::error::{CollectError, Result};
+use crate::collect::kind::Kind;
+use crate::collect::layout::{Layout, PICTURE_COLUMNS, Parts, SHAPE_COLUMNS};
+use crate::export::ICC_FIELD;
+use crate::pack::{Jpeg, fidelity, picture_totals};
+use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Limits, Manifest, Schema};
+use shardpack_reader::Dataset;
+use std::collections::BTreeMap;
+
+/// Records that are read to learn what the arrays of a dataset are like. Mostly the first one tells.
+const READ: u64 = 64;
+
+/// What is known of the arrays of one field.
+#[derive(Debug, Default)]
+struct Form {
+    /// Type and number of axes.
+    form: Option<(Dtype, usize)>,
+    /// Whether the columns of shapes are its own, as far as was seen.
+    is_described: bool,
+}
+
+/// The layout of further samples of a dataset.
+pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Result<Layout> {
+    let schema = &base.schema;
+    let has = |name: &str, dtype| schema.scalar_position(name).is_some_and(|(_, found)| found == dtype);
+    let said = said_by_program(base)?;
+    let pictures: Vec<&Field> = schema.fields().iter().filter(|field| field.kind == FieldKind::Image).collect();
+    let is_own = |name: &str| said.as_ref().is_some_and(|said| said.contains_key(name));
+    let columns = |names: &[&str], dtype: Dtype| names.iter().all(|name| has(name, dtype) && !is_own(name));
+    let described = if let [only] = pictures.as_slice()
+        && PICTURE_COLUMNS.iter().all(|(name, dtype)| columns(&[name], *dtype))
+    {
+        Some(only.name.as_str())
+    } else {
+        None
+    };
+    let how = &stored.pictures;
+    let takes_icc = described.is_some() && how.jpeg != Jpeg::Keep && !how.keep_metadata;
+    let axes = [3, 2]
+        .into_iter()
+        .find(|&axes| pictures.is_empty() && columns(SHAPE_COLUMNS.get(..axes).unwrap_or_default(), Dtype::U32));
+    let forms = forms(opened, schema, axes)?;
+    let shaped = axes.and_then(|axes| {
+        let is = |field: &&Field| {
+            let form = forms.get(&field.name);
+            field.kind == FieldKind::Array
+                && form.is_some_and(|form| form.is_described && form.form.is_none_or(|(_, found)| found == axes))
+        };
+        schema.fields().iter().find(is).map(|field| (field.name.as_str(), axes))
+    });
+    let has_icc = takes_icc && schema.stored_position(ICC_FIELD).is_some();
+    let is_made = |field: &Field| {
+        let name = field.name.as_str();
+        let is_count = name
+            .strip_suffix(".frames")
+            .is_some_and(|of| has(name, Dtype::U32) && pictures.iter().any(|picture| picture.name == of));
+        (has_icc && name == ICC_FIELD)
+            || (described.is_some() && PICTURE_COLUMNS.iter().any(|(column, _)| *column == name))
+            || shaped.is_some_and(|(_, axes)| SHAPE_COLUMNS.iter().take(axes).any(|column| *column == name))
+            || is_count
+            || picture_totals::is_figure(schema, name)
+            || fidelity::is_figure(schema, name)
+    };
+    let mut kinds = Vec::new();
+    for field in schema.fields() {
+        let said = match &said {
+            Some(said) => said.get(&field.name).copied(),
+            None if is_made(field) => None,
+            None => Some(kind_of(field, schema)),
+        };
+        let Some(kind) = said else { continue };
+        let form = forms.get(&field.name).and_then(|form| form.form);
+        let kind = match (kind, form) {
+            (Kind::Array(_), Some((dtype, _))) => Kind::Array(Some(dtype)),
+            (kind, _) => kind,
+        };
+        kinds.push((field.name.clone(), kind));
+    }
+    let position = |name: &str| kinds.iter().position(|(known, _)| known == name);
+    let figures = |(name, kind): &(String, Kind)| match kind {
+        Kind::Array(_) => fidelity::has_figures(schema, name),
+        kind => kind.is_picture() && how.jpeg != Jpeg::Keep,
+    };
+    let parts = Parts {
+        how: how.clone(),
+        takes_icc,
+        has_icc,
+        described_picture: described.and_then(position),
+        described_array: shaped.and_then(|(name, axes)| Some((position(name)?, axes))),
+        figures: kinds.iter().map(figures).collect(),
+        kinds,
+    };
+    let mut layout = Layout::of(parts)?;
+    refuse_others(schema, &layout.schema)?;
+    layout.follow(schema)?;
+    for field in &layout.fields {
+        let Some(array) = &field.array else { continue };
+        let form = forms.get(&field.name).and_then(|form| form.form);
+        array.preset(form, stored.chosen.get(&field.name).cloned());
+    }
+    Ok(layout)
+}
+
+/// The fields that a program gave, if one wrote the dataset.
+fn said_by_program(base: &Manifest) -> Result<Option<BTreeMap<String, Kind>>> {
+    let recipe = &base.recipe;
+    if recipe.get("kind").and_then(serde_json::Value::as_str) != Some(crate::collect::report::KIND) {
+        return Ok(None);
+    }
+    let Some(fields) = recipe.get("fields").and_then(serde_json::Value::as_object) else { return Ok(None) };
+    let mut said = BTreeMap::new();
+    for (name, kind) in fields {
+        let kind = kind.as_str().and_then(|kind| kind.parse::<Kind>().ok());
+        let field = base.schema.fields().iter().find(|field| field.name == *name);
+        let fits = |kind: &Kind| match (kind, field) {
+            (Kind::Scalar(dtype), Some(field)) => field.dtype == Some(*dtype),
+            (kind, Some(field)) => kind.stored() == Some(field.kind),
+            (_, None) => false,
+        };
+        let Some(kind) = kind.filter(fits) else { return Err(strange(name)) };
+        said.insert(name.clone(), kind);
+    }
+    Ok(Some(said))
+}
+
+fn kind_of(field: &Field, schema: &Schema) -> Kind {
+    match (field.kind, field.dtype) {
+        (FieldKind::Image, _) => {
+            let frames = schema.scalar_position(&format!("{}.frames", field.name));
+            if frames.is_some_and(|(_, dtype)| dtype == Dtype::U32) { Kind::Frames } else { Kind::Image }
+        }
+        (FieldKind::Array, _) => Kind::Array(None),
+        (FieldKind::Text, _) => Kind::Text,
+        (FieldKind::Json, _) => Kind::Json,
+        (_, Some(dtype)) => Kind::Scalar(dtype),
+        (_, None) => Kind::Bytes,
+    }
+}
+
+/// Type and axes of the arrays that are there, by field, out of the first records.
+fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, Form>> {
+    let arrays = schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
+    let mut forms: BTreeMap<String, Form> =
+        arrays.map(|field| (field.name.clone(), Form { form: None, is_described: true })).collect();
+    for index in 0..opened.len().min(READ) {
+        if forms.values().all(|form| form.form.is_some()) {
+            break;
+        }
+        let sample = opened.get(index)?;
+        let columns: Vec<Option<i64>> = SHAPE_COLUMNS
+            .iter()
+            .take(axes.unwrap_or(0))
+            .map(|name| Ok(sample.view().scalar_if_any(name)?.and_then(|value| value.as_i64())))
+            .collect::<Result<_>>()?;
+        for (name, form) in &mut forms {
+            let Some(value) = sample.field(name)? else { continue };
+            let ArrayDescriptor { decoded, shape, .. } = ArrayDescriptor::parse(value.descriptor, &Limits::none())?;
+            form.form.get_or_insert((decoded, shape.len()));
+            let shape: Vec<Option<i64>> = shape.iter().map(|axis| i64::try_from(*axis).ok()).collect();
+            form.is_described &= shape == columns;
+        }
+    }
+    Ok(forms)
+}
+
+fn strange(field: &str) -> CollectError {
+    CollectError::usage(
+        format!("field `{}` of the dataset", field.escape_debug()),
+        "one that a program can give, or that is made of those",
+        "another",
+        "another version, or another program, may have written it; `concat` takes two datasets as one",
+    )
+}
+
+/// Refuses a dataset with fields that would not come out of further samples.
+fn refuse_others(base: &Schema, made: &Schema) -> Result<()> {
+    let lacks = |schema: &Schema, field: &Field| !schema.fields().contains(field);
+    let other = base.fields().iter().find(|field| lacks(made, field));
+    match other.or_else(|| made.fields().iter().find(|field| lacks(base, field))) {
+        Some(field) => Err(strange(&field.name)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what a program says of its fields if it is not what the dataset has.
+pub(super) fn compare(layout: &Layout, given: &[(String, Kind)]) -> Result<()> {
+    let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
+    let refuse = |name: &str, expected: String, found: String| {
+        Err(CollectError::usage(format!("schema: field `{}`", name.escape_debug()), expected, found, ""))
+    };
+    for (name, kind) in given {
+        let Some(field) = layout.fields.iter().find(|field| field.name == *name) else {
+            let expected = format!("a field of the dataset: {}", names.join(", "));
+            return refuse(name, expected, format!("one that it does not have, of {kind}"));
+        };
+        let is_same = *kind == field.kind || matches!((kind, field.kind), (Kind::Array(None), Kind::Array(_)));
+        if !is_same {
+            return refuse(name, format!("{}, as in the dataset", field.kind), kind.to_string());
+        }
+    }
+    match layout.fields.iter().find(|field| !given.iter().any(|(name, _)| *name == field.name)) {
+        Some(field) => refuse(&field.name, format!("{}, as in the dataset", field.kind), "no such field".into()),
+        None => Ok(()),
+    }
+}

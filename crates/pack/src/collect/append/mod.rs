@@ -1,0 +1,186 @@
+//! Samples of a program behind those of a dataset: its next generation (spec §3.5).
+//!
+//! The dataset says what a sample is and how it is stored: its schema, its classes, and its recipe. So
+//! nothing is decided here, and whatever the caller says of it must be the same.
+
+mod classes;
+mod commit;
+mod fields;
+mod known;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+pub(super) use classes::Classes;
+
+use super::error::{CollectError, Result};
+use super::kind::Kind;
+use super::layout::Layout;
+use super::options::CollectOptions;
+use crate::arguments::{ArgumentError, MAX_BYTES, PackArguments, Value};
+use crate::grow::{self, OnKnownKey};
+use known::Known;
+use shardpack_format::{Hint, MANIFEST_NAME, Setting, generation_of_name};
+use shardpack_reader::{Dataset, Limits};
+use shardpack_writer::Growth;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// How samples are added to a dataset. How they are stored, the dataset says.
+///
+/// ```
+/// use shardpack_pack::collect::AppendOptions;
+/// use shardpack_pack::grow::OnKnownKey;
+/// assert_eq!(AppendOptions::default().on_known_key, OnKnownKey::Stop);
+/// ```
+#[derive(Debug, Clone)]
+pub struct AppendOptions {
+    /// Names of the classes that labels of new samples count into, from 0. They are matched by name
+    /// with those of the dataset; new ones get the next numbers, in this order. Default: labels count
+    /// into the classes of the dataset.
+    pub classes: Option<Vec<String>>,
+    /// What to do about samples whose keys the dataset holds already. Default: stop.
+    pub on_known_key: OnKnownKey,
+    /// Options of packing by name, such as `codec` and `shard_size`: each must be what the dataset was
+    /// written with. One that the dataset says nothing of is used. Default: none.
+    pub storage: Vec<(String, Value)>,
+    /// Drop what an interrupted addition or removal of files has made so far. Default: false.
+    pub force: bool,
+    /// As for [`CollectOptions`].
+    pub threads: usize,
+    /// As for [`CollectOptions`].
+    pub memory_bytes: Option<u64>,
+    /// What the dataset's files may ask for. Default: records and decoded fields up to 4 GiB.
+    pub limits: Limits,
+}
+
+impl Default for AppendOptions {
+    fn default() -> Self {
+        let CollectOptions { threads, memory_bytes, .. } = CollectOptions::default();
+        Self {
+            classes: None,
+            on_known_key: OnKnownKey::Stop,
+            storage: Vec::new(),
+            force: false,
+            threads,
+            memory_bytes,
+            limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
+        }
+    }
+}
+
+impl AppendOptions {
+    /// Sets the option `name` of packing. Those that say how samples are stored are compared with the
+    /// dataset once it is opened. False if there is no such option.
+    ///
+    /// # Errors
+    /// If the option cannot have this value, or has no meaning for a dataset that is there.
+    pub fn set(&mut self, name: &str, value: &Value) -> Result<bool, ArgumentError> {
+        let mut given = PackArguments::default();
+        if !given.set(name, value)? {
+            return Ok(false);
+        }
+        match name {
+            "force" => self.force = given.force,
+            "threads" => self.threads = given.threads.unwrap_or(self.threads),
+            "memory" => self.memory_bytes = given.memory,
+            "spool" => return Err(without("spool")),
+            "take_over" => return Err(without("take_over")),
+            _ => self.storage.push((name.to_owned(), value.clone())),
+        }
+        Ok(true)
+    }
+}
+
+fn without(option: &'static str) -> ArgumentError {
+    ArgumentError::new(option, "a URL, and no dataset that is added to", "one")
+}
+
+/// A dataset that gets more samples, and what is known of them.
+#[derive(Debug)]
+pub(super) struct Behind {
+    pub(super) growth: Growth<'static>,
+    /// The generation that is there.
+    pub(super) opened: Dataset,
+    /// The first id that no sample has.
+    pub(super) first_id: u64,
+    pub(super) on_known_key: OnKnownKey,
+    /// The classes of the next generation, if the dataset has any.
+    pub(super) classes: Option<Vec<String>>,
+    /// How many of them are new.
+    pub(super) new_classes: usize,
+    /// Whether a sample must name all fields: where the caller did not say which there are.
+    pub(super) names_all: bool,
+    pub(super) known: Mutex<Known>,
+    /// The generation before this one, which tells whether the same samples came once before.
+    pub(super) before: Option<Dataset>,
+    /// Number of samples of a commit that was begun and not finished.
+    pub(super) begun: Mutex<Option<u64>>,
+}
+
+/// A dataset, ready for samples.
+pub(super) struct Opened {
+    pub(super) behind: Behind,
+    pub(super) layout: Layout,
+    pub(super) options: CollectOptions,
+    pub(super) classes: Option<Classes>,
+}
+
+impl Behind {
+    /// Opens the dataset in the folder `out`, and holds its lock.
+    pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<Opened> {
+        let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
+        if threads == 0 {
+            return Err(CollectError::usage("threads", "at least 1", "0", ""));
+        }
+        refuse_none(out)?;
+        let growth = Growth::take(out)?;
+        growth.clear(force)?;
+        let opened = grow::open(out, &limits)?;
+        let base = growth.manifest();
+        let stored = stored::read(base, &storage)?;
+        let layout = fields::layout(&opened, base, &stored)?;
+        if let Some(schema) = schema {
+            fields::compare(&layout, schema)?;
+        }
+        let (names, labels, new_classes) = classes::join(base.classes.as_deref(), classes.as_deref())?;
+        let options = CollectOptions {
+            pictures: layout.pictures.clone(),
+            arrays: stored.arrays,
+            classes: names.clone(),
+            shard_bytes: stored.shard_bytes,
+            shuffle: stored.shuffle,
+            force: false,
+            threads,
+            memory_bytes,
+        };
+        // Also builds the table of keys: damage is found before there are samples to lose.
+        opened.by_key("")?;
+        let behind = Self {
+            first_id: grow::behind::first_id(&opened)?,
+            before: grow::before(out, &opened, &limits),
+            on_known_key,
+            classes: names,
+            new_classes,
+            names_all: schema.is_none(),
+            known: Mutex::default(),
+            begun: Mutex::default(),
+            growth,
+            opened,
+        };
+        Ok(Opened { behind, layout, options, classes: labels })
+    }
+}
+
+/// Says where there is no dataset, before a lock file is put there.
+fn refuse_none(out: &Path) -> Result<()> {
+    let names = std::fs::read_dir(out).into_iter().flatten().flatten();
+    let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();
+    // Of a dataset without its newest manifest, the writer says which one there is.
+    if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
+        return Ok(());
+    }
+    let hint = Hint::new("without ").and([Setting::on("append")]).then(" a dataset is made there");
+    let what = format!("`{}`", out.display());
+    Err(CollectError::usage(what, "a dataset to add to: a folder with a manifest.json", "none", hint))
+}
