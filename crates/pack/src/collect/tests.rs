@@ -7,8 +7,10 @@ use shardpack_array::{Array, ArrayOptions, Values};
 use shardpack_format::{Dtype, FieldKind};
 use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
 use shardpack_reader::{ArrayDecoder, Dataset, VerifyOptions, verify};
+use shardpack_writer::Progress;
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::AtomicBool;
 
 impl From<Array> for Value {
     fn from(array: Array) -> Self {
