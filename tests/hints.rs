@@ -9,9 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options of single commands, and of a loader where they are not named after a field of
+/// Options of single commands (of `convert`, too), and of a loader where they are not named after a field of
 /// `LoaderOptions`.
-const OTHERS: [&str; 9] = ["max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format"];
+const OTHERS: [&str; 11] =
+    ["max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format", "append", "classes"];
 
 /// The fields of `LoaderOptions`.
 fn of_loaders() -> Vec<String> {

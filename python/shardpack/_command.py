@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardpack import _pack
@@ -35,6 +35,7 @@ _EXAMPLES = {
 examples:
   shardpack convert webdataset 'train-{000..012}.tar' train
   shardpack convert hdf5 cubes.h5 train --key name --drop notes
+  shardpack convert webdataset 'week-2/*.tar' train --append
   shardpack convert parquet --help""",
     "export": """\
 examples:
@@ -80,6 +81,9 @@ def _convert(args: Sequence[str]) -> int:
     common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
     common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do about samples that cannot be converted [default: stop]")
+    added = parser.add_argument_group("a dataset that is there")
+    added.add_argument("--append", action="store_const", const=True, help="add to the dataset at OUT, as its next generation, which is stored as it is")
+    added.add_argument("--on-known-key", choices=("stop", "skip"), help="with --append: what to do about samples whose keys it holds [default: stop]")
     own = _of_format(parser, opener)
     storage = parser.add_argument_group("storage, as of `shardpack pack`; JPEGs and all bits are kept unless you say otherwise")
     storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
@@ -98,13 +102,26 @@ def _convert(args: Sequence[str]) -> int:
             options[name] = dict(options[name])
     with _Progress("converting") as progress:
         report = convert(format, sources[0] if len(sources) == 1 else sources, out, progress=progress, **options)
-    _tell(report, as_json, f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s", report["fields"])
+    said = f"converted {report['samples']:,} samples into `{out}` in {report['seconds']:.1f} s"
+    _tell(report, as_json, _added(report, out) if options.get("append") else said, report["fields"])
     for left_out in report["skipped"][:_LISTED]:
         print(f"left out: {left_out['reason']}", file=sys.stderr)
     if report["samples_skipped"] != len(report["skipped"][:_LISTED]) or not report["samples_skipped_exact"]:
         at_least = "" if report["samples_skipped_exact"] else "at least "
         print(f"left out in all: {at_least}{report['samples_skipped']:,} samples (--json lists up to 1000 reasons)", file=sys.stderr)
     return 1 if report["samples_skipped"] else 0
+
+
+def _added(report: Mapping[str, Any], out: str) -> str:
+    """What became of a dataset that was added to."""
+    said = f"added {report['samples']:,} samples to `{out}` in {report['seconds']:.1f} s: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
+    if report["outcome"] == "already-complete":
+        said = f"`{out}` holds all of them: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
+    if report["new_classes"]:
+        said += f"\n  new classes: {', '.join(report['new_classes'])}"
+    if report["known"]:
+        said += f"\n  left out, with keys that are there: {report['known']:,}"
+    return said
 
 
 def _export(args: Sequence[str]) -> int:
@@ -149,7 +166,10 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
         # ``str``, ``Sequence[str]``, ``Mapping[str, Any]`` …, each also with None.
         kind = re.sub(r" \| None$", "", re.sub(r"^Union\[(.*), None\]$", r"\1", str(parameter.annotation)))
         flag, text = "--" + name.replace("_", "-"), about.get(name, "").replace("%", "%%")
-        if kind == "bool":
+        if kind == "bool" and parameter.default is True:
+            # The default of the function counts where neither is given.
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=f"{text} [default: {flag}]")
+        elif kind == "bool":
             group.add_argument(flag, action="store_const", const=True, help=text)
         elif kind == "int":
             group.add_argument(flag, type=lambda given, name=name: size(name, given), metavar="SIZE", help=text)  # type: ignore[misc]
@@ -242,7 +262,12 @@ def _in_options(text: str) -> str:
         return " ".join(f"--{match[1]} {name}" for name in names)
 
     text = re.sub(r"\b(drop|classes|masks)=\[([^\]]*)\]", listed, text)
+    text = re.sub(r"\b([a-z_]+)=(True|False)\b", _switch, text)
     return re.sub(r"\b([a-z_]+)=['\"]([^'\"]*)['\"]", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
+
+
+def _switch(match: re.Match[str]) -> str:
+    return f"--{'' if match[2] == 'True' else 'no-'}{match[1].replace('_', '-')}"
 
 
 def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str, Any]) -> None:

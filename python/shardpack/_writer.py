@@ -7,13 +7,13 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shardpack import _shardpack, _warn
 from shardpack._given import given, no_fraction
 from shardpack._keywords import keywords
 from shardpack._pack import Progress, StorageOptions, StrPath
-from shardpack._url import absolute, settings
+from shardpack._url import COPY_AND_SEND, absolute, refuse, settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -44,6 +44,11 @@ class Writer:
         Mix the samples, so that a sequential read already gives a random order. The mix depends only on the sorted
         keys and on ``seed``: the same samples give the same bytes, in whatever order they were written. ``False``
         keeps the order of writing (that of ``order``, if it is given).
+    append : bool, default False
+        Add to the dataset in ``path``, of any origin, as its next generation: see the notes below.
+    on_known_key : {"stop", "skip"}, default "stop"
+        With ``append``: what to do about samples whose keys the dataset holds already. ``"skip"`` leaves them out and
+        counts them.
     storage_options : mapping from str to str, optional
         With a URL: how its store is reached, as for :class:`Dataset`.
     **options : StorageOptions
@@ -88,11 +93,20 @@ class Writer:
 
     If the program is killed, no dataset is left. The temporary file has no name, and disappears with the program.
 
+    With ``append=True`` nothing that is there is written anew, and the call takes the time of the new samples. Until the
+    end the dataset is as it was, also after an exception or a kill. Fields, shards and how values are stored are those of
+    the dataset: an option that says otherwise is an error. Each sample names all fields, with ``None`` for what it
+    lacks, unless you give a ``schema``. Classes are matched by name, those that are new get the next numbers, and labels
+    count into ``classes``, if you give them. Samples without a key are counted on. ``force`` drops what an interrupted
+    addition of files, or a removal, has made so far. The report has ``generation``, ``samples_of_dataset``,
+    ``new_classes`` and ``known``, as that of :func:`add`. If all samples are those of the last addition, ``outcome`` is
+    ``"already-complete"``.
+
     Raises
     ------
     UsageError
-        The folder already holds a dataset (``force=True`` replaces it once this one is complete) or files of other
-        programs. Or options contradict each other.
+        The folder already holds a dataset (``force=True`` replaces it once this one is complete, ``append=True`` adds to
+        it) or files of other programs. Or options contradict each other, or the dataset that is added to.
     BlockingIOError
         Another writer is at work in the folder.
     TypeError
@@ -105,6 +119,8 @@ class Writer:
     ...         writer.write({"image": file, "label": file.parent.name}, key=file.name)
     >>> writer.report["samples"]                                                   # doctest: +SKIP
     2
+    >>> with sp.Writer("train", append=True) as writer:                            # doctest: +SKIP
+    ...     writer.write({"image": new, "label": "cat"}, key=new.name)
     """
 
     def __init__(
@@ -114,6 +130,8 @@ class Writer:
         *,
         classes: Sequence[str] | None = None,
         shuffle: bool = True,
+        append: bool = False,
+        on_known_key: Literal["stop", "skip"] = "stop",
         storage_options: Mapping[str, Any] | None = None,
         **options: Unpack[StorageOptions],
     ) -> None:
@@ -122,10 +140,17 @@ class Writer:
             if options.get("seed") is not None:
                 raise TypeError("Writer(): seed: has a meaning with shuffle=True only")
             stored["no_shuffle"] = True
+        if append:
+            refuse("append", hint=COPY_AND_SEND, path=path)
+            if storage_options:
+                raise TypeError("Writer(): storage_options: has a meaning with a URL only")
+        elif on_known_key != "stop":
+            raise TypeError("Writer(): on_known_key: has a meaning with append=True only")
         fields = None if schema is None else list(schema.items())
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
-        self._has_classes = classes is not None
+        self._said = frozenset(self._schema)
+        self._append = append
         self._options = dict(options)
         self._report: dict[str, Any] | None = None
         self._aborted = False
@@ -134,8 +159,17 @@ class Writer:
         self._pid = os.getpid()
         # Where it is, also if the program goes to another folder before the end.
         self._inner = _shardpack.Writer(
-            absolute(self._path), fields, None if classes is None else list(classes), stored, settings(storage_options)
+            absolute(self._path),
+            fields,
+            None if classes is None else list(classes),
+            stored,
+            settings(storage_options),
+            on_known_key if append else None,
         )
+        self._classes = self._inner.classes()
+        if append:
+            # What a list or a tensor becomes, the dataset says.
+            self._schema = dict(self._inner.fields() or ())
 
     def write(self, sample: Mapping[str, object], key: str | None = None, *, order: int | None = None) -> None:
         """Add a sample. May be called from several threads at once.
@@ -169,7 +203,7 @@ class Writer:
                 key = _key(value) if key is None else key
                 continue
             taken = given(field, value, self._schema.get(field))
-            if field == "label" and self._has_classes and "label" not in self._schema:
+            if field == "label" and self._classes is not None and "label" not in self._said:
                 no_fraction(field, taken)
             values.append((field, taken))
         self._inner.write(None if key is None else _key(key), order, values)
@@ -189,7 +223,9 @@ class Writer:
         dict
             ``samples``, ``bytes_in`` (of the values that you gave), ``bytes_out``, ``shards``, ``seconds``,
             ``fidelity`` (what was lost, by field), ``settings`` (how arrays are stored), …. If the dataset is already
-            complete, the same dict again.
+            complete, the same dict again. With ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``,
+            ``known`` (samples that were left out) and ``notes``, each of which is also a warning; ``fidelity`` is then
+            that of the whole dataset.
         """
         if self._report is None and os.getpid() != self._pid:
             # A thread that is not in this fork may hold the lock: the core says that it belongs to its parent.
@@ -199,13 +235,16 @@ class Writer:
                 report: dict[str, Any] = json.loads(self._inner.commit(progress))
                 # First, so that a warning that is made an error changes nothing about the dataset.
                 self._report = report
-                _warn.of_rounding(report, self._options)
+                if not self._append:
+                    _warn.of_rounding(report, self._options)
+                for note in report.get("notes", ()):
+                    _warn.warn(note)
                 _warn.of_stored_bits(report["pictures_over_8_bits"])
                 _warn.of_damaged(report["damaged_pictures"])
             return self._report
 
     def abort(self) -> None:
-        """Discard everything that was written. The folder is as it was before. Does nothing once the dataset is
+        """Discard everything that was written. The folder, or the dataset that was added to, is as it was before. Does nothing once the dataset is
         complete.
         """
         self._inner.abort()
@@ -215,6 +254,16 @@ class Writer:
     def report(self) -> dict[str, Any] | None:
         """What :meth:`close` returned; ``None`` before."""
         return self._report
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Field to kind, as ``schema`` spells them: those of the dataset that is added to, or of ``schema``."""
+        return dict(self._schema)
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes, in the order of their numbers in the dataset; ``None`` if it has none."""
+        return None if self._classes is None else list(self._classes)
 
     @property
     def path(self) -> str:

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use shardpack::place::Destination;
 use shardpack_pack::arguments::{ArgumentError, PackArguments, ReportArguments, Value};
+use shardpack_pack::collect::AppendOptions;
 use shardpack_pack::grow::AddOptions;
 use std::path::PathBuf;
 
@@ -86,6 +87,13 @@ pub(crate) fn reporting(options: &Bound<'_, PyDict>) -> PyResult<ReportArguments
 /// The options of adding.
 pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
     let mut arguments = AddOptions::default();
+    fill(options, &mut |name, value| arguments.set(name, value))?;
+    Ok(arguments)
+}
+
+/// The options of a writer that adds to a dataset.
+pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> {
+    let mut arguments = AppendOptions::default();
     fill(options, &mut |name, value| arguments.set(name, value))?;
     Ok(arguments)
 }

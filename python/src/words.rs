@@ -22,6 +22,7 @@ pub(crate) fn raise_where(error: &anyhow::Error, can_follow: impl Fn(&Hint) -> b
             return match found {
                 CollectError::Io { action, path, source } => os_error(action, path, source),
                 CollectError::Writer(found) => writer_error(found, text),
+                CollectError::Reader(found) => reader_error(found, text),
                 CollectError::Encode { source, .. } if matches!(**source, SampleError::Picture { .. }) => {
                     FormatError::new_err(text)
                 }
@@ -34,17 +35,22 @@ pub(crate) fn raise_where(error: &anyhow::Error, can_follow: impl Fn(&Hint) -> b
         if let Some(found) = cause.downcast_ref::<shardpack_format::Error>() {
             return format_error(found, text);
         }
-        if let Some(shardpack_reader::Error::Io { path, action, source, .. }) = cause.downcast_ref() {
-            return os_error(action, path, source);
-        }
         if let Some(found) = cause.downcast_ref::<shardpack_reader::Error>() {
-            return if found.is_about_data() { FormatError::new_err(text) } else { UsageError::new_err(text) };
+            return reader_error(found, text);
         }
         if let Some(found) = cause.downcast_ref::<io::Error>() {
             return io_error(found, &text);
         }
     }
     UsageError::new_err(text)
+}
+
+fn reader_error(error: &shardpack_reader::Error, text: String) -> PyErr {
+    match error {
+        shardpack_reader::Error::Io { path, action, source, .. } => os_error(action, path, source),
+        error if error.is_about_data() => FormatError::new_err(text),
+        _ => UsageError::new_err(text),
+    }
 }
 
 fn writer_error(error: &shardpack_writer::Error, text: String) -> PyErr {

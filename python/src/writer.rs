@@ -1,7 +1,7 @@
 //! The writer: converts Python values to those of a sample, and encodes them without the
 //! interpreter.
 
-use crate::arguments::{destination, packing};
+use crate::arguments::{appending, destination, packing};
 use crate::errors::{LimitError, raise};
 use crate::values::ndarray;
 use crate::watch::watch;
@@ -12,7 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
-use shardpack_pack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
+use shardpack_pack::arguments::{ArgumentError, Word};
+use shardpack_pack::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
+use shardpack_pack::grow::OnKnownKey;
 use shardpack_pack::sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,8 +113,10 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl Writer {
-    /// `options` are those of packing.
+    /// `options` are those of packing. With `on_known_key` the samples are added to a dataset that is
+    /// there.
     #[new]
+    #[pyo3(signature = (path, schema, classes, options, storage_options, on_known_key=None))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -120,20 +124,54 @@ impl Writer {
         classes: Option<Vec<String>>,
         options: &Bound<'_, PyDict>,
         storage_options: Vec<(String, String)>,
+        on_known_key: Option<&str>,
     ) -> PyResult<Self> {
-        let arguments = packing(options)?;
-        let options = arguments.options(&path).map_err(|e| raise_any(&e.into()))?;
-        let out = destination(path, &arguments);
-        let options = CollectOptions { classes, ..options.into() };
         let kind = |(name, kind): (String, String)| match kind.parse::<Kind>() {
             Ok(kind) => Ok((name, kind)),
             Err(error) => Err(PyValueError::new_err(format!("schema: field `{name}`: {error}"))),
         };
-        let out = out.output(&storage_options, None).map_err(raise)?;
         let schema = schema.map(|schema| schema.into_iter().map(kind).collect::<PyResult<_>>()).transpose()?;
+        if let Some(on_known_key) = on_known_key {
+            let on_known_key = OnKnownKey::parse(on_known_key)
+                .map_err(|said| raise_any(&ArgumentError::of("on_known_key", said).into()))?;
+            let options = AppendOptions { classes, on_known_key, ..appending(options)? };
+            let collector = py.detach(|| Collector::append(path, schema, options));
+            return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?));
+        }
+        let arguments = packing(options)?;
+        let options = arguments.options(&path).map_err(|e| raise_any(&e.into()))?;
+        let out = destination(path, &arguments);
+        let options = CollectOptions { classes, ..options.into() };
+        let out = out.output(&storage_options, None).map_err(raise)?;
         let collector = py.detach(|| Collector::open(out, schema, options)).map_err(|e| raise_any(&e.into()))?;
-        let inner = Mutex::new(Some(Arc::new(collector)));
-        Ok(Self { inner, report: Mutex::default(), pid: std::process::id() })
+        Ok(Self::of(collector))
+    }
+
+    /// The fields and their kinds, where they are known: of a dataset that is added to, or once there is a
+    /// sample.
+    fn fields(&self) -> PyResult<Option<Vec<(String, String)>>> {
+        let fields = self.collector()?.fields();
+        Ok(fields.map(|fields| fields.into_iter().map(|(name, kind)| (name, kind.to_string())).collect()))
+    }
+
+    /// The names of the classes, in the order of their numbers in the dataset.
+    fn classes(&self) -> PyResult<Option<Vec<String>>> {
+        Ok(self.collector()?.classes().map(<[String]>::to_vec))
+    }
+
+    /// Whether samples are stored in the order in which they are written.
+    fn keeps_order(&self) -> PyResult<bool> {
+        Ok(self.collector()?.keeps_order())
+    }
+
+    /// The number after which the first sample without a key is named.
+    fn first_number(&self) -> PyResult<u64> {
+        Ok(self.collector()?.first_number())
+    }
+
+    /// Whether the dataset that is added to has a sample with this key.
+    fn holds(&self, key: &str) -> PyResult<bool> {
+        self.collector()?.holds(key).map_err(|e| raise_any(&e.into()))
     }
 
     /// Encodes a sample and adds it.
@@ -195,6 +233,11 @@ impl Writer {
 }
 
 impl Writer {
+    fn of(collector: Collector) -> Self {
+        let inner = Mutex::new(Some(Arc::new(collector)));
+        Self { inner, report: Mutex::default(), pid: std::process::id() }
+    }
+
     fn collector(&self) -> PyResult<Arc<Collector>> {
         if self.pid != std::process::id() {
             return Err(PyRuntimeError::new_err(

@@ -36,6 +36,8 @@ def convert(
     drop: Collection[str] = (),
     schema: Mapping[str, str] | None = None,
     on_bad_input: str = "stop",
+    append: bool = False,
+    on_known_key: str = "stop",
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -72,6 +74,13 @@ def convert(
     on_bad_input
         ``"stop"`` (default): the first sample that cannot be converted is an error. ``"skip"``: such samples are left
         out, counted and listed in the report. Their neighbours are converted, as far as they can be read.
+    append
+        Add the samples to the dataset at `out`, as its next generation, instead of writing one: as
+        ``shardpack.Writer(out, append=True)``, which says more. Kinds of fields, element types, and how values are stored
+        are those of the dataset. Give the options of the format that you gave the first time.
+    on_known_key
+        With ``append``: ``"stop"`` (default): a sample whose key the dataset holds is an error. ``"skip"``: such samples
+        are left out, and counted as ``known`` in the report.
     progress
         Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
         they are read, and written in their final order at the end), ``samples`` and ``total`` (or None) of that phase,
@@ -83,7 +92,7 @@ def convert(
     Returns
     -------
     dict
-        The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (of
+        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``), and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (of
         up to 1000 samples, or parts of files, that were left out ``key``, if it is known, and ``reason``),
         ``samples_skipped`` (how many samples), ``samples_skipped_exact`` (False: at least so many, as the rest of a file
         does not say what is in it), ``dropped`` (column to number of samples that had it), ``notes`` (what you should
@@ -106,6 +115,7 @@ def convert(
     --------
     >>> import shardpack as sp
     >>> report = sp.convert("webdataset", "train-{000..012}.tar", "train/")  # doctest: +SKIP
+    >>> report = sp.convert("webdataset", "week-2/*.tar", "train/", append=True)  # doctest: +SKIP
     >>> sp.convert("webdatasets", ".", "train/")
     Traceback (most recent call last):
         ...
@@ -118,22 +128,39 @@ def convert(
         )
     if on_bad_input not in ("stop", "skip"):
         raise ValueError(f"on_bad_input: expected 'stop' or 'skip', found: {on_bad_input!r}")
+    if on_known_key not in ("stop", "skip"):
+        raise ValueError(f"on_known_key: expected 'stop' or 'skip', found: {on_known_key!r}")
+    if on_known_key != "stop" and not append:
+        raise TypeError("on_known_key: has a meaning with append=True only")
     if isinstance(drop, str):
         raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: drop=[{drop!r}]")
     module = importlib.import_module(f".{format}", __name__)
-    of_format, of_writer = _split_options(format, module.open, options)
+    of_format, of_writer = _split_options(format, module.open, options, append)
+    if append:
+        of_writer |= {"append": True, "on_known_key": on_known_key}
     if of_format.get("storage_options") is not None and is_url(out):
         of_writer["storage_options"] = of_format["storage_options"]
         if not any(is_url(part) for part in ([src] if isinstance(src, (str, os.PathLike)) else list(src))):
             del of_format["storage_options"]
-    fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes)
+    fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes, known=_fields_of(out, bool(options.get("force"))) if append else None)
     source: Source = module.open(src, drop=frozenset(drop), **of_format)
     run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)
     return run.write(out, of_writer)
 
 
+def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]:
+    """Field to kind of a dataset that is to be added to. Says at once if it cannot be."""
+    from .. import Writer
+
+    writer = Writer(out, append=True, force=force)
+    try:
+        return writer.fields
+    finally:
+        writer.abort()
+
+
 def _split_options(
-    format: str, opener: Callable[..., Source], options: Mapping[str, Any]
+    format: str, opener: Callable[..., Source], options: Mapping[str, Any], append: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of the format, and those of the writer."""
     from .._pack import StorageOptions
@@ -145,5 +172,7 @@ def _split_options(
             hint = did_you_mean(name, own | of_writer)
             raise TypeError(f"option: expected one of {format} or of Writer, found: {name!r}{hint}")
     kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
+    if append:
+        kept = {}
     to_writer = kept | {name: value for name, value in options.items() if name not in own}
     return {name: value for name, value in options.items() if name in own}, to_writer

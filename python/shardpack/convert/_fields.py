@@ -49,6 +49,8 @@ class Fields:
     """Whether labels are floats in the source, and numbers of classes."""
     notes: list[str] = field(default_factory=list)
     """What the user should know of the fields."""
+    known: Mapping[str, str] | None = None
+    """Field to kind of the dataset that is added to."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
         """Decide on names and kinds, by what the source declares and by its first sample.
@@ -71,14 +73,16 @@ class Fields:
                     f"{where}: `schema` names a field that is not there: expected one "
                     f"of {list(self.names.values())}, found: {name!r}"
                 )
+        if self.known is not None:
+            self._fit(self.known, where)
         self.masks = self._masks(source.masks or frozenset(), where)
         refused: dict[str, str] = {}
         for column, name in self.names.items():
             if name in self.masks:
-                self.kinds[name] = self.schema.get(name) or "array"
+                self.kinds[name] = self.schema.get(name) or (self.known or {}).get(name) or "array"
                 continue
             try:
-                self.kinds[name] = self.schema.get(name) or self._kind(source, column, name, first)
+                self.kinds[name] = self.schema.get(name) or self._known(source, column, name, first) or self._kind(source, column, name, first)
             except SourceError as error:
                 refused[column] = str(error).splitlines()[0]
         refuse_columns(where, refused)
@@ -88,6 +92,27 @@ class Fields:
             for column, name in self.names.items()
             if self.kinds[name] == "image" and name not in self.schema and is_mask(name)
         ]
+
+    def _fit(self, known: Mapping[str, str], where: str) -> None:
+        """Raise unless the columns become the fields of the dataset that is added to."""
+        for column, name in self.names.items():
+            if name not in known:
+                raise SourceError(
+                    f"{where}: field `{name}`: expected a field of the dataset: {', '.join(known)}, found one that it does not have, "
+                    f"of the column {column!r}\nhint: drop=[{column!r}], or rename={{{column!r}: …}}"
+                )
+        for name, kind in known.items():
+            if name not in self.names.values():
+                found = ", ".join(repr(column) for column in self.names) or "none"
+                raise SourceError(f"{where}: field `{name}`: expected a column for it, {kind}, as the dataset has, found: {found}")
+
+    def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
+        """The kind of a field that the dataset has which is added to."""
+        kind = (self.known or {}).get(name)
+        if kind is not None and name == "label" and "int" in kind and not isinstance(first.get(column), str):
+            found = source.kinds.get(column) or kind_of(name, first.get(column))
+            self.whole_labels = found.startswith("float")
+        return kind
 
     def _masks(self, given: frozenset[str], where: str) -> dict[str, str]:
         """Field to column of what the caller calls masks, by either name.
@@ -129,13 +154,13 @@ class Fields:
         check_size(self.masks[name], numbers, pictures)
         if name not in self.mask_types:
             # The first sample is written before there are several threads.
-            said = self.schema.get(name, "array").partition(":")[2]
+            said = self.kinds[name].partition(":")[2]
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
         if not np.can_cast(numbers.dtype, wanted):
+            hint = f"\nhint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} holds those of all masks"
             raise SourceError(
-                f"column {self.masks[name]!r}: expected class numbers that {wanted} holds, found {numbers.dtype}\n"
-                f"hint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} holds those of all masks"
+                f"column {self.masks[name]!r}: expected class numbers that {wanted} holds, found {numbers.dtype}{hint if self.known is None else ''}"
             )
         return numbers.astype(wanted, copy=False)
 

@@ -10,11 +10,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Union
 
+import numpy as np
+
 from .. import _warn
 from ._fields import Fields
 from ._source import Item, Problem, Sample, Source, SourceError, did_you_mean, dropped_nothing
 
 _LISTED = 1000
+_KNOWN = "key: expected one that the dataset does not hold yet"
+"""How the writer begins to say that a key is there already."""
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
@@ -43,6 +47,9 @@ class Run:
         self.progress = progress
         self.taken = 0
         self.samples = 0
+        self.first_number = 0
+        self.numbers: np.ndarray[Any, Any] | None = None
+        """The class of the dataset for each of the source, where the dataset had classes before."""
         self.skipped = 0
         self.skipped_exact = True
         self.listed: list[dict[str, str | None]] = []
@@ -66,13 +73,15 @@ class Run:
             "samples_skipped": self.skipped,
             "samples_skipped_exact": self.skipped_exact,
             "dropped": dict(self.fields.dropped),
-            "notes": list(self.fields.notes),
+            "notes": [*report.get("notes", ()), *self.fields.notes],
             "seconds": time.monotonic() - self.started,
         }
 
     def _write_all(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
         from .. import Writer
 
+        for same in self.source.types:
+            same.follow((self.fields.known or {}).get(same.field, "").partition(":")[2])
         items = iter(self.source.items)
         first = self._first(items)
         try:
@@ -86,8 +95,12 @@ class Run:
             _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
         threads = options.get("threads") or _cores()
-        ordered = options.get("shuffle") is False
         with Writer(out, dict(self.fields.kinds), classes=classes, **options) as writer:
+            self.first_number = writer._inner.first_number()
+            if self.fields.known is not None and classes is not None and writer.classes is not None:
+                numbers = {name: number for number, name in enumerate(writer.classes)}
+                self.numbers = np.array([numbers[name] for name in classes], np.int64)
+            ordered = writer._inner.keeps_order()
             # The first sample settles how arrays are coded, so that it goes alone: the same samples then give the
             # same dataset.
             pending: deque[tuple[Sample, Future[None]]] = deque()
@@ -153,13 +166,27 @@ class Run:
         except SourceError as error:
             self._refused(item, error)
             return
-        key = f"{self.taken:08d}" if item.key is None else item.key
+        key = f"{self.first_number + self.taken:08d}" if item.key is None else item.key
         order = self.taken if ordered else None
         self.taken += 1
         pending.append((item, pool.submit(self._write, writer, values, key, order)))
 
     def _write(self, writer: Any, values: Mapping[str, Any], key: str, order: int | None) -> None:
-        writer.write(self.fields.decoded(values), key, order=order)
+        values = self.fields.decoded(values)
+        for column in self.source.numbered if self.numbers is not None else ():
+            name = self.fields.names.get(column)
+            if name is not None and name in values:
+                values = {**values, name: self._numbered(values[name])}
+        writer.write(values, key, order=order)
+
+    def _numbered(self, classes: Any) -> Any:
+        """Numbers of classes of the source as those of the dataset."""
+        assert self.numbers is not None
+        if classes is None or not len(classes):
+            return classes
+        if np.max(classes) >= len(self.numbers):
+            raise SourceError(f"expected numbers of classes below {len(self.numbers)}, found {np.max(classes)}")
+        return self.numbers[classes]
 
     def _end(self, sample: Sample, future: Future[None]) -> None:
         try:
@@ -175,6 +202,9 @@ class Run:
         # The source's name for the sample says more than the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         text = f"{text}\nhint: {hint}" if hint and "key: expected each once" in text else text
+        if _KNOWN in text:
+            # No bad input: whoever skips that has not said what is to become of these.
+            raise SourceError(f"{sample.where}: {text}") from error
         self._problem(f"{sample.where}: {text}", sample.key, error)
 
     def _problem(

@@ -21,7 +21,18 @@ class SameType:
             raise ValueError(f"dtype: expected one of {', '.join(sorted(DTYPES))}, found: {dtype!r}")
         self._field = field
         self._asked = dtype is not None
+        self._as = ", as the first sample has"
         self._dtype = None if dtype is None else np.dtype(dtype)
+
+    @property
+    def field(self) -> str:
+        """The field."""
+        return self._field
+
+    def follow(self, dtype: str) -> None:
+        """Take the type that a dataset has, which is added to, unless one was asked for."""
+        if not self._asked and dtype:
+            self._dtype, self._as = np.dtype(dtype), ", as the dataset has"
 
     def __call__(self, where: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The array in that type.
@@ -40,9 +51,10 @@ class SameType:
         if self._asked and array.dtype.kind == "f" and self._dtype.kind == "f":
             return made
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
-            first = "" if self._asked else ", as the first sample has"
+            first = "" if self._asked else self._as
+            hint = "" if "dataset" in first else "\nhint: dtype='float64' holds those of all scanners"
             raise SourceError(
                 f"{where}: field `{self._field}`: expected values that {self._dtype} holds{first}, found {array.dtype} of "
-                f"{array.min():g} to {array.max():g}\nhint: dtype='float64' holds those of all scanners"
+                f"{array.min():g} to {array.max():g}{hint}"
             )
         return made

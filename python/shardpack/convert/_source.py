@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+if TYPE_CHECKING:
+    from ._same import SameType
 
 
 _PACKAGES = {"yaml": "pyyaml"}
@@ -68,6 +71,10 @@ class Source:
     """What `drop` has left out that is no column of a sample, such as a whole sample."""
     notes: list[str] = field(default_factory=list)
     """What the user should know, as far as it is known once the first sample was read."""
+    types: Sequence[SameType] = ()
+    """Fields of arrays that get one element type; of a dataset that is added to, that of the dataset."""
+    numbered: frozenset[str] = frozenset()
+    """Columns of arrays of numbers of classes."""
 
 
 def library(module: str, extra: str) -> Any:

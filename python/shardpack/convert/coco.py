@@ -94,7 +94,7 @@ def open(
     if boxes is None and "boxes" in columns and "boxes" not in drop:
         _refuse_corners(path, root, pictures, of_picture)
     reader = _Reader(root, columns, frozenset(drop), classes, points, boxes == "xyxy")
-    return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes)
+    return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes, numbered=frozenset(["classes"]))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -140,8 +140,9 @@ def open(
     if samples == "files":
         same = SameType("image", dtype)
         items = _files(pydicom, files, same, frozenset(drop), max_sample_bytes)
-        return Source(items, kinds={"image": "array"}, total=len(files))
-    return Source(_series(pydicom, files, SameType("volume", dtype), frozenset(drop), max_sample_bytes, uneven))
+        return Source(items, kinds={"image": "array"}, total=len(files), types=[same])
+    same = SameType("volume", dtype)
+    return Source(_series(pydicom, files, same, frozenset(drop), max_sample_bytes, uneven), types=[same])
 
 
 def _is_dicom(path: Path) -> bool:

@@ -74,7 +74,7 @@ def open(
     types = (SameType("volume", dtype), SameType("mask"))
     notes: list[str] = []
     items = _samples(nibabel, files, masks, any_affine, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)
-    return Source(items, total=len(files), notes=notes)
+    return Source(items, total=len(files), notes=notes, types=types)
 
 
 def _samples(

@@ -62,7 +62,7 @@ def open(
     numbered = {name: number for number, name in enumerate(classes)}
     reader = _Reader(pictures, annotations, numbered, masks and root / masks, "boxes" not in drop)
     taken = frozenset(["mask"]) if masks and "mask" not in drop else None
-    return Source(_samples(root, keys, reader), classes=classes, total=len(keys), masks=taken)
+    return Source(_samples(root, keys, reader), classes=classes, total=len(keys), masks=taken, numbered=frozenset(["classes"]))
 
 
 def _keys(root: Path, annotations: Path, split: str | None, masks: str | None) -> list[str]:

@@ -74,7 +74,7 @@ def open(
     labels = _labels(root)
     stray = _stray(root, labels, files)
     reader = _Reader(root, labels, len(names) if names else None, None if points is None else (points[0], points[1]))
-    return Source(_samples(files, reader, stray), classes=list(names) if names else None, total=len(files), notes=notes)
+    return Source(_samples(files, reader, stray), classes=list(names) if names else None, total=len(files), notes=notes, numbered=frozenset(["classes"]))
 
 
 def _pictures(path: Path, config: Mapping[str, Any], split: str | None) -> Path:

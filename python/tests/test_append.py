@@ -1,0 +1,355 @@
+"""`Writer(…, append=True)`: samples of a program behind those of a dataset, as its next generation."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg
+from PIL import Image
+from test_writer import files
+
+import shardpack as sp
+
+CLASSES = ["cat", "dog"]
+
+
+def sample(number: int) -> dict[str, Any]:
+    """A sample with a field of each kind."""
+    random = np.random.default_rng(number)
+    return {
+        "image": jpeg(number),
+        "mask": random.integers(0, 5, (24, 40), np.uint8),
+        "boxes": random.random((number % 3, 4), np.float32),
+        "caption": "none" if number % 4 != 3 else None,
+        "meta": {"number": number},
+        "blob": bytes([number % 256] * 5),
+        "label": CLASSES[number % 2],
+        "score": number / 7,
+    }
+
+
+def write(path: Path, numbers: Iterable[int], **options: Any) -> dict[str, Any]:
+    options = {"classes": CLASSES, "shard_size": "16KiB", "values": "keep"} | options if not options.get("append") else options
+    with sp.Writer(path, **options) as writer:
+        for number in numbers:
+            writer.write(sample(number), key=f"s/{number:03}")
+    assert writer.report is not None
+    return writer.report
+
+
+def whole(path: Path, generation: int | None = None) -> None:
+    report = sp.verify(path, deep=True, digest=True, generation=generation)
+    assert report["whole"], report["problems"]
+
+
+def same(one: Any, other: Any) -> None:
+    """Two datasets hold the same samples."""
+    first, second = content(one, "image"), content(other, "image")
+    assert sorted(first) == sorted(second)
+    for key, values in first.items():
+        assert values.keys() == second[key].keys()
+        for field, value in values.items():
+            np.testing.assert_equal(value, second[key][field], f"{key}: {field}")
+
+
+@pytest.mark.parametrize("options", [{}, {"jpeg": "keep"}, {"shuffle": False}, {"jpeg": "reencode", "quality": 80}], ids=str)
+def test_a_dataset_in_two_parts_has_the_samples_of_one(tmp_path: Path, options: dict[str, Any]) -> None:
+    write(tmp_path / "one", range(20), **options)
+    write(tmp_path / "two", range(12), **options)
+    before = files(tmp_path / "two")
+    report = write(tmp_path / "two", range(12, 20), append=True)
+    assert (report["outcome"], report["samples"], report["samples_of_dataset"], report["generation"]) == ("complete", 8, 20, 2)
+    assert (report["new_classes"], report["known"], report["notes"]) == ([], 0, [])
+    after = files(tmp_path / "two")
+    assert all(after[name] == held for name, held in before.items() if name != "manifest.json")
+    one, two = sp.Dataset(tmp_path / "one"), sp.Dataset(tmp_path / "two")
+    assert (one.schema, one.classes) == (two.schema, two.classes)
+    same(one, two)
+    assert len(sp.Dataset(tmp_path / "two", generation=1)) == 12
+    for generation in (1, 2, None):
+        whole(tmp_path / "two", generation)
+
+
+def test_lists_tensors_and_pictures_become_what_the_dataset_has(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", {"boxes": "array:float32", "image": "image", "n": "int32"}, jpeg="keep") as writer:
+        writer.write({"boxes": [[1, 2, 3, 4]], "image": jpeg(0), "n": 1})
+    with sp.Writer(tmp_path / "out", append=True) as writer:
+        assert writer.fields == {"boxes": "array:float32", "image": "image", "n": "int32"}
+        assert writer.classes is None
+        writer.write({"boxes": [[0.5, 2, 3, 4]], "image": Image.new("RGB", (8, 6)), "n": np.int64(2)})
+        with pytest.raises(sp.UsageError, match=r"field `n`: expected int32, found the number 1099511627776"):
+            writer.write({"boxes": [[0.5, 2, 3, 4]], "image": jpeg(1), "n": 1 << 40})
+    added = sp.Dataset(tmp_path / "out").by_key("00000001")
+    assert added["boxes"].dtype == np.float32 and added["image"].shape == (6, 8, 3) and added["n"] == 2
+
+
+def test_classes_are_matched_by_name(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(2))
+    with sp.Writer(tmp_path / "out", append=True, classes=["owl", "dog"]) as writer:
+        assert writer.classes == ["cat", "dog", "owl"]
+        for key, label in (("owl", 0), ("dog", 1), ("by name", "cat")):
+            writer.write(sample(3) | {"label": label}, key=key)
+        with pytest.raises(sp.UsageError, match="sample `x`: field `label`: expected 0 to 1, the number of a class, found 2"):
+            writer.write(sample(3) | {"label": 2}, key="x")
+    assert writer.report is not None and writer.report["new_classes"] == ["owl"]
+    dataset = sp.Dataset(tmp_path / "out")
+    assert dataset.classes == ["cat", "dog", "owl"]
+    assert [dataset.by_key(key)["label"] for key in ("owl", "dog", "by name")] == [2, 1, 0]
+    assert sp.Dataset(tmp_path / "out", generation=1).classes == CLASSES
+    with sp.Writer(tmp_path / "out", append=True) as writer:
+        writer.write(sample(3) | {"label": 2}, key="number of the dataset")
+        with pytest.raises(sp.UsageError, match="expected the name of a class, found `bat`\nhint: `classes` names those that are new"):
+            writer.write(sample(3) | {"label": "bat"}, key="x")
+
+
+def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(2))
+    before = files(tmp_path / "out")
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"mask": np.zeros((24, 40), np.int32)}, "field `mask`: expected an array of uint8, found one of int32"),
+        ({"mask": np.zeros((24, 40, 1), np.uint8)}, "field `mask`: expected an array of 2 axes of uint8, as in the dataset, found [24, 40, 1] of uint8"),
+        ({"score": "high"}, "field `score`: expected float64, found text"),
+        ({"score": None}, "field `score`: expected float64, found no value"),
+        ({"image": "text"}, "field `image`: expected a whole JPEG, PNG, WebP, BMP or TIFF"),
+        ({"more": 1}, "field `more`: expected a field of the dataset: image, mask, boxes, caption, meta, blob, label, score, found one that is not in it"),
+    ]
+    for change, words in changes:
+        with pytest.raises(sp.UsageError, match=re.escape(f"sample `x`: {words}")), sp.Writer(tmp_path / "out", append=True) as writer:
+            writer.write(sample(3) | change, key="x")
+    less = sample(3)
+    del less["caption"]
+    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: expected text, as in the dataset, found no such field\nhint: None says"):
+        with sp.Writer(tmp_path / "out", append=True) as writer:
+            writer.write(less, key="x")
+    with pytest.raises(sp.UsageError, match="schema: field `score`: expected float64, as in the dataset, found text"):
+        sp.Writer(tmp_path / "out", {"score": "text"}, append=True)
+    assert files(tmp_path / "out") == before
+
+
+def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(2), jpeg="reencode", quality=80, codec="zstd")
+    for given, words in [
+        ({"jpeg": "keep"}, "jpeg: expected reencode, as in the dataset, found keep"),
+        ({"jpeg": "reencode", "quality": 90}, "quality: expected 80, as in the dataset, found 90"),
+        ({"codec": "raw"}, "codec: expected zstd, as in the dataset, found raw"),
+        ({"shard_size": "1GiB"}, "shard_size: expected 16384 bytes, as in the dataset, found 1073741824 bytes"),
+        ({"shuffle": False}, "no_shuffle: expected false, as in the dataset, found true"),
+        ({"seed": 7}, "seed: expected 0, as in the dataset, found 7"),
+    ]:
+        with pytest.raises(sp.UsageError, match=re.escape(words)):
+            sp.Writer(tmp_path / "out", append=True, **given)  # type: ignore[arg-type]
+    sp.Writer(tmp_path / "out", append=True, jpeg="reencode", quality=80, codec="zstd", shard_size=16384, seed=0).abort()
+    with pytest.raises(TypeError, match="on_known_key: has a meaning with append=True only"):
+        sp.Writer(tmp_path / "new", on_known_key="skip")
+    with pytest.raises(sp.UsageError, match="path: expected a folder of this machine, with which append works"):
+        sp.Writer("s3://bucket/train", append=True)
+    with pytest.raises(sp.UsageError, match="expected a dataset to add to.*\nhint: without `append=True` a dataset is made there"):
+        sp.Writer(tmp_path / "new", append=True)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(sp.UsageError, match="found a dataset of 2 samples\nhint: .*`append=True` to add to it"):
+        sp.Writer(tmp_path / "out")
+
+
+def test_keys_that_are_there(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(4))
+    with pytest.raises(sp.UsageError, match='sample `s/003`: key: expected one that the dataset does not hold yet.*\nhint: `on_known_key="skip"`'):
+        write(tmp_path / "out", range(3, 6), append=True)
+    assert sp.Dataset(tmp_path / "out").generation == 1
+    report = write(tmp_path / "out", range(3, 6), append=True, on_known_key="skip")
+    assert (report["samples"], report["known"], report["samples_of_dataset"]) == (2, 1, 6)
+    with pytest.warns(UserWarning, match="1 sample left out although the dataset holds something else.*`s/001`: in the field `score`"):
+        with sp.Writer(tmp_path / "out", append=True, on_known_key="skip") as writer:
+            writer.write(sample(1) | {"score": 99.0}, key="s/001")
+    assert writer.report is not None
+    assert (writer.report["outcome"], writer.report["samples"], writer.report["generation"]) == ("already-complete", 0, 2)
+
+
+def test_the_same_call_once_more_is_complete(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(4))
+    write(tmp_path / "out", range(4, 8), append=True)
+    before = files(tmp_path / "out")
+    report = write(tmp_path / "out", range(4, 8), append=True)
+    assert (report["outcome"], report["samples"], report["known"], report["generation"]) == ("already-complete", 0, 4, 2)
+    assert files(tmp_path / "out") == before
+
+
+def test_an_exception_leaves_the_dataset_at_its_generation(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(4))
+    before = files(tmp_path / "out")
+    with pytest.raises(ZeroDivisionError), sp.Writer(tmp_path / "out", append=True) as writer:
+        writer.write(sample(9), key="x")
+        with pytest.raises(BlockingIOError, match="is being written by another packer"):
+            sp.Writer(tmp_path / "out", append=True)
+        1 / 0  # noqa: B018
+    assert files(tmp_path / "out") == before
+
+    def stop(now: dict[str, int]) -> None:
+        raise RuntimeError("enough")
+
+    writer = sp.Writer(tmp_path / "out", append=True)
+    for number in range(4, 60):
+        writer.write(sample(number), key=f"s/{number:03}")
+    try:
+        writer.close(progress=stop)
+    except RuntimeError:
+        writer.abort()
+    assert sp.Dataset(tmp_path / "out").generation in (1, 2)
+    assert not (tmp_path / "out" / ".shardpack-next").exists()
+    whole(tmp_path / "out")
+
+
+KILLED = """
+import os, signal, sys, threading
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_append import sample
+import shardpack as sp
+writer = sp.Writer(sys.argv[1], append=True)
+for number in range(4, 40):
+    writer.write(sample(number), key=f"s/{number:03}")
+print("writing", flush=True)
+if sys.argv[3] == "before":
+    sys.stdin.read()
+next = Path(sys.argv[1]) / ".shardpack-next"
+
+def kill_at_the_first_shard():
+    while not list(next.glob("shard-*.shard")):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill_at_the_first_shard).start()
+writer.close()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path: Path, when: str) -> None:
+    out = tmp_path / "out"
+    write(out, range(4))
+    program = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(out), str(Path(__file__).parent), when], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout and program.stdout.readline() == "writing\n"
+    if when == "before":
+        program.kill()
+    program.wait()
+    assert sp.Dataset(out).generation == 1 or when == "during"
+    whole(out)
+    whole(out, 1)
+    assert len(sp.Dataset(out, generation=1)) == 4
+    report = write(out, range(4, 40), append=True)
+    # Killed at the very end, the generation is there, or comes with the next call.
+    assert report["outcome"] in ("complete", "already-complete") if when == "during" else report["outcome"] == "complete"
+    assert (report["generation"], report["samples_of_dataset"]) == (2, 40)
+    write(tmp_path / "one", range(40))
+    same(out, tmp_path / "one")
+    whole(out)
+
+
+def test_what_a_killed_program_began_keeps_no_other_addition_out(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, range(4))
+    program = subprocess.run([sys.executable, "-c", KILLED, str(out), str(Path(__file__).parent), "during"], capture_output=True, check=False)
+    assert program.returncode == -9, program.stderr
+    newest = sp.Dataset(out)
+    report = write(out, range(50, 53), append=True)
+    assert report["samples_of_dataset"] == len(newest) + 3
+    whole(out)
+
+
+def photos(folder: Path, names: list[str]) -> Path:
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(jpeg(number + len(name)))
+    return folder
+
+
+def test_a_packed_dataset_gets_samples_of_a_program_too(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sp.pack(photos(tmp_path / "first", ["a/0.jpg", "b/1.jpg"]), out)
+    with sp.Writer(out, append=True, classes=["b", "c"]) as writer:
+        assert writer.fields == {"image": "image", "label": "int64"}
+        writer.write({"image": jpeg(7), "label": "c"}, key="c/7.jpg")
+        writer.write({"image": jpeg(8), "label": 0}, key="b/8.jpg")
+    sp.add(out, photos(tmp_path / "week", ["a/w.jpg", "d/w.jpg"]))
+    sp.remove(out, ["b/1.jpg"])
+    with sp.Writer(out, append=True) as writer:
+        writer.write({"image": jpeg(9), "label": "d"}, key="d/9.jpg")
+    dataset = sp.Dataset(out)
+    assert (dataset.generation, dataset.classes, len(dataset)) == (5, ["a", "b", "c", "d"], 6)
+    assert {key: values["label"] for key, values in content(out).items()} == {
+        "a/0.jpg": 0, "c/7.jpg": 2, "b/8.jpg": 1, "a/w.jpg": 0, "d/w.jpg": 3, "d/9.jpg": 3,
+    }  # fmt: skip
+    for generation in range(1, 6):
+        whole(out, generation)
+    assert sp.compact(out)["generations"] == [1, 2, 3, 4]
+    with sp.Writer(out, append=True) as writer:
+        writer.write({"image": jpeg(1), "label": "b"}, key="b/1.jpg")
+    whole(out)
+    # As the same files come out of a folder.
+    sp.pack(photos(tmp_path / "third", ["c/7.jpg"]), tmp_path / "again")
+    assert sp.Dataset(tmp_path / "again").schema == dataset.schema
+
+
+def test_packed_cubes_and_masks_get_more(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "masks").mkdir()
+    random = np.random.default_rng(0)
+    for name in "ab":
+        np.save(tmp_path / "src" / f"{name}.npy", random.random((6, 5, 4), np.float32))
+        np.save(tmp_path / "masks" / f"{name}.npy", random.integers(0, 3, (6, 5), np.uint8))
+    sp.pack(tmp_path / "src", out, masks=tmp_path / "masks", values="keep")
+    cube = random.random((7, 5, 4), np.float32)
+    with sp.Writer(out, append=True) as writer:
+        assert writer.fields == {"cube": "array:float32", "mask": "array:uint8", "meta": "json"}
+        writer.write({"cube": cube, "mask": np.zeros((7, 5), np.uint8), "meta": None}, key="c.npy")
+    added = sp.Dataset(out).by_key("c.npy")
+    assert np.array_equal(added["cube"], cube) and (added["height"], added["width"], added["channels"]) == (7, 5, 4)
+    whole(out)
+
+
+def test_clips_are_added(tmp_path: Path) -> None:
+    for jpegs in ("tile", "keep"):
+        out = tmp_path / jpegs
+        with sp.Writer(out, jpeg=jpegs) as writer:
+            writer.write({"clip": [jpeg(0), jpeg(1)]}, key="a")
+        with sp.Writer(out, append=True) as writer:
+            writer.write({"clip": [jpeg(2), jpeg(3), jpeg(4)]}, key="b")
+        assert sp.Dataset(out).columns["clip.frames"].tolist() == [2, 3]
+        whole(out)
+
+
+def test_a_profile_that_the_dataset_has_no_field_for_is_refused(tmp_path: Path) -> None:
+    from PIL import ImageCms
+
+    with sp.Writer(tmp_path / "out") as writer:
+        writer.write({"image": jpeg(0)}, key="a")
+    path = tmp_path / "profile.jpg"
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    Image.new("RGB", (40, 24)).save(path, icc_profile=profile)
+    with pytest.raises(sp.UsageError, match="sample `b`: field `image`: expected a picture without a colour profile"):
+        with sp.Writer(tmp_path / "out", append=True) as writer:
+            writer.write({"image": path}, key="b")
+    # One that has the field takes both.
+    with sp.Writer(tmp_path / "with") as writer:
+        writer.write({"image": path}, key="a")
+    with sp.Writer(tmp_path / "with", append=True) as writer:
+        writer.write({"image": jpeg(0)}, key="b")
+    dataset = sp.Dataset(tmp_path / "with")
+    assert dataset.by_key("b")["icc"] is None and dataset.by_key("a")["icc"] is not None
+    whole(tmp_path / "with")
+
+
+def test_adding_files_says_how_such_a_dataset_grows(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(2))
+    with pytest.raises(sp.UsageError, match=r"hint: add to it as it was made: .*--append.*`Writer\(…, append=True\)`"):
+        sp.add(tmp_path / "out", photos(tmp_path / "week", ["a.jpg"]))
