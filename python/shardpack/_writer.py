@@ -158,14 +158,17 @@ class Writer:
         self._closing = threading.RLock()
         self._pid = os.getpid()
         # Where it is, also if the program goes to another folder before the end.
-        self._inner = _shardpack.Writer(
-            absolute(self._path),
-            fields,
-            None if classes is None else list(classes),
-            stored,
-            settings(storage_options),
-            on_known_key if append else None,
-        )
+        named = None if classes is None else list(classes)
+        try:
+            self._inner = _shardpack.Writer(
+                absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
+            )
+        except _shardpack.UsageError as error:
+            # Here the option has another name, and says the opposite.
+            if not str(error).startswith("no_shuffle: "):
+                raise
+            hint = "leave the option out: the dataset says it"
+            raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}") from None
         self._classes = self._inner.classes()
         if append:
             # What a list or a tensor becomes, the dataset says.

@@ -140,7 +140,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
         ({"jpeg": "reencode", "quality": 90}, "quality: expected 80, as in the dataset, found 90"),
         ({"codec": "raw"}, "codec: expected zstd, as in the dataset, found raw"),
         ({"shard_size": "1GiB"}, "shard_size: expected 16384 bytes, as in the dataset, found 1073741824 bytes"),
-        ({"shuffle": False}, "no_shuffle: expected false, as in the dataset, found true"),
+        ({"shuffle": False}, "shuffle: expected True, as in the dataset, found False"),
         ({"seed": 7}, "seed: expected 0, as in the dataset, found 7"),
     ]:
         with pytest.raises(sp.UsageError, match=re.escape(words)):
@@ -353,3 +353,37 @@ def test_adding_files_says_how_such_a_dataset_grows(tmp_path: Path) -> None:
     write(tmp_path / "out", range(2))
     with pytest.raises(sp.UsageError, match=r"hint: add to it as it was made: .*--append.*`Writer\(…, append=True\)`"):
         sp.add(tmp_path / "out", photos(tmp_path / "week", ["a.jpg"]))
+
+
+def test_columns_of_a_table_stand_behind_those_of_the_picture(tmp_path: Path) -> None:
+    """A program gives its fields first: the order is that of the dataset all the same."""
+    from PIL import ImageCms
+
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    out, pictures = tmp_path / "out", []
+    for name in "ab":
+        path = tmp_path / name / f"{name}.jpg"
+        path.parent.mkdir()
+        Image.fromarray(np.random.default_rng(ord(name)).integers(0, 256, (24, 40, 3), np.uint8)).save(path, icc_profile=profile)
+        pictures.append(path)
+    (tmp_path / "table.csv").write_text("key,label,age,who\na.jpg,x,1.5,Ann\n")
+    (tmp_path / "both.csv").write_text("key,label,age,who\na/a.jpg,x,1.5,Ann\nb/b.jpg,y,2.5,Ben\n")
+    sp.pack(tmp_path / "a", out, labels=tmp_path / "table.csv")
+    with sp.Writer(out, append=True, classes=["y"]) as writer:
+        assert writer.fields == {"image": "image", "label": "int64", "age": "float64", "who": "text"}
+        writer.write({"who": "Ben", "image": pictures[1], "age": 2.5, "label": 0}, key="b.jpg")
+    (tmp_path / "all").mkdir()
+    for name in "ab":
+        (tmp_path / name).rename(tmp_path / "all" / name)
+    sp.pack(tmp_path / "all", tmp_path / "whole", labels=tmp_path / "both.csv")
+    whole(out)
+    one, two = content(tmp_path / "whole", "image"), content(out, "image")
+    for key in ("a", "b"):
+        for field, value in one[f"{key}/{key}.jpg"].items():
+            np.testing.assert_equal(two[f"{key}.jpg"][field], value, f"{key}: {field}")
+    assert sp.Dataset(out).schema == sp.Dataset(tmp_path / "whole").schema
+    # What goes on in the same way.
+    (tmp_path / "week").mkdir()
+    (tmp_path / "all" / "a" / "a.jpg").rename(tmp_path / "week" / "c.jpg")
+    (tmp_path / "week.csv").write_text("key,label,age,who\nc.jpg,y,3.5,Cem\n")
+    assert sp.add(out, tmp_path / "week", labels=tmp_path / "week.csv")["samples_of_dataset"] == 3

@@ -180,6 +180,9 @@ def test_the_command_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_switches_that_are_on_can_be_turned_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["convert", "nifti", "--help"])
+    assert "--scaled, --no-scaled" in capsys.readouterr().out
     nibabel = pytest.importorskip("nibabel")
     image = nibabel.Nifti1Image(np.arange(24, dtype=np.int16).reshape(2, 3, 4), np.eye(4))
     image.header.set_slope_inter(2.0, 1.0)
@@ -189,6 +192,3 @@ def test_switches_that_are_on_can_be_turned_off(tmp_path: Path, capsys: pytest.C
         with warnings.catch_warnings():
             assert run(["convert", "nifti", str(tmp_path / "a.nii"), str(out), *options]) == 0
         assert sp.Dataset(out)[0]["volume"].dtype.name == dtype
-    with pytest.raises(SystemExit):
-        run(["convert", "nifti", "--help"])
-    assert "--scaled, --no-scaled" in capsys.readouterr().out

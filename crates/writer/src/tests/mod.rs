@@ -1,6 +1,7 @@
 //! Tests of the whole engine. `source` makes samples from numbers; `memory_fs` is a file system
 //! that fails and forgets.
 
+mod begun;
 mod behaviour;
 mod bucket;
 mod claim;

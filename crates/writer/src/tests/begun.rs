@@ -1,0 +1,73 @@
+//! What a killed program had begun is dropped, what files began is not.
+
+use super::behaviour::options;
+use super::growth::{OUT, add, fresh, held, parse, samples, sources};
+use super::memory_fs::{Crash, Fault, MemoryFs};
+use super::source::{Numbers, Sum};
+use crate::fs::Disk;
+use crate::{Growth, Next, Tally as _, WriteOptions};
+use std::path::Path;
+
+/// Adds samples of a program, as one does that does not know them when it opens the dataset.
+fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
+    let growth = Growth::take_on(Disk(fs), Path::new(OUT))?;
+    growth.clear(force)?;
+    let first = growth.manifest().samples;
+    let plan = source.plan(20_000).behind(growth.manifest(), first)?.of_program();
+    let kept = (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect();
+    growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, &options(1)).map(drop)
+}
+
+fn others() -> Numbers {
+    let mut other = Numbers::new(20);
+    other.keys = (0..20).map(|n| format!("other/{n}")).collect();
+    other
+}
+
+#[test]
+fn a_killed_program_keeps_no_other_out() {
+    let start = fresh();
+    let before = held(&start);
+    for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1)] {
+        for k in 1.. {
+            let fs = start.with_fault(Fault::CrashAt(k), None);
+            let result = append(&fs, &sources().1, false);
+            if !fs.was_hit() {
+                result.unwrap();
+                assert!(k > 20, "{k}");
+                break;
+            }
+            let fs = fs.after(crash);
+            let there = parse(&held(&fs), "manifest.json").samples;
+            assert!(there == 40 || there == 70, "{k} {crash:?}");
+            // With other samples, and without a word of force.
+            append(&fs, &others(), false).unwrap_or_else(|error| panic!("{k} {crash:?}: {error}"));
+            let files = held(&fs);
+            let all = samples(&files, &parse(&files, "manifest.json")).len();
+            assert!(all == 60 || all == 90, "{k} {crash:?}: {all}");
+            let first = &files["manifest-0001.json"];
+            assert_eq!(first, &before["manifest.json"], "{k} {crash:?}");
+        }
+    }
+}
+
+#[test]
+fn what_files_began_is_kept_for_their_command_unless_forced() {
+    let fs = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(29);
+    // The last sample of the last shard fails: some shards may be finished.
+    let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
+    let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
+    assert!(begun, "{:?}", held(&fs).keys());
+    let error = super::said(&append(&fs, &others(), false).unwrap_err());
+    assert!(error.contains("interrupted") && error.contains("give that command again to go on"), "{error}");
+    append(&fs, &others(), true).unwrap();
+    let files = held(&fs);
+    assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);
+    // And the other way round: what a program began, the next addition of files drops by force.
+    let mut failing = sources().1;
+    failing.fail = Some(29);
+    append(&fs, &failing, false).unwrap_err();
+    add(&fs, &sources().1, &WriteOptions { force: true, ..options(1) }).unwrap();
+}
