@@ -28,6 +28,7 @@ Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, f
 
 # Habits that come with a torch DataLoader, and what stands for them here.
 _HABITS = {
+    "batch": "did you mean 'batch_size'?",
     "num_workers": "threads read and decode, one for each core: threads=… changes that",
     "prefetch_factor": "prefetch=… is the number of batches in memory",
     "persistent_workers": "threads last as long as the loader",
@@ -35,6 +36,7 @@ _HABITS = {
     "generator": "seed=… decides about all that is random",
     "drop_last": 'end="drop" (the default), "pad" or "uneven" says what becomes of the last samples',
     "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
+    "normalize": 'dtype="float32" with mean=… and std=… does, as torchvision does',
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
     "sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
     "batch_sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",

@@ -59,7 +59,7 @@ def run(args: Sequence[str]) -> int:
 
 def _convert(args: Sequence[str]) -> int:
     if not args or args[0] not in FORMATS:
-        parser = _parser("convert", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
+        parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
         # It says what is wrong with the arguments, or prints the help.
@@ -71,7 +71,7 @@ def _convert(args: Sequence[str]) -> int:
         raise ValueError(f"torchvision: expected a dataset object, which the command line cannot give\nhint: in Python, {hint}")
     opener = importlib.import_module(f"shardpack.convert.{format}").open
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
-    parser = _parser(f"convert {format}", about)
+    parser = _parser(f"convert {format}", "SRC… OUT", about)
     parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help=f"{_documented(opener).get('src', 'what to convert')} At the end, the folder of the dataset to write.")
     common = parser.add_argument_group("fields")
     common.add_argument("--image", metavar="COLUMN", help="the column that becomes the field `image`")
@@ -125,7 +125,7 @@ def _added(report: Mapping[str, Any], out: str) -> str:
 
 
 def _export(args: Sequence[str]) -> int:
-    parser = _parser("export", "Write a dataset in another format.")
+    parser = _parser("export", "DATASET FORMAT OUT", "Write a dataset in another format.")
     parser.add_argument("dataset", metavar="DATASET", help="folder of a dataset")
     parser.add_argument("format", metavar="FORMAT", choices=OUTWARD, help=" or ".join(OUTWARD))
     parser.add_argument("out", metavar="OUT", help="folder to write; it must be empty or not exist")
@@ -142,9 +142,11 @@ def _export(args: Sequence[str]) -> int:
     return 0
 
 
-def _parser(command: str, about: str) -> argparse.ArgumentParser:
+def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"shardpack {command}",
+        # argparse would name all options, and several sources as `SRC… OUT [SRC… OUT ...]`.
+        usage=f"%(prog)s [OPTIONS] {arguments}",
         description=about,
         epilog=f"{_EXAMPLES[command.split()[0]]}\n\n{_EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -94,7 +94,7 @@ class Configured:
         transform_batch: Callable[[Batch], Batch | None] | None = None,
         **unknown: NoReturn,
     ) -> None:
-        _known(unknown, Configured.__init__.__kwdefaults__ or ())
+        _known(unknown, ("batch_size", *(Configured.__init__.__kwdefaults__ or ())))
         _expect_dataset(dataset)
         # Whether to ask torch.distributed: again until there are threads, since frameworks may begin their process
         # group when they have been given their loaders.

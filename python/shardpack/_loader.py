@@ -262,7 +262,9 @@ class Loader(Configured):
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, core, self._workers, self._pid)
         samples, batch_size, ranks = core.positions(), self._options.batch_size, self._options.world_size
-        if samples > 0 and len(core) == 0 and self._options.end == "drop":
+        if samples == 0:
+            _warn.warn("the dataset has no samples: there will be no batch")
+        elif len(core) == 0 and self._options.end == "drop":
             what = "the samples of the dataset" if self._options.patches == 1 else "the patches of an epoch"
             every = f"{batch_size}" if ranks == 1 else f"{ranks} × {batch_size}"
             raise _shardpack.UsageError(

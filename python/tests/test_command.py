@@ -80,6 +80,17 @@ def test_the_help_lists_the_formats_that_the_command_takes() -> None:
     assert "torchvision" not in said and ", ".join(name for name in FORMATS if name != "torchvision") in said
 
 
+def test_the_usage_is_one_line() -> None:
+    usages = {
+        ("convert",): "usage: shardpack convert [OPTIONS] FORMAT SRC… OUT\n",
+        ("convert", "coco"): "usage: shardpack convert coco [OPTIONS] SRC… OUT\n",
+        ("export",): "usage: shardpack export [OPTIONS] DATASET FORMAT OUT\n",
+    }
+    for command, usage in usages.items():
+        assert run(*command, "--help").stdout.startswith(usage)
+        assert run(*command, code=2).stderr.startswith(usage)
+
+
 def test_every_option_of_a_format_can_be_spelled(tmp_path: Path) -> None:
     for format in FORMATS:
         if format == "torchvision":

@@ -202,12 +202,20 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"collate_fn": abs}, "\nhint: batches are tensors"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
         ({"zzz": 2}, r"\nhint: help\(shardpack.Loader\)"),
-        ({"normalize": True}, r"\nhint: help\(shardpack.Loader\)"),
+        ({"normalize": True}, '\nhint: dtype="float32" with mean='),
+        ({"batch": 2}, "\nhint: did you mean 'batch_size'?"),
+        ({"batchsize": 2}, "\nhint: did you mean 'batch_size'?"),
     ],
 )
 def test_habits_meet_a_hint(dataset: sp.Dataset, options: dict[str, Any], text: str) -> None:
     with pytest.raises(TypeError, match=text):
         sp.Loader(dataset, **options)
+
+
+def test_a_dataset_without_samples_is_a_warning(dataset: sp.Dataset) -> None:
+    with pytest.warns(UserWarning, match="no samples: there will be no batch"):
+        loader = sp.Loader(dataset.subset(dataset.labels == 99), 8, image="rrc32")
+    assert len(loader) == 0 and list(loader) == []
 
 
 def test_what_is_no_dataset_meets_a_hint(dataset: sp.Dataset) -> None:
