@@ -323,7 +323,11 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
         if not chosen:
             raise _shardpack.UsageError(f"bands: expected at least one, found none in {bands}")
         return chosen
-    return [_number("band", band, 0, 2**32 - 1) for band in bands]
+    given = list(bands)
+    if any(isinstance(band, (bool, np.bool_)) for band in given):
+        # To Python, True is the number 1.
+        raise TypeError("bands: expected their numbers, found a mask\nhint: bands=np.flatnonzero(mask)")
+    return [_number("band", band, 0, 2**32 - 1) for band in given]
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
