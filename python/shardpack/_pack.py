@@ -82,7 +82,7 @@ class PackOptions(StorageOptions, total=False):
     kind: Literal["images", "cubes"]
     """What the source holds. Default: told from the contents of the files."""
     labels: StrPath
-    """CSV or JSON Lines with a ``key`` column (or ``path``, ``file_name``, ``image``, ``id`` …); every other column becomes a field."""
+    """CSV, JSON Lines or a list of JSON objects with a ``key`` column (or ``path``, ``file_name``, ``image``, ``id`` …); every other column becomes a field."""
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
     class_folders: Literal["auto", "on", "off"]

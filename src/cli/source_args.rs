@@ -20,7 +20,7 @@ pub(crate) struct SourceArgs {
     /// What SRC holds [default: told from the contents of the files]
     #[arg(long, value_parser = words::<Kind>())]
     pub kind: Option<Kind>,
-    /// CSV or JSON Lines with a row for each sample. The column `key` (or `path`, `file`,
+    /// CSV, JSON Lines or a list of JSON objects, a row for each sample. The column `key` (or `path`, `file`,
     /// `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and
     /// folders may be left out where one file alone has the name. A column `label` (or `class`) of
     /// text becomes the classes; every other column becomes a field

@@ -141,6 +141,21 @@ class Pictures(CommandTest):
         self.ok("unpack", self.tmp / "out2", self.tmp / "back2")
         self.assertEqual((self.tmp / "again.jsonl").read_text(), (self.tmp / "back2" / "labels.jsonl").read_text())
 
+    def test_a_list_of_objects_is_a_table_and_comes_back_in_lines(self):
+        source = self.tmp / "src"
+        source.mkdir()
+        rows = [{"image": f"{i}.jpg", "captions": ["one", f"[{i}] ü"], "n": i} for i in range(3)]
+        for i in range(3):
+            (source / f"{i}.jpg").write_bytes(jpeg(i))
+        (self.tmp / "t.json").write_text(json.dumps(rows, indent=2, ensure_ascii=False))
+        self.ok("pack", source, self.tmp / "out", "--labels", self.tmp / "t.json")
+        self.ok("unpack", self.tmp / "out", self.tmp / "back")
+        table = self.tmp / "back" / "labels.jsonl"
+        back = {row["key"]: row for row in map(json.loads, table.read_text().splitlines())}
+        self.assertEqual([(back[f"{i}.jpg"]["captions"], back[f"{i}.jpg"]["n"]) for i in range(3)], [(row["captions"], row["n"]) for row in rows])
+        table.rename(self.tmp / "again.jsonl")
+        self.ok("pack", self.tmp / "back", self.tmp / "out2", "--labels", self.tmp / "again.jsonl")
+
     def test_links_out_of_the_source_are_followed_on_request(self):
         source = pictures(self.tmp / "src", 4, classes=1)
         pictures(self.tmp / "elsewhere", 3, classes=1)

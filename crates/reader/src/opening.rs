@@ -213,7 +213,9 @@ fn no_manifest(storage: &dyn Storage) -> Error {
         Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
     };
     match shards {
-        0 => no_dataset("neither manifest nor shards".to_owned()),
+        0 => no_dataset("neither manifest nor shards".to_owned()).with_hint(
+            "`shardpack pack` makes a dataset out of a folder of files; packed in splits, each folder below is one",
+        ),
         n => no_dataset(format!("{n} shard{}, but no manifest", if n == 1 { "" } else { "s" }))
             .with_hint("`shardpack salvage` rebuilds a manifest; a shard can also be opened alone"),
     }

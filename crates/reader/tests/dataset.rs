@@ -49,6 +49,16 @@ fn opens_a_folder_a_manifest_and_a_lone_shard() {
 }
 
 #[test]
+fn a_folder_of_files_is_no_dataset_and_a_hint_says_how_it_becomes_one() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("cat")).unwrap();
+    let error = Dataset::open(folder.path()).unwrap_err();
+    assert!(error.to_string().ends_with("found neither manifest nor shards"), "{error}");
+    let hint = error.hint().unwrap().told(shardpack_format::Voice::Command);
+    assert!(hint.contains("`shardpack pack` makes a dataset out of a folder of files"), "{hint}");
+}
+
+#[test]
 fn columns_come_from_the_indexes_alone() {
     let disk = OnDisk::new(&[3, 0, 4]);
     // Without its records a shard still gives its labels.

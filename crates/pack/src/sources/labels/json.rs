@@ -1,11 +1,11 @@
-//! JSON Lines: one object per line, all with the same names. Types are those of JSON; lists and
-//! objects stay the text that they are.
+//! JSON Lines: one object per line, all with the same names; or one list of such objects. Types are
+//! those of JSON; lists and objects stay the text that they are.
 //!
 //! JSON has no NaN and no infinity. In a column of numbers, and in a column that holds nothing
 //! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
 //! `unpack` writes them that way.
 
-use super::{MAX_COLUMNS, MAX_LINE, Rows, cells};
+use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
 use crate::sources::words::short;
@@ -55,12 +55,18 @@ impl Cell {
         if text.starts_with(['[', '{']) {
             // Whether a reader would take it is checked here: a table may hold anything.
             return match check_json(text.as_bytes(), &Limits::default()) {
-                Ok(()) => Ok(Self::Json(text.to_owned())),
+                Ok(()) => Ok(Self::Json(in_one_line(text))),
                 Err(error) => Err(serde::de::Error::custom(error)),
             };
         }
         serde_json::from_str(text)
     }
+}
+
+/// A value in one line, as `unpack` has to write it. Breaks of lines, and what stands around them, are
+/// never within a string of JSON.
+fn in_one_line(text: &str) -> String {
+    if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
 
 impl<'de> Deserialize<'de> for Cell {
@@ -130,10 +136,9 @@ impl<'de> Deserialize<'de> for Row<'de> {
     }
 }
 
+/// Reads JSON Lines.
 pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
-    let mut header: Option<(Names, usize)> = None;
-    // The first row that counts decides the type of a column.
-    let mut columns: Vec<Option<Values>> = Vec::new();
+    let mut table = Table::default();
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
         rows.cancel.check()?;
@@ -147,20 +152,69 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
             return Err(rows.error(Some(line), format!("expected a line of at most {MAX_LINE} bytes, found more"), ""));
         }
         let bytes = if line == 1 { text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text) } else { &text };
-        if bytes.trim_ascii().is_empty() {
-            continue;
+        if !bytes.trim_ascii().is_empty() {
+            table.add(bytes, line, rows)?;
         }
+    }
+    Ok(table.finish(rows))
+}
+
+/// Whether a table that starts so is one list of objects.
+pub(super) fn is_list(start: &[u8]) -> bool {
+    let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
+}
+
+/// Reads one list of objects, a row each. It is held in memory: at most `MAX_LIST` bytes.
+pub(super) fn read_list(input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut text = Vec::new();
+    input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
+    if text.len() as u64 > MAX_LIST {
+        let message = format!("expected a list of at most {MAX_LIST} bytes, found more");
+        return Err(rows.error(None, message, "a table in JSON Lines, one object in each line, may be longer"));
+    }
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
+    let objects: Vec<&RawValue> = serde_json::from_slice(text).map_err(|error| {
+        let message =
+            format!("expected a list of JSON objects at column {}: {}", error.column(), without_place(&error));
+        rows.error(Some(error.line() as u64), message, "")
+    })?;
+    let (mut table, mut line, mut rest) = (Table::default(), 1, text);
+    for object in objects {
+        rows.cancel.check()?;
+        // The object is a part of the text: its address tells its line.
+        let start = object.get().as_ptr().addr().saturating_sub(rest.as_ptr().addr());
+        let (before, after) = rest.split_at_checked(start).unwrap_or((rest, &[]));
+        line += before.iter().filter(|byte| **byte == b'\n').count() as u64;
+        rest = after;
+        table.add(object.get().as_bytes(), line, rows)?;
+    }
+    Ok(table.finish(rows))
+}
+
+/// The rows so far.
+#[derive(Default)]
+struct Table {
+    /// The names in the first row, and which of them is the key.
+    header: Option<(Names, usize)>,
+    /// The first row that counts decides the type of a column.
+    columns: Vec<Option<Values>>,
+}
+
+impl Table {
+    /// Adds the object `bytes`, which stands in `line`.
+    fn add(&mut self, bytes: &[u8], line: u64, rows: &mut Rows<'_>) -> Result<()> {
         let Row(pairs) = serde_json::from_slice(bytes).map_err(|error| {
             let (message, hint) = no_object(&error);
             rows.error(Some(line), message, hint)
         })?;
-        let (names, key_place) = match &mut header {
+        let (names, key_place) = match &mut self.header {
             Some(header) => header,
             None => {
                 let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
                 let key_place = rows.key_column(&names, line)?;
-                columns = pairs.iter().map(|_| None).collect();
-                header.insert((Names::new(&names), key_place))
+                self.columns = pairs.iter().map(|_| None).collect();
+                self.header.insert((Names::new(&names), key_place))
             }
         };
         let cells: Vec<(String, Cell)> = pairs
@@ -184,18 +238,22 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
             }
         };
         if !rows.accept(&key, line)? {
-            continue;
+            return Ok(());
         }
-        for ((column, cell), name) in columns.iter_mut().zip(cells).zip(&names.list) {
+        for ((column, cell), name) in self.columns.iter_mut().zip(cells).zip(&names.list) {
             push(column, cell).map_err(|(message, hint)| {
                 rows.error(Some(line), format!("`{}`: {message}", name.escape_debug()), hint)
             })?;
         }
+        Ok(())
     }
-    let Some((names, key_place)) = header else { return Ok(Vec::new()) };
-    let named = names.list.into_iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
-    let column = |(name, values): (String, _)| Column { values: finished(values, rows.is_text(&name)), name };
-    Ok(named.map(|(_, named)| column(named)).collect())
+
+    fn finish(self, rows: &Rows<'_>) -> Vec<Column> {
+        let Some((names, key_place)) = self.header else { return Vec::new() };
+        let named = names.list.into_iter().zip(self.columns).enumerate().filter(|(i, _)| *i != key_place);
+        let column = |(name, values): (String, _)| Column { values: finished(values, rows.is_text(&name)), name };
+        named.map(|(_, named)| column(named)).collect()
+    }
 }
 
 /// The names in the first row, and the position of each.

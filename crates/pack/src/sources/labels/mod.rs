@@ -1,4 +1,5 @@
-//! `--labels FILE`: a table with one row per sample, in CSV with a header or in JSON Lines.
+//! `--labels FILE`: a table with one row per sample, in CSV with a header, in JSON Lines, or as a
+//! list of JSON objects.
 //!
 //! One column names the sample: the one that the user names, else the first of `KEY_NAMES`. The
 //! others become fields. How a row finds its sample is in `names.rs`. A text column `label`, or if there is none `class`, becomes the classes of the source. Every
@@ -33,6 +34,9 @@ const LISTED_COLUMNS: usize = 20;
 
 /// Longest line of a table, in bytes.
 const MAX_LINE: u64 = 64 << 20;
+
+/// Longest list of JSON objects, in bytes. Unlike lines it is read as a whole.
+const MAX_LIST: u64 = 1 << 30;
 
 /// Names of fields that `pack` makes itself. The table may not have such columns.
 pub const RESERVED_NAMES: &[&str] =
@@ -70,7 +74,7 @@ pub(crate) fn read(
     let mut input = BufReader::with_capacity(1 << 20, &table);
     let start = input.fill_buf().map_err(SourceError::io("read", file))?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
-    let is_json = start.trim_ascii_start().starts_with(b"{");
+    let (is_lines, is_list) = (start.trim_ascii_start().starts_with(b"{"), json::is_list(start));
     let (line_of, row_of) = (vec![0; keys.len()], vec![0; keys.len()]);
     let mut left_out: Vec<&str> = left_out.iter().copied().collect();
     left_out.sort_unstable();
@@ -88,7 +92,11 @@ pub(crate) fn read(
         count: 0,
         names_of: Default::default(),
     };
-    let columns = if is_json { json::read(input, &mut rows)? } else { csv::read(input, &mut rows)? };
+    let columns = match (is_lines, is_list) {
+        (true, _) => json::read(input, &mut rows)?,
+        (_, true) => json::read_list(input, &mut rows)?,
+        _ => csv::read(input, &mut rows)?,
+    };
     rows.finish()?;
     let permuted = columns.into_iter().map(|column| {
         cancel.check()?;

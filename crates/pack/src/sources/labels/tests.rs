@@ -47,6 +47,31 @@ fn csv_columns_are_typed_and_put_in_the_order_of_the_samples() {
 }
 
 #[test]
+fn a_list_of_json_objects_says_what_json_lines_say() {
+    let objects = [
+        r#"{"file": "b/3.jpg", "n": 3, "captions": ["one",  "two"]}"#,
+        r#"{"n": -1, "captions": [], "file": "a/1.jpg"}"#,
+        r#"{"file": "a/2.jpg", "n": 2, "captions": ["{", "]"]}"#,
+    ];
+    let lines = read_text(objects.join("\n")).unwrap();
+    assert_eq!(read_text(format!("[{}]", objects.join(", "))).unwrap(), lines);
+    assert_eq!(read_text(format!("\u{feff}\n[\n  {}\n]\n", objects.join(",\n  "))).unwrap(), lines);
+    let indented = read_text(format!("[{}]", objects.join(",").replace(", ", ",\n\n  "))).unwrap();
+    let one_line = [r"[]", r#"["{","]"]"#, r#"["one","two"]"#];
+    assert_eq!(values(&indented, "captions"), Values::Json(one_line.into_iter().collect()));
+    assert_eq!(values(&indented, "n"), values(&lines, "n"));
+
+    // Messages name the line in which an object begins.
+    let unknown = format!("[\n{},\n\n{}]", objects[0], objects[1].replace("a/1", "a/9"));
+    assert!(error(&unknown).starts_with(", line 4: no sample has the key `a/9.jpg`"), "{}", error(&unknown));
+    assert!(error("[]").contains("3 of 3 samples have no row"), "{}", error("[]"));
+    let cut = error(format!("[{},\n{}", objects[0], objects[1]));
+    assert!(cut.starts_with(", line 2: expected a list of JSON objects at column "), "{cut}");
+    let number = error(format!("[{},\n7]", objects[0]));
+    assert!(number.starts_with(", line 2: invalid type: integer `7`, expected a JSON object"), "{number}");
+}
+
+#[test]
 fn json_lines_say_the_same() {
     let labels = read_text(
         "{\"file\": \"b/3.jpg\", \"id\": 3, \"score\": 0.5, \"ok\": true, \"code\": \"7\"}\n\n\
