@@ -12,7 +12,7 @@ use shardpack_format::Error;
 use shardpack_loader::order::State;
 use shardpack_loader::{EpochPhase, Watch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Loader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
+    /// Held while waiting for `inner`, and no longer.
+    entrance: Mutex<()>,
     /// The number of the latest iteration. It changes while `inner` is locked.
     turn: AtomicU64,
     /// The process that made it.
@@ -52,7 +54,8 @@ impl Loader {
         };
         let inner = inner.map_err(raise)?;
         let (pid, has_threads) = (std::process::id(), AtomicBool::new(false));
-        Ok(Self { inner: Mutex::new(Some(inner)), turn: AtomicU64::new(0), pid, has_threads })
+        let (inner, entrance, turn) = (Mutex::new(Some(inner)), Mutex::new(()), AtomicU64::new(0));
+        Ok(Self { inner, entrance, turn, pid, has_threads })
     }
 
     /// Begins an iteration: of the epoch at hand if nothing of it was handed out, else of the next
@@ -240,7 +243,7 @@ impl Loader {
     /// Ends the threads. Batches that the caller holds stay valid.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
-        py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| drop(self.lock().take()));
         Ok(())
     }
 }
@@ -270,6 +273,14 @@ impl Loader {
         }
     }
 
+    /// Locks the loader. [`Self::next`] lets go of it every [`PATIENCE`] and takes it again at once,
+    /// before a thread that waits for it wakes up: that thread holds the entrance meanwhile, so that
+    /// it is the next one. Else `close` would wait as long as a read hangs.
+    fn lock(&self) -> MutexGuard<'_, Option<shardpack_loader::Loader>> {
+        let _entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Works with the loader, without the interpreter: another thread may hold the lock while this
     /// one waits.
     fn with<T: Send>(
@@ -278,10 +289,7 @@ impl Loader {
         work: impl FnOnce(&mut shardpack_loader::Loader) -> T + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            inner.as_mut().map(work)
-        })
-        .ok_or_else(|| PyRuntimeError::new_err("loader: expected an open one, found one that was closed"))
+        py.detach(|| self.lock().as_mut().map(work))
+            .ok_or_else(|| PyRuntimeError::new_err("loader: expected an open one, found one that was closed"))
     }
 }

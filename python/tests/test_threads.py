@@ -164,6 +164,38 @@ def test_several_loaders_at_a_time_and_closing_while_others_wait(photos: Path) -
     shared.close()
 
 
+def test_a_loader_answers_and_closes_while_a_thread_waits_for_a_batch_that_does_not_come(photos: Path) -> None:
+    begun, go_on, errors = threading.Event(), threading.Event(), []
+
+    def hang(_: sp.Row) -> None:
+        begun.set()
+        go_on.wait(600)
+
+    def wait() -> None:
+        try:
+            next(iter(loader))
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with sp.Loader(sp.Dataset(photos), 4, transform=hang, **OPTIONS) as loader:
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        try:
+            assert begun.wait(60)
+            began = time.monotonic()
+            # The thread that waits lets go of the lock every 100 ms and takes it again: whoever came meanwhile is before it.
+            for _ in range(10):
+                assert loader.stats()["batches"] == 0
+                time.sleep(0.005)
+            loader.close()
+            took = time.monotonic() - began
+        finally:
+            go_on.set()
+        waiting.join(120)
+    assert not waiting.is_alive() and len(errors) == 1 and "closed" in errors[0]
+    assert took < 20, "a second for ten turns, and one for the threads of the loader"
+
+
 def test_transforms_of_several_threads_change_each_row_once(photos: Path) -> None:
     dataset = sp.Dataset(photos)
 
