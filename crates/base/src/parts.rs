@@ -7,6 +7,9 @@ use shardpack_format::{Error, Result};
 use std::ops::Range;
 
 /// The items in `range`.
+///
+/// # Errors
+/// `Internal` if there are not so many: it calls them `what`.
 #[inline]
 pub fn part<'a, T>(items: &'a [T], range: Range<usize>, what: &str) -> Result<&'a [T]> {
     let length = items.len();
@@ -14,6 +17,9 @@ pub fn part<'a, T>(items: &'a [T], range: Range<usize>, what: &str) -> Result<&'
 }
 
 /// The items in `range`, to be written.
+///
+/// # Errors
+/// `Internal` if there are not so many: it calls them `what`.
 #[inline]
 pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> Result<&'a mut [T]> {
     let length = items.len();
@@ -21,12 +27,18 @@ pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> R
 }
 
 /// The items from number `first` on.
+///
+/// # Errors
+/// `Internal` if there are not so many: it calls them `what`.
 #[inline]
 pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> {
     part(items, first..items.len(), what)
 }
 
 /// The first `count` items, and the others.
+///
+/// # Errors
+/// `Internal` if there are not so many: it calls them `what`.
 #[inline]
 pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<(&'a mut [T], &'a mut [T])> {
     let length = items.len();
@@ -34,6 +46,9 @@ pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<
 }
 
 /// Bytes of an element, as coders want them.
+///
+/// # Errors
+/// `Internal` if they are not 1 to 8.
 pub fn item_bytes(width: usize) -> Result<u8> {
     match u8::try_from(width) {
         Ok(bytes @ 1..=8) => Ok(bytes),
@@ -42,6 +57,9 @@ pub fn item_bytes(width: usize) -> Result<u8> {
 }
 
 /// Fails if two buffers do not fit each other: loops over both would end with the shorter one.
+///
+/// # Errors
+/// `Internal` if the lengths differ.
 #[inline]
 pub fn check_length(what: &str, expected: usize, found: usize) -> Result<()> {
     if expected == found { Ok(()) } else { Err(other_length(what, expected, found)) }

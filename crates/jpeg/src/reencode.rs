@@ -211,8 +211,8 @@ impl JpegReencoder {
     ///
     /// ```
     /// use shardpack_jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
-    /// let mut out = Vec::new();
-    /// JpegReencoder::new()?.encode_pixels(&[128; 20 * 30], (30, 20), 1, &ReencodeOptions::default(), false, &mut out)?;
+    /// let (options, mut out) = (ReencodeOptions::default(), Vec::new());
+    /// JpegReencoder::new()?.encode_pixels(&[128; 20 * 30], (30, 20), 1, &options, false, &mut out)?;
     /// let header = JpegHeader::parse(&out)?;
     /// assert_eq!((header.width, header.height), (30, 20));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -344,7 +344,10 @@ impl JpegReencoder {
         Ok(())
     }
 
-    /// `rgb` shrunk as before encoding.
+    /// `rgb`, `[height, width, 3]`, shrunk as before encoding. `from` and `to` are width and height.
+    ///
+    /// # Errors
+    /// `Usage` if `rgb` is not of the size `from`, or cannot be resized to `to`.
     pub fn shrunk(&mut self, rgb: Vec<u8>, from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
         self.pixels = rgb;
         self.shrink(from, to)?;

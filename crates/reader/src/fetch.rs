@@ -129,6 +129,9 @@ fn run_length(shard: &Shard, wanted: &[Wanted]) -> Result<usize> {
 }
 
 /// The bytes of a record, padding included, out of a buffer that begins at `start` of the file.
+///
+/// # Errors
+/// `Internal` if the buffer does not hold the record; `Usage` if there is no such record.
 pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Result<&'b [u8]> {
     let span = shard.span(&(record..record + 1))?;
     let within = |at: u64| usize::try_from(at.checked_sub(start)?).ok();

@@ -130,6 +130,9 @@ impl ShardFile {
     }
 
     /// The file, open until the caller drops it.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be opened again; `Format` if it has another size than before.
     pub fn handle(&self) -> Result<Arc<dyn ReadAt>> {
         match &self.source {
             Source::Open(file) => Ok(Arc::clone(file)),

@@ -275,6 +275,9 @@ impl Shard {
     }
 
     /// Checks the bytes of a record, padding included; errors name everything that is known of it.
+    ///
+    /// # Errors
+    /// As [`Record::parse`]; `Format` also if it is not what the index says.
     pub fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
         check_record(self, record, bytes, crc).map_err(|e| self.name_record(record, e))
     }
@@ -293,7 +296,11 @@ impl Shard {
             .in_file(self.path().to_string_lossy())
     }
 
-    /// Bytes from the start of the first record to the end of the last one's padding.
+    /// Bytes from the start of the first record to the end of the last one's padding; `0..0` of no
+    /// records.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such record.
     pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
@@ -304,6 +311,9 @@ impl Shard {
     }
 
     /// Refuses a record over the limits before memory is taken for it.
+    ///
+    /// # Errors
+    /// `Limit` if it has more than `max_record_bytes`; `Usage` if there is no such record.
     pub fn check_length(&self, record: u64) -> Result<()> {
         let limit = self.options.limits.max_record_bytes;
         let length = self.row(record)?.length;
@@ -314,6 +324,9 @@ impl Shard {
     }
 
     /// The bytes of a record, padding included, unchecked.
+    ///
+    /// # Errors
+    /// As [`Shard::check_length`]; `Usage` if there is no memory for it; `Io` if it cannot be read.
     pub fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -325,6 +338,9 @@ impl Shard {
 
 /// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so
 /// that it is not zeroed again for every read.
+///
+/// # Errors
+/// `Usage` if there is no memory for so many.
 pub fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;

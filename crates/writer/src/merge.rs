@@ -21,6 +21,7 @@ use std::time::Instant;
 ///
 /// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) that the parts were written with.
 ///
+/// # Errors
 /// `Unfinished` if parts or shards are missing, or a finished shard is damaged or gone: it lists the
 /// parts to pack again. `Usage` if the parts come from different plans (it says which part has
 /// which option), or if there are none; `Locked` if a packer is still running in the folder;

@@ -19,6 +19,7 @@ use std::path::Path;
 /// palette, whose indices are the labels; 1, 2 and 4 bits become uint8. `options.variable` names
 /// the array in files with several; the default is the one with two axes.
 ///
+/// # Errors
 /// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
 /// colours, and `Format` if a float is not an integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
