@@ -101,12 +101,6 @@ impl Order {
         self
     }
 
-    /// Lanes.
-    #[must_use]
-    pub const fn lane_count(&self) -> u64 {
-        self.lanes
-    }
-
     /// Samples in an epoch.
     #[must_use]
     pub fn len(&self) -> u64 {
