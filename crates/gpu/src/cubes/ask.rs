@@ -41,6 +41,18 @@ pub(super) enum Picks {
 }
 
 impl Picks {
+    /// What is asked for of `bands`.
+    ///
+    /// # Errors
+    /// `Limit` for the number of a band that a device cannot count to.
+    pub(super) fn of(asked: &Bands, bands: u64) -> Result<Self> {
+        Ok(match asked {
+            Bands::All => Self::Run { first: 0, count: bands },
+            Bands::Range(range) => Self::Run { first: range.start, count: range.end.saturating_sub(range.start) },
+            Bands::List(list) => Self::list(list)?,
+        })
+    }
+
     pub(super) fn count(&self) -> u64 {
         match self {
             Self::Run { count, .. } => *count,
@@ -133,11 +145,7 @@ impl Ask {
                 ..descriptor.clone()
             },
         };
-        let picks = match &region.bands {
-            Bands::Range(range) => Picks::Run { first: range.start, count: range.end - range.start },
-            Bands::List(list) => Picks::list(list)?,
-            Bands::All => Picks::Run { first: 0, count: descriptor.bands() },
-        };
+        let picks = Picks::of(&region.bands, descriptor.bands())?;
         let out_by_band = region.layout == Layout::BandMajor;
         let shape = shape.shape.to_vec();
         match descriptor.shape[..] {

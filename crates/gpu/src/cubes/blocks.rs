@@ -3,7 +3,7 @@
 
 use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
-use shardpack_array::{Bands, Region};
+use shardpack_array::Region;
 use shardpack_format::{ArrayDescriptor, Layout};
 use std::ops::Range;
 
@@ -141,9 +141,11 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     let elements = descriptor.elements().unwrap_or(u64::MAX);
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
+    // What cannot be asked for is refused where it is.
+    let Ok(picks) = Picks::of(&part.bands, descriptor.bands()) else { return (all, all) };
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
-        [height, width, bands] => (height, width, bands, part.width, span_of(&part.bands, bands)),
+        [height, width, bands] => (height, width, bands, part.width, picks.span()),
         // The bands of an array of two axes are its columns, of which nobody knows the first.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
@@ -152,8 +154,8 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     let (rows, columns) = if is_whole { (height, width) } else { (part.height.min(height), columns.min(width)) };
     let span = asked.1.min(bands).saturating_sub(if descriptor.band_difference { 0 } else { asked.0 });
     let needed = match descriptor.layout {
-        Layout::BandMajor => match &part.bands {
-            Bands::List(list) if !descriptor.band_difference => (list.len() as u64).min(span),
+        Layout::BandMajor => match picks {
+            Picks::List(list) if !descriptor.band_difference => (list.len() as u64).min(span),
             _ => span,
         }
         .saturating_mul(most_of_runs(rows, columns, width)),
@@ -164,15 +166,6 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
         ),
     };
     (all, needed.min(all))
-}
-
-/// The lowest band that is asked for, and the one behind the highest.
-fn span_of(asked: &Bands, bands: u64) -> (u64, u64) {
-    match asked {
-        Bands::All => (0, bands),
-        Bands::Range(range) => (range.start, range.end),
-        Bands::List(list) => (list.iter().min().copied().unwrap_or(0), list.iter().max().map_or(0, |last| last + 1)),
-    }
 }
 
 /// Blocks that `runs` of `length` elements need at most, each `step` elements behind the one before.
@@ -190,7 +183,7 @@ fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use shardpack_array::Finish;
+    use shardpack_array::{Bands, Finish};
     use shardpack_format::Dtype;
 
     fn descriptor(shape: Vec<u64>, layout: Layout, band_difference: bool) -> ArrayDescriptor {
