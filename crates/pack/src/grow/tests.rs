@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 /// A folder with `src` and `out`.
 struct Place {
@@ -34,9 +35,12 @@ impl Place {
         // A comment that no other has, right behind the first marker.
         let comment = [&[0xFF, 0xFE, 0, 6], format!("n{number:03}").as_bytes()].concat();
         let bytes = [&bytes[..2], &comment, &bytes[2..]].concat();
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
+        self.write(path, bytes);
+    }
+
+    /// Photos that differ, numbered from `first` on.
+    fn photos(&self, first: u8, paths: &[&str]) {
+        (first..).zip(paths).for_each(|(number, path)| self.photo(path, number));
     }
 
     fn cube(&self, path: &str, shape: [usize; 3], seed: f32) {
@@ -46,9 +50,20 @@ impl Place {
         let mut bytes = b"\x93NUMPY\x01\0\x76\0".to_vec();
         bytes.extend(format!("{header:<117}\n").bytes());
         bytes.extend((0..count).flat_map(|i| (seed + (i as f32 * 0.013).sin()).to_le_bytes()));
-        let path = self.path(path);
+        self.write(path, bytes);
+    }
+
+    /// Says that a file was changed then.
+    fn touch(&self, path: &str, time: SystemTime) {
+        fs::File::options().write(true).open(self.path(path)).unwrap().set_modified(time).unwrap();
+    }
+
+    /// A file, and where it is.
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
+        fs::write(&path, content).unwrap();
+        path
     }
 
     fn pack(&self, options: &PackOptions) {
@@ -88,6 +103,21 @@ fn small() -> PackOptions {
     PackOptions { shard_bytes: 4096, threads: 2, ..PackOptions::default() }
 }
 
+/// With pictures to the byte.
+fn kept() -> PackOptions {
+    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
+    PackOptions { pictures, ..small() }
+}
+
+/// With a table of labels.
+fn labelled(table: PathBuf) -> PackOptions {
+    PackOptions { source: SourceOptions { labels: Some(table), ..SourceOptions::default() }, ..small() }
+}
+
+fn add_labelled(table: PathBuf) -> AddOptions {
+    AddOptions { labels: Some(table), ..AddOptions::default() }
+}
+
 fn keys(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
@@ -95,14 +125,10 @@ fn keys(names: &[&str]) -> Vec<String> {
 #[test]
 fn classes_keep_their_numbers_and_new_ones_come_behind() {
     let place = Place::new();
-    for (number, name) in (0..).zip(["src/cat/1.jpg", "src/cat/2.jpg", "src/dog/1.jpg"]) {
-        place.photo(name, number);
-    }
+    place.photos(0, &["src/cat/1.jpg", "src/cat/2.jpg", "src/dog/1.jpg"]);
     place.pack(&small());
     let first = labels(&place.open(None));
-    for (number, name) in (10..).zip(["week/ant/1.jpg", "week/dog/9.jpg"]) {
-        place.photo(name, number);
-    }
+    place.photos(10, &["week/ant/1.jpg", "week/dog/9.jpg"]);
     fs::create_dir_all(place.path("week/empty")).unwrap();
     let added = place.add("week", &AddOptions::default()).unwrap();
     assert_eq!((added.generation, added.samples, added.packed.report.samples), (2, 5, 2));
@@ -155,14 +181,10 @@ fn cubes_are_stored_by_the_settings_that_the_first_ones_were() {
 fn what_the_dataset_has_no_place_for_is_refused() {
     let place = Place::new();
     place.photo("src/cat/1.jpg", 1);
-    fs::write(place.path("labels.csv"), "key,label,age\ncat/1.jpg,cat,1.5\n").unwrap();
-    let source = SourceOptions { labels: Some(place.path("labels.csv")), ..SourceOptions::default() };
-    place.pack(&PackOptions { source, ..small() });
+    place.pack(&labelled(place.write("labels.csv", "key,label,age\ncat/1.jpg,cat,1.5\n")));
     place.photo("week/cat/2.jpg", 2);
     let with = |table: &str| {
-        fs::write(place.path("week.csv"), table).unwrap();
-        let given = AddOptions { labels: Some(place.path("week.csv")), ..AddOptions::default() };
-        place.add("week", &given).map_err(|error| format!("{error:#}"))
+        place.add("week", &add_labelled(place.write("week.csv", table))).map_err(|error| format!("{error:#}"))
     };
     let error = place.add("week", &AddOptions::default()).unwrap_err();
     let error = error.downcast_ref::<Hinted>().unwrap().hint().unwrap().told(Voice::Command);
@@ -188,14 +210,8 @@ fn lists_and_objects_of_a_table_come_along() {
     let place = Place::new();
     let row = |key: &str, boxes: &str| format!("{{\"key\": \"{key}\", \"boxes\": {boxes}, \"who\": {{\"n\": 1}}}}\n");
     place.photo("src/a.jpg", 1);
-    fs::write(place.path("labels.jsonl"), row("a.jpg", "[[1, 2, 3, 4]]")).unwrap();
-    let source = SourceOptions { labels: Some(place.path("labels.jsonl")), ..SourceOptions::default() };
-    place.pack(&PackOptions { source, ..small() });
-    let with = |week: &str, table: String| {
-        let file = place.path(&format!("{week}.jsonl"));
-        fs::write(&file, table).unwrap();
-        place.add(week, &AddOptions { labels: Some(file), ..AddOptions::default() })
-    };
+    place.pack(&labelled(place.write("labels.jsonl", row("a.jpg", "[[1, 2, 3, 4]]"))));
+    let with = |week: &str, table: String| place.add(week, &add_labelled(place.write(&format!("{week}.jsonl"), table)));
     for (number, week, boxes) in [(2, "week-1", "[]"), (3, "week-2", "[[5, 6, 7, 8]]")] {
         let key = format!("{number}.jpg");
         place.photo(&format!("{week}/{key}"), number);
@@ -214,28 +230,18 @@ fn lists_and_objects_of_a_table_come_along() {
 #[test]
 fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
     let place = Place::new();
-    let with = |name: &str, table: &str| {
-        fs::write(place.path(name), table).unwrap();
-        Some(place.path(name))
-    };
-    place.photo("src/a.jpg", 1);
-    place.photo("src/b.jpg", 2);
-    let source = SourceOptions {
-        labels: with("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n"),
-        ..SourceOptions::default()
-    };
-    place.pack(&PackOptions { source, ..small() });
-    place.photo("week/c.jpg", 3);
-    place.photo("week/d.jpg", 4);
+    place.photos(1, &["src/a.jpg", "src/b.jpg"]);
+    place.pack(&labelled(place.write("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n")));
+    place.photos(3, &["week/c.jpg", "week/d.jpg"]);
     // Numbers for classes and codes, a cell with spaces, and one that is empty.
     let tables = [("week", "key,label,code\nc.jpg,7,12\nd.jpg,9, 1.50 \n"), ("next", "key,label,code\ne.jpg,7,\n")];
     place.photo("next/e.jpg", 5);
     for (week, table) in tables {
-        place.add(week, &AddOptions { labels: with("week.csv", table), ..AddOptions::default() }).unwrap();
+        place.add(week, &add_labelled(place.write("week.csv", table))).unwrap();
     }
     place.photo("last/f.jpg", 6);
-    let last = with("last.jsonl", "{\"key\": \"f.jpg\", \"label\": \"7\", \"code\": \"NaN\"}\n");
-    place.add("last", &AddOptions { labels: last, ..AddOptions::default() }).unwrap();
+    let last = place.write("last.jsonl", "{\"key\": \"f.jpg\", \"label\": \"7\", \"code\": \"NaN\"}\n");
+    place.add("last", &add_labelled(last)).unwrap();
     let newest = place.open(None);
     assert_eq!(newest.classes().unwrap(), ["7", "none", "9"]);
     for (key, class, code) in
@@ -252,21 +258,15 @@ fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
 #[test]
 fn the_column_of_keys_is_the_one_of_packing_or_another() {
     let place = Place::new();
-    let with = |name: &str, table: &str| {
-        fs::write(place.path(name), table).unwrap();
-        Some(place.path(name))
-    };
     place.photo("src/a.jpg", 1);
-    let labels = with("labels.csv", "photo,id\na.jpg,11\n");
-    let key_column = Some("photo".to_owned());
-    place.pack(&PackOptions { source: SourceOptions { labels, key_column, ..SourceOptions::default() }, ..small() });
+    let mut options = labelled(place.write("labels.csv", "photo,id\na.jpg,11\n"));
+    options.source.key_column = Some("photo".to_owned());
+    place.pack(&options);
     assert_eq!(place.open(None).recipe()["labels"]["key_column"], "photo");
-    place.photo("week/b.jpg", 2);
-    place.photo("next/c.jpg", 3);
+    place.photos(2, &["week/b.jpg", "next/c.jpg"]);
     // `id` has one of the usual names, and is a column like any other.
-    let table = with("week.csv", "id,photo\n12,b.jpg\n");
-    place.add("week", &AddOptions { labels: table, ..AddOptions::default() }).unwrap();
-    let next = AddOptions { labels: with("next.csv", "id,picture\n13,c.jpg\n"), ..AddOptions::default() };
+    place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
+    let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
     let hints = error.downcast_ref::<crate::sources::SourceError>().unwrap().hints();
     assert!(error.to_string().contains("expected the column `photo` of the keys"), "{error}");
@@ -306,7 +306,7 @@ fn notes_of_adding_name_options_of_adding() {
     for (number, name) in (1..).zip(["week/train/c.npy", "week/test/d.npy"]) {
         place.cube(name, [6, 5, 4], f32::from(number as u8));
     }
-    fs::write(place.path("week/table.csv"), "key,age\n").unwrap();
+    place.write("week/table.csv", "key,age\n");
     let added = place.add("week", &AddOptions::default()).unwrap();
     let hints: Vec<String> =
         added.packed.notes.iter().filter_map(|note| Some(note.hint.as_ref()?.told(Voice::Command))).collect();
@@ -331,7 +331,7 @@ fn bad_files_are_treated_as_when_the_dataset_was_packed() {
     place.photo("src/a.jpg", 1);
     place.pack(&small());
     place.photo("week/b.jpg", 2);
-    fs::write(place.path("week/c.jpg"), b"\xFF\xD8 no picture").unwrap();
+    place.write("week/c.jpg", b"\xFF\xD8 no picture");
     let error = format!("{:#}", place.add("week", &AddOptions::default()).unwrap_err());
     assert!(error.contains("c.jpg"), "{error}");
     let skip = AddOptions { on_bad_input: Some(OnBadInput::Skip), ..AddOptions::default() };
@@ -345,8 +345,7 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     for number in 0..12 {
         place.photo(&format!("src/{number:02}.jpg"), number);
     }
-    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
-    place.pack(&PackOptions { pictures, shard_bytes: 1500, ..small() });
+    place.pack(&PackOptions { shard_bytes: 1500, ..kept() });
     let before = place.open(None);
     assert!(before.shards().len() > 2);
     // The comment of the picture, and its key.
@@ -402,9 +401,7 @@ fn unsettle(out: &Path) {
 #[test]
 fn an_interrupted_removal_makes_no_other_command_a_success() {
     let place = Place::new();
-    for (number, name) in (1..).zip(["src/a.jpg", "src/b.jpg", "src/c.jpg"]) {
-        place.photo(name, number);
-    }
+    place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
     place.pack(&small());
     let out = place.path("out");
     let remove = |names: &[&str]| remove(&out, &keys(names), &RemoveOptions::default());
@@ -447,9 +444,7 @@ fn an_interrupted_addition_is_done_for_its_own_samples_alone() {
 #[test]
 fn a_class_without_samples_is_named_and_its_name_stays() {
     let place = Place::new();
-    for (number, name) in (1..).zip(["src/ant/1.jpg", "src/patient 17/x.jpg", "src/zebra/2.jpg"]) {
-        place.photo(name, number);
-    }
+    place.photos(1, &["src/ant/1.jpg", "src/patient 17/x.jpg", "src/zebra/2.jpg"]);
     place.pack(&small());
     let out = place.path("out");
     let removed = remove(&out, &keys(&["ant/1.jpg"]), &RemoveOptions::default()).unwrap();
@@ -482,8 +477,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
 #[test]
 fn not_all_samples_can_be_removed_and_an_empty_shard_is_fine() {
     let place = Place::new();
-    place.photo("src/a.jpg", 1);
-    place.photo("src/b.jpg", 2);
+    place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&PackOptions { shard_bytes: 1, ..small() });
     let out = place.path("out");
     let error = remove(&out, &keys(&["a.jpg", "b.jpg"]), &RemoveOptions::default()).unwrap_err().to_string();

@@ -5,12 +5,9 @@ use super::*;
 #[test]
 fn keys_that_are_there_are_refused_by_name_or_left_out() {
     let place = Place::new();
-    place.photo("src/a.jpg", 1);
-    place.photo("src/b.jpg", 2);
+    place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&small());
-    for (number, name) in (3..).zip(["week/b.jpg", "week/c.jpg"]) {
-        place.photo(name, number);
-    }
+    place.photos(3, &["week/b.jpg", "week/c.jpg"]);
     let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("1 of 2 new samples") && error.contains("`b.jpg`"), "{error}");
     assert_eq!(place.open(None).generation(), 1);
@@ -40,17 +37,11 @@ fn the_same_command_again_after_its_end_says_that_all_is_there() {
 #[test]
 fn the_same_command_with_other_samples_is_refused() {
     let place = Place::new();
-    let table = |text: &str| {
-        fs::write(place.path("labels.csv"), text).unwrap();
-        Some(place.path("labels.csv"))
-    };
+    let table = |text: &str| place.write("labels.csv", text);
     place.photo("src/a.jpg", 1);
-    let source = SourceOptions { labels: table("key,label,age,who\na.jpg,c1,1,x\n"), ..SourceOptions::default() };
-    place.pack(&PackOptions { source, ..small() });
+    place.pack(&labelled(table("key,label,age,who\na.jpg,c1,1,x\n")));
     place.photo("week/b.jpg", 2);
-    let add = |text: &str, on_known_key| {
-        place.add("week", &AddOptions { labels: table(text), on_known_key, ..AddOptions::default() })
-    };
+    let add = |text: &str, on_known_key| place.add("week", &AddOptions { on_known_key, ..add_labelled(table(text)) });
     let (stop, same) = (OnKnownKey::Stop, "key,label,age,who\nb.jpg,c7,2,y\n");
     add(same, stop).unwrap();
     assert_eq!(add(same, stop).unwrap().packed.report.outcome, Outcome::AlreadyComplete);
@@ -72,8 +63,7 @@ fn the_same_command_with_other_samples_is_refused() {
     assert!(error.starts_with("column `size` of the table"), "{error}");
     // The same number of bytes: only its time tells.
     place.photo("week/b.jpg", 3);
-    let file = fs::File::options().write(true).open(place.path("week/b.jpg")).unwrap();
-    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9)).unwrap();
+    place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
     let note = "1 sample left out, with files that are younger than the dataset, which were not compared: `b.jpg`";
     assert_eq!((again.report.outcome, again.notes[0].text.as_str()), (Outcome::AlreadyComplete, note));
@@ -93,8 +83,7 @@ fn another_cube_under_the_same_key_is_refused() {
     let add = || place.add("week", &AddOptions::default());
     add().unwrap();
     assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
-    let file = fs::File::options().write(true).open(place.path("week/b.npy")).unwrap();
-    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9)).unwrap();
+    place.touch("week/b.npy", SystemTime::now() + Duration::from_secs(9));
     // A file that was copied anew is no other one.
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
@@ -108,18 +97,15 @@ fn another_cube_under_the_same_key_is_refused() {
 fn pictures_that_are_kept_are_compared_to_the_byte() {
     let place = Place::new();
     place.photo("src/a.jpg", 1);
-    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
-    place.pack(&PackOptions { pictures, ..small() });
+    place.pack(&kept());
     place.photo("week/b.jpg", 2);
     let add = || place.add("week", &AddOptions::default());
     add().unwrap();
     // Copied anew, it is the same picture.
-    let file = fs::File::options().write(true).open(place.path("week/b.jpg")).unwrap();
-    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(9)).unwrap();
+    place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     assert!(add().unwrap().packed.notes.is_empty());
     place.photo("week/b.jpg", 3);
-    let file = fs::File::options().write(true).open(place.path("week/b.jpg")).unwrap();
-    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    place.touch("week/b.jpg", SystemTime::UNIX_EPOCH);
     let error = add().unwrap_err().to_string();
     assert!(error.ends_with("`b.jpg`: another picture of the same size is there"), "{error}");
 }

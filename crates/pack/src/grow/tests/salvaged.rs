@@ -5,11 +5,8 @@ use super::*;
 #[test]
 fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let place = Place::new();
-    for (number, name) in (1..).zip(["src/a.jpg", "src/b.jpg", "src/c.jpg"]) {
-        place.photo(name, number);
-    }
-    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
-    place.pack(&PackOptions { pictures, ..small() });
+    place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
+    place.pack(&kept());
     place.photo("week/d.jpg", 4);
     place.add("week", &AddOptions::default()).unwrap();
     let out = place.path("out");
