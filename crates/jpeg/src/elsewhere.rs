@@ -1,7 +1,7 @@
 //! For those who decode JPEGs elsewhere, on a device: the coding tables as they are stored, and
 //! where the pixels of a rendering come from.
 //!
-//! Here nothing is decoded. Who goes by these numbers makes the pixels that
+//! Here nothing is decoded. Whoever goes by these numbers makes the pixels that
 //! [`JpegDecoder`](super::JpegDecoder) makes.
 #![deny(clippy::indexing_slicing)]
 

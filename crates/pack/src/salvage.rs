@@ -121,7 +121,7 @@ impl Survey {
             _ => true,
         });
         // Sorted by number, so that the samples stay mixed as before. What the newest generation has
-        // comes before all that it has not: of two samples with one key the first is kept.
+        // comes before everything else: of two samples with one key the first is kept.
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
@@ -263,7 +263,9 @@ impl Survey {
             Some(metadata) => metadata,
             None => {
                 self.notes.push(
-                    "no schema was found: fields are named by their place, and the bytes of scalar fields are kept one by one".into(),
+                    "no schema was found: fields are named by their place, and the bytes of scalar fields are kept \
+                     one by one"
+                        .into(),
                 );
                 let bytes = self.read(first)?;
                 guess_metadata(&Record::parse(&bytes, limits)?, limits)?

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Objects in one folder of a store, by their names. Retries, and words that hold no credential, are
-/// up to who implements it: `shardpack_store::Upload` does.
+/// up to the implementation: `shardpack_store::Upload` does.
 ///
 /// What is not there is an error of the kind `NotFound`, except to [`remove`](Self::remove).
 pub trait Objects: Send + Sync {

@@ -59,7 +59,7 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
-    /// The process that has the device: a fork of it has not, whatever handles it finds.
+    /// The process that has the device: a fork does not have it, whatever handles it finds.
     pid: u32,
 }
 
@@ -193,7 +193,7 @@ fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
     mode
 }
 
-/// A context that is that of this thread; when this is dropped, the former one is again.
+/// Makes a context the one of this thread, until this is dropped: then it is the former one again.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Current {

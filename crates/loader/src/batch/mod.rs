@@ -106,7 +106,7 @@ pub struct Tensor<'a> {
     field: &'a FieldPlan,
     /// Place of the field among the fields.
     number: usize,
-    /// A slice of it is made only for who asks: other libraries may be writing into it.
+    /// A slice of it is made only when somebody asks: other libraries may be writing into it.
     slot: Option<&'a Arc<Rows>>,
 }
 

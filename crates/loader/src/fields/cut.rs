@@ -19,7 +19,7 @@ pub(crate) struct Cut {
 /// The arrays of a row that are cut or turned: one window, and one turn, is for all of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CutOf {
-    /// Depth, which is 1 of what is no volume, height and width.
+    /// Depth, height and width. The depth is 1, except of volumes.
     pub(crate) size: [u64; 3],
     /// First plane, row and column of the window, if there is one.
     pub(crate) origin: Option<[u64; 3]>,

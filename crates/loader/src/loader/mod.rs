@@ -66,8 +66,8 @@ pub struct Loader {
     /// Batches up to the last one that was handed out.
     delivered: u64,
     /// Whether the caller has once gone on from the end of an epoch to the one after it: then the
-    /// next one will be asked for, too. Who reads a dataset once does not pay for its beginning
-    /// again.
+    /// next one will be asked for, too. A caller who reads a dataset once does not pay for its
+    /// beginning again.
     goes_on: bool,
     phase: EpochPhase,
     /// Whether the caller was told `Pending` and will come back.

@@ -47,7 +47,7 @@ pub(crate) struct ClassPlan {
     /// Of the mask, among the stored fields.
     pub(crate) position: usize,
     pub(crate) field: String,
-    /// Depth, height and width; of what is no volume 1 plane.
+    /// Depth, height and width. The depth is 1, except of volumes.
     pub(crate) patch: [u64; 3],
     /// Of all classes 1 if none are given.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,

@@ -95,9 +95,9 @@ impl Place {
 pub struct PatchAt {
     /// Number of the patch of its sample; 0 where there is one.
     pub number: u32,
-    /// First plane, row and column in the scene. The plane is 0 of what is no volume.
+    /// First plane, row and column in the scene. The plane is 0, except in volumes.
     pub origin: [u64; 3],
-    /// Depth, height and width of the scene. The depth is 1 of what is no volume.
+    /// Depth, height and width of the scene. The depth is 1, except of volumes.
     pub scene: [u64; 3],
     /// Whether it is a box of a volume.
     pub is_volume: bool,

@@ -86,7 +86,7 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
     Ok(Some(Content { head, body }))
 }
 
-/// The files of a clip, by their names in its folder; `None` of what is no clip.
+/// The files of a clip, by their names in its folder; `None` if it is none.
 ///
 /// # Errors
 /// As [`content`].

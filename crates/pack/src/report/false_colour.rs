@@ -64,7 +64,7 @@ pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64);
     [of(0), of(1), of(2)]
 }
 
-/// RGB bytes of pixels under a stretch; what is no number is black.
+/// RGB bytes of pixels under a stretch; pixels that are not numbers are black.
 pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     let levels = pixels.iter().flat_map(|pixel| {
         pixel.iter().zip(stretch).map(|(value, (low, high))| level((value - low) / (high - low) * 255.0))

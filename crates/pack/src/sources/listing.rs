@@ -45,7 +45,7 @@ pub struct Entry {
     pub mask: Option<Box<SideFile>>,
     /// Metadata that stand beside the file, as `unpack` writes them.
     pub meta: Option<Box<SideFile>>,
-    /// The frames of a clip, in order; none of what is no clip.
+    /// The frames of a clip, in order; empty for other samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<SideFile>,
 }

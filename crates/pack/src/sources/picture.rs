@@ -36,7 +36,7 @@ pub struct Picture {
     /// Whether it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
     /// decodes to 8.
     pub deep: bool,
-    /// Exif orientation of what is no JPEG, 1..=8, if there is one.
+    /// Exif orientation, 1..=8, if there is one; not of JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
     /// More about a JPEG.
