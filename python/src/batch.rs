@@ -56,9 +56,9 @@ impl Batch {
         Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
-    /// What each row shows of its picture: height and width of the picture; x, y, width and height of
-    /// the part, which of a padded picture reaches beyond it; height and width of what it became, row after row; and whether it is reflected. Zeros
-    /// for rows without a picture.
+    /// What each row shows of its picture: height and width of the picture; x, y, width and height
+    /// of the part, which of a padded picture reaches beyond it; height and width of what it
+    /// became, row after row; and whether it is reflected. Zeros for rows without a picture.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = py.detach(|| self.inner.shown(field)).map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -180,7 +180,8 @@ impl Tensor {
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(
-                "array interface: expected a type that it knows, found {}\nhint: DLPack has it: to=\"torch\" or to=\"jax\"",
+                "array interface: expected a type that it knows, found {}\n\
+                 hint: DLPack has it: to=\"torch\" or to=\"jax\"",
                 self.dtype
             )));
         }

@@ -52,7 +52,12 @@ pub enum Prefer {
 ///
 /// ```
 /// use shardpack_array::{ArrayOptions, Coder, Values};
-/// let options = ArrayOptions { values: Values::Fixed, max_error: Some(0.01), coder: Some(Coder::Blosc2Zstd), ..Default::default() };
+/// let options = ArrayOptions {
+///     values: Values::Fixed,
+///     max_error: Some(0.01),
+///     coder: Some(Coder::Blosc2Zstd),
+///     ..Default::default()
+/// };
 /// assert!(options.check().is_ok());
 /// assert!(ArrayOptions { lossless: true, ..options }.check().is_err());
 /// ```

@@ -54,7 +54,11 @@ fn arrays() -> impl Strategy<Value = Array> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn lossless_settings_bring_back_every_bit(settings in settings(), array in arrays(), no_data in prop::option::of(prop_oneof![Just(0.0), Just(3.0), Just(-1.0)])) {
+    fn lossless_settings_bring_back_every_bit(
+        settings in settings(),
+        array in arrays(),
+        no_data in prop::option::of(prop_oneof![Just(0.0), Just(3.0), Just(-1.0)]),
+    ) {
         let mut encoder = ArrayEncoder::new(settings).unwrap();
         let encoded = encoder.encode(&array, no_data).unwrap();
         let again = encoder.encode(&array, no_data).unwrap();
@@ -89,7 +93,10 @@ proptest! {
 
     #[test]
     fn damaged_payloads_are_an_array_or_an_error(
-        settings in settings(), array in arrays(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in prop::option::of(any::<prop::sample::Index>()),
+        settings in settings(),
+        array in arrays(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
         let mut payload = encoded.payload;
@@ -113,8 +120,14 @@ proptest! {
     /// The pieces, lanes and tables of the lossy transforms, compared with one value at a time.
     #[test]
     fn lossy_rules_agree_with_their_slow_twins(
-        (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64), seed: u32, scale in -3..4_i32, max_error in 1e-4..1e-1_f64,
-        band_difference: bool, layout in prop_oneof![Just(ArrayLayout::AsShape), Just(ArrayLayout::BandMajor)], holes: bool, fixed: bool,
+        (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64),
+        seed: u32,
+        scale in -3..4_i32,
+        max_error in 1e-4..1e-1_f64,
+        band_difference: bool,
+        layout in prop_oneof![Just(ArrayLayout::AsShape), Just(ArrayLayout::BandMajor)],
+        holes: bool,
+        fixed: bool,
     ) {
         let scale = 10_f32.powi(scale);
         let mut state = seed;

@@ -147,7 +147,8 @@ impl Error {
     ///
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
-    /// let error = Error::usage("level", "a codec that it belongs to", 3).with_hint(Hint::set([Setting::named("codec")]));
+    /// let hint = Hint::set([Setting::named("codec")]);
+    /// let error = Error::usage("level", "a codec that it belongs to", 3).with_hint(hint);
     /// assert_eq!(error.to_string(), "level: expected a codec that it belongs to, found 3");
     /// assert_eq!(error.hint().unwrap().told(Voice::Command), "`--codec`");
     /// ```

@@ -87,7 +87,8 @@ impl Setting {
     ///
     /// ```
     /// use shardpack_format::{Setting, Voice};
-    /// let spelled = |setting: Setting| [Voice::Command, Voice::Python, Voice::Rust].map(|voice| setting.spelled(voice));
+    /// let voices = [Voice::Command, Voice::Python, Voice::Rust];
+    /// let spelled = |setting: Setting| voices.map(|voice| setting.spelled(voice));
     /// assert_eq!(spelled(Setting::word("jpeg", "keep")), ["--jpeg keep", "jpeg=\"keep\"", "jpeg = keep"]);
     /// assert_eq!(spelled(Setting::on("no_shuffle")), ["--no-shuffle", "no_shuffle=True", "no_shuffle = true"]);
     /// assert_eq!(spelled(Setting::any("max_error", "E")), ["--max-error E", "max_error=E", "max_error = E"]);

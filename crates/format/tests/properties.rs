@@ -74,7 +74,13 @@ fn naive_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
 
 proptest! {
     #[test]
-    fn headers_and_footers(identity in identity(), count in 0_u64..1 << 31, records in 0_u64..1 << 20, index in 1_u64..1 << 20, crc: u32) {
+    fn headers_and_footers(
+        identity in identity(),
+        count in 0_u64..1 << 31,
+        records in 0_u64..1 << 20,
+        index in 1_u64..1 << 20,
+        crc: u32,
+    ) {
         prop_assert_eq!(Identity::parse_header(&identity.encode_header()).unwrap(), identity);
         let footer =
             Footer { identity, record_count: count, index_offset: 64 + 64 * records, index_bytes: 64 * index, index_crc32: crc };
@@ -94,7 +100,10 @@ proptest! {
     }
 
     #[test]
-    fn sizes_agree_with_the_naive_product(dtype in dtype(), shape in prop::collection::vec(prop_oneof![0_u64..3, any::<u64>(), Just(1 << 31), Just(1 << 32)], 0..5)) {
+    fn sizes_agree_with_the_naive_product(
+        dtype in dtype(),
+        shape in prop::collection::vec(prop_oneof![0_u64..3, any::<u64>(), Just(1 << 31), Just(1 << 32)], 0..5),
+    ) {
         let mut turned = shape.clone();
         turned.reverse();
         prop_assert_eq!(dtype.array_bytes(&shape).ok(), naive_bytes(dtype, &shape));
@@ -102,7 +111,11 @@ proptest! {
     }
 
     #[test]
-    fn shards(keys in prop::collection::hash_set("[a-zé]{1,9}(/[a-z.]{3,70})?", 0..6), values in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..200)), 12), number: u32) {
+    fn shards(
+        keys in prop::collection::hash_set("[a-zé]{1,9}(/[a-z.]{3,70})?", 0..6),
+        values in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..200)), 12),
+        number: u32,
+    ) {
         let fields = vec![
             Field::stored("a", FieldKind::Bytes),
             Field::scalar("label", Dtype::U16),
@@ -164,7 +177,10 @@ proptest! {
     }
 
     #[test]
-    fn manifests(id: [u8; 16], sizes in prop::collection::vec((192_u64.., 0_u64..1 << 40, any::<u32>(), any::<[u8; 32]>()), 0..5)) {
+    fn manifests(
+        id: [u8; 16],
+        sizes in prop::collection::vec((192_u64.., 0_u64..1 << 40, any::<u32>(), any::<[u8; 32]>()), 0..5),
+    ) {
         let mut manifest = Manifest::new(DatasetId(id), Metadata::default());
         for (number, (bytes, samples, footer_crc32, sha256)) in (0..).zip(sizes) {
             manifest.push(ShardEntry { name: shard_name(number), bytes, samples, footer_crc32, sha256 });
@@ -174,7 +190,11 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0_usize..300, text in ".{0,60}") {
+    fn no_bytes_make_a_parser_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        at in 0_usize..300,
+        text in ".{0,60}",
+    ) {
         let limits = Limits::default();
         let mut frame = dummy_record();
         if let Some(byte) = frame.get_mut(at) { *byte ^= 0x41; }

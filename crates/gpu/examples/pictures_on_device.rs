@@ -358,7 +358,8 @@ fn main() -> Result<(), GpuError> {
             for count in [64, 256, 1024] {
                 let Resident { ms, crops, upload_bytes, kernels } = resident(&mut decoder, &photos, count, &[])?;
                 println!(
-                    "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \"upload_bytes\": {upload_bytes}, {kernels}}},",
+                    "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \
+                     \"upload_bytes\": {upload_bytes}, {kernels}}},",
                     ms * 1000.0 / crops as f32
                 );
             }

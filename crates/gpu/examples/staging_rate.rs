@@ -107,7 +107,8 @@ fn main() -> Outcome<()> {
             let bytes = stats.read_bytes as f64 / f64::from(cubes * (rounds + 1));
             let each = |seconds: f64| 1e3 * seconds / f64::from(cubes);
             println!(
-                "  {name:<28} {rate:>7.1} cubes/s {:>6.2} GB/s; ms a cube: read {:>6.2}, CRC {:>6.2}, to the stage {:>6.2}; \
+                "  {name:<28} {rate:>7.1} cubes/s {:>6.2} GB/s; ms a cube: read {:>6.2}, CRC {:>6.2}, to the stage \
+                 {:>6.2}; \
                  {:.0} MB predicted, {} refused",
                 rate * bytes / 1e9,
                 each(read),

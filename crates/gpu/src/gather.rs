@@ -146,7 +146,10 @@ mod tests {
     proptest! {
         /// Pieces that touch each other share words: each writes its own bytes only.
         #[test]
-        fn neighbours_do_not_meet(lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30), from in 0_u64..100) {
+        fn neighbours_do_not_meet(
+            lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30),
+            from in 0_u64..100,
+        ) {
             let (mut copies, mut to) = (Vec::new(), 3);
             for (n, (bytes, gap)) in lengths.iter().enumerate() {
                 let start = from + (n as u64 * 977) % 5000;

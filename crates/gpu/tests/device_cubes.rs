@@ -284,7 +284,8 @@ fn damage_is_flagged_and_stays_where_it_is() {
         }
     }
     eprintln!(
-        "{done} damaged: {flagged} flagged by the device, {refused} refused by the host, {equal} decoded as the host does"
+        "{done} damaged: {flagged} flagged by the device, {refused} refused by the host, {equal} decoded as the \
+         host does"
     );
     assert!(flagged > 0);
 }

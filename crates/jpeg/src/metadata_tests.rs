@@ -36,7 +36,9 @@ proptest! {
     }
 
     #[test]
-    fn any_segments_are_read(bodies in prop::collection::vec((0xE0u8..0xF0, prop::collection::vec(any::<u8>(), 0..40)), 0..6)) {
+    fn any_segments_are_read(
+        bodies in prop::collection::vec((0xE0u8..0xF0, prop::collection::vec(any::<u8>(), 0..40)), 0..6),
+    ) {
         let found = read(bodies);
         prop_assert!((1..=8).contains(&found.orientation));
     }

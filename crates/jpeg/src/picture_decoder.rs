@@ -13,8 +13,8 @@ use shardpack_format::{Error, Limits, Result};
 /// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same
 /// rules: 16 bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1, palettes and
 /// gray become RGB, and alpha is simply dropped (like Pillow's `convert("RGB")`). Of several pages
-/// or frames, also of a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are kept; the `image` crate allocates more
-/// of its own for each picture.
+/// or frames, also of a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are
+/// kept; the `image` crate allocates more of its own for each picture.
 ///
 /// ```
 /// use shardpack_jpeg::PictureDecoder;

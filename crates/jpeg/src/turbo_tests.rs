@@ -229,7 +229,10 @@ proptest! {
     /// Slots with different content end up the same, so every byte was written, and comes from this
     /// picture.
     #[test]
-    fn a_reused_decoder_is_as_good_as_a_new_one(jpegs in prop::collection::vec(mutant(), 1..3), lenient in any::<bool>()) {
+    fn a_reused_decoder_is_as_good_as_a_new_one(
+        jpegs in prop::collection::vec(mutant(), 1..3),
+        lenient in any::<bool>(),
+    ) {
         let limits = Limits { max_decoded_bytes: 1 << 22, ..Default::default() };
         let options = DecodeOptions { limits, lenient, ..Default::default() };
         let mut reused = JpegDecoder::new(options.clone());

@@ -103,7 +103,8 @@ fn main() -> Outcome<()> {
         );
         if let Some(stats) = stats {
             println!(
-                "    read {:.3} s, CRC {:.3}, decode {:.3}; idle for data {:.3}, for the consumer {:.3}; consumer waited {:.3}; queue {:.1}; peak {:.0} MB of predicted {:.0} MB + the rest of the process",
+                "    read {:.3} s, CRC {:.3}, decode {:.3}; idle for data {:.3}, for the consumer {:.3}; consumer \
+                 waited {:.3}; queue {:.1}; peak {:.0} MB of predicted {:.0} MB + the rest of the process",
                 stats.read_s,
                 stats.crc_s,
                 stats.decode_s,

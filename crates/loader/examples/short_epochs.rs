@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p shardpack-loader --example short_epochs -- DATASET [EPOCHS] [BATCH] [THREADS]`
 //!
-//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Before a round, what
-//! the first has prepared is thrown away, so that neither works in the time of the other. Prints the medians of both, in pictures a second, and their ratio.
+//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Before a round,
+//! what the first has prepared is thrown away, so that neither works in the time of the other.
+//! Prints the medians of both, in pictures a second, and their ratio.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};

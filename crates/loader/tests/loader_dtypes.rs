@@ -151,8 +151,8 @@ fn a_type_that_is_asked_for_comes_if_no_value_changes() {
     let mixed = Arrays::new(&[Half, HalfNoData, Plain(Dtype::F32)]);
     assert_eq!(
         mixed.refused(cubes(Dtype::F16)),
-        "element type of field `cube`: expected values that float16, the type of the batch, holds exactly, found float32, where no data is -9999: \
-         sample 1, `cube-1`\nhint: `dtype` float32 holds both"
+        "element type of field `cube`: expected values that float16, the type of the batch, holds exactly, \
+         found float32, where no data is -9999: sample 1, `cube-1`\nhint: `dtype` float32 holds both"
     );
     assert!(
         mixed.refused(cubes(Dtype::I64)).contains("found float32: sample 0"),
@@ -175,13 +175,15 @@ fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
     for (kind, message) in [
         (
             Kind::Plain(Dtype::F64),
-            "element type of field `cube`: expected values that float32, the type of the batch, holds exactly, found float64: sample 101, \
-             `cube-101`\nhint: `dtype` float64 holds both",
+            "element type of field `cube`: expected values that float32, the type of the batch, holds exactly, \
+             found float64: sample 101, `cube-101`\n\
+             hint: `dtype` float64 holds both",
         ),
         (
             Kind::Wide,
-            "shape of field `cube`: expected [2, 3, 2], as in the first sample, found [2, 5, 2]: sample 101, `cube-101`\nhint: arrays of several \
-             shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch",
+            "shape of field `cube`: expected [2, 3, 2], as in the first sample, found [2, 5, 2]: sample 101, \
+             `cube-101`\n\
+             hint: arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch",
         ),
     ] {
         let mut kinds = vec![Kind::Half; 200];

@@ -222,7 +222,8 @@ fn masks_have_theirs_by_name() {
 fn where_there_is_none_is_said() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
-    let expected = "value for no-data: expected arrays of three axes among the fields, to be decoded, that declare a no-data value, found none\nhint: ";
+    let expected = "value for no-data: expected arrays of three axes among the fields, to be decoded, that declare \
+                    a no-data value, found none\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
     let error = without.refused(LoaderOptions { no_data: named("cube"), ..options() });

@@ -240,7 +240,8 @@ fn a_mask_of_another_size_cannot_be_cut_alike() {
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
         loader.next_batch().unwrap().unwrap_err().to_string(),
-        "arrays to cut alike: expected 40 × 30, as the field before it, found 41 × 30 in field `mask`: sample 1, `cube-1`"
+        "arrays to cut alike: expected 40 × 30, as the field before it, found 41 × 30 in field `mask`: sample 1, \
+         `cube-1`"
     );
     assert!(loader.next_batch().unwrap().is_ok(), "the next row begins anew");
 }

@@ -275,7 +275,8 @@ fn volumes_that_cannot_be_cut_are_refused_in_words() {
         open("patch3x5x7", |options| LoaderOptions { mode: Mode::Stored, batch_size: 1, ..options }).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field `mask`: sample 5, `v5`";
+    let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field \
+                    `mask`: sample 5, `v5`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     let mut loader = open("patch9x5x7", |options| options).unwrap();
     let error = loader.next_batch().unwrap().unwrap_err().to_string();

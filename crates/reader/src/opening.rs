@@ -14,7 +14,8 @@ use std::sync::{Arc, OnceLock};
 ///
 /// ```
 /// use shardpack_reader::{DatasetOptions, Limits};
-/// let options = DatasetOptions::new().limits(Limits { max_record_bytes: 8 << 30, ..Default::default() }).verify_crc(true);
+/// let limits = Limits { max_record_bytes: 8 << 30, ..Default::default() };
+/// let options = DatasetOptions::new().limits(limits).verify_crc(true);
 /// assert!(options.open("no/such/folder").is_err());
 /// ```
 #[derive(Debug, Clone)]

@@ -13,7 +13,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn mutated_shards_never_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in 0..40_usize) {
+    fn mutated_shards_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in 0..40_usize,
+    ) {
         let original = small_shard(0..5);
         let (footer, index) = index_of(&original);
         let mut bytes = original.clone();

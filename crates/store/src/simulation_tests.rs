@@ -253,7 +253,8 @@ fn a_hundred_milliseconds_cost_nothing_where_the_device_is_the_limit() {
 
 /// The tables of `docs/simulation.md`.
 #[test]
-#[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --lib simulation -- --ignored --nocapture"]
+#[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --lib simulation -- --ignored \
+            --nocapture"]
 #[allow(clippy::print_stdout, reason = "the table is what it is run for")]
 fn the_table() {
     let open = Case { opened: true, ..CASE };
@@ -274,7 +275,8 @@ fn the_table() {
         ("128 ranks, 1,920 lanes, 768 MiB ahead, later epochs", wide(Case { lanes: 1_920, ..nodes })),
     ];
     println!(
-        "| | samples/s | first batch, s | in flight | MB a request | ahead, MB | open reads, MB | indexes, MB | amplification |"
+        "| | samples/s | first batch, s | in flight | MB a request | ahead, MB | open reads, MB | indexes, MB | \
+         amplification |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for (name, case) in cases {

@@ -450,7 +450,8 @@ fn meanwhile(error: io::Error, name: &str) -> io::Error {
         return error;
     }
     let hint = Hint::new(format!(
-        "`{name}` was on its way then, and may stand in the place of that run's: `shardpack verify` says whether it does, and "
+        "`{name}` was on its way then, and may stand in the place of that run's: `shardpack verify` says whether it \
+         does, and "
     ));
     let hint = hint.and([Setting::on("force")]).then(" packs anew");
     io::Error::new(error.kind(), Hinted::new(error.to_string(), hint))

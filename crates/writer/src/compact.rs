@@ -131,7 +131,8 @@ impl Growth<'_> {
             return Ok(());
         }
         let what = format!(
-            "`{}`: expected a shard of generation {own} or before, found shard {} of a later one, which no manifest lists",
+            "`{}`: expected a shard of generation {own} or before, \
+             found shard {} of a later one, which no manifest lists",
             self.out.join(name).display(),
             identity.shard_number
         );
@@ -140,7 +141,8 @@ impl Growth<'_> {
 
     fn unknown(&self, name: &str, id: DatasetId) -> Error {
         let what = format!(
-            "`{}`: expected a shard of dataset {id}, which an older generation lists, found something else; nothing was deleted",
+            "`{}`: expected a shard of dataset {id}, which an older generation lists, found something else; nothing \
+             was deleted",
             self.out.join(name).display()
         );
         Error::refused(what, "look what it is, move it away or remove it, then compact again")

@@ -11,9 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of the packer's engine.
 ///
 /// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
-/// `Usage` (the caller), `Refused` and `Unfinished` (what stands in the folder), `Limit` (policy), `Source` (an error of the caller's
-/// [`SampleSource`](crate::SampleSource)), `Internal` (a defect of this crate), and two reasons for
-/// not running at all: `Locked` and `Cancelled`.
+/// `Usage` (the caller), `Refused` and `Unfinished` (what stands in the folder), `Limit` (policy),
+/// `Source` (an error of the caller's [`SampleSource`](crate::SampleSource)), `Internal` (a defect
+/// of this crate), and two reasons for not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -163,7 +163,8 @@ impl Survey {
         }
         let what = format!("output folder `{}`", out.display());
         if !foreign.is_empty() {
-            let hint = "choose another folder, or move these files away: nothing that the packer did not write is ever removed";
+            let hint = "choose another folder, or move these files away: nothing that the packer did not write is \
+                        ever removed";
             let found = format!("other files: {}", list(&foreign));
             return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
         }

@@ -39,7 +39,8 @@ use std::time::Instant;
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, Metadata, RecordBuilder, Schema, StoredField};
-/// use shardpack_writer::{Encoded, EncodedSample, Outcome, Plan, PlanSample, SampleSource, WriteOptions, write_dataset};
+/// use shardpack_writer::{Encoded, EncodedSample, Outcome, Plan, PlanSample};
+/// use shardpack_writer::{SampleSource, WriteOptions, write_dataset};
 /// use std::borrow::Cow;
 ///
 /// struct Texts(Schema);
@@ -115,13 +116,15 @@ pub(crate) fn weaknesses(disk: Disk<'_>, out: &Path, lock: &Lock) -> Vec<String>
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
-            "`{}`: this file system has no locks: a lock file by its name was used, which a run that is killed on another machine leaves behind",
+            "`{}`: this file system has no locks: a lock file by its name was used, which a run that is killed on \
+             another machine leaves behind",
             out.display()
         ));
     }
     if !disk.syncs_folders(out) {
         notes.push(format!(
-            "`{}`: this file system cannot sync folders: after a power failure files may be missing, and `shardpack verify` says whether any is",
+            "`{}`: this file system cannot sync folders: after a power failure files may be missing, and `shardpack \
+             verify` says whether any is",
             out.display()
         ));
     }

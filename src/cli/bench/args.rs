@@ -87,7 +87,13 @@ pub(in super::super) struct BenchArgs {
     pub seed: u64,
 
     /// How many times to go through the dataset
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Run")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Run",
+    )]
     pub epochs: u32,
     /// Drop the dataset's files from the page cache before each epoch
     #[arg(long, help_heading = "Run")]
@@ -120,7 +126,15 @@ pub(in super::super) struct BenchArgs {
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order", "lanes", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "no_data", "device", "resident"], help_heading = "Without the loader")]
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "image", "cube", "bands", "dtype", "augment", "augment_batch", "fields", "batch_size", "order",
+            "lanes", "seed", "slots", "read_ahead", "max_batch", "window", "skip", "mean", "std", "no_data",
+            "device", "resident",
+        ],
+        help_heading = "Without the loader",
+    )]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

@@ -185,7 +185,8 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
             units::plural(cores as u64, "core"),
         ),
         Limit::Cores => format!(
-            "the limit is the CPU: other programs took {} of it ({} got {} of {}): stop them, or raise the container's quota",
+            "the limit is the CPU: other programs took {} of it ({} got {} of {}): stop them, or raise the \
+             container's quota",
             if busy(epoch, setting) < 0.5 { "most" } else { "a part" },
             if threads == 1 { "this thread" } else { "these threads" },
             percent(busy(epoch, setting)),
@@ -202,7 +203,8 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
             },
         ),
         Limit::Slots => format!(
-            "too little is in the making: threads had nothing to do {} of their time, because {} of {} keep no more of them busy: {}",
+            "too little is in the making: threads had nothing to do {} of their time, because {} of {} keep no more \
+             of them busy: {}",
             share(epoch.other_s(threads)),
             units::plural(slots as u64, "slot"),
             units::plural(u64::from(batch_size), "sample"),
@@ -213,7 +215,8 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
             },
         ),
         Limit::Device => format!(
-            "the device is the limit: threads had nothing to do {} of their time while it copied and decoded: larger batches (`--batch-size`) or more of them (`--slots`) keep more of it busy",
+            "the device is the limit: threads had nothing to do {} of their time while it copied and decoded: \
+             larger batches (`--batch-size`) or more of them (`--slots`) keep more of it busy",
             share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
@@ -235,7 +238,8 @@ fn disk(epoch: &Epoch, setting: &Setting) -> String {
     let change = match (&setting.content, setting.single_reads, fits) {
         (_, true, _) => "`--order windowed` reads runs of 4 MiB instead of single samples".to_owned(),
         (_, _, true) => format!(
-            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster one helps that, too"
+            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster one helps \
+             that, too"
         ),
         (Content::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
         _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
@@ -260,12 +264,14 @@ fn lighter(content: &Content) -> String {
     match content {
         Content::Pictures { side: Some(side), tiled: false, .. } => {
             format!(
-                "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; else it takes more cores"
+                "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; else it \
+                 takes more cores"
             )
         }
         Content::Pictures { side: Some(side), short_side: Some(mean), .. } if *mean >= OVERSIZED * f64::from(*side) => {
             format!(
-                "the pictures' shorter side is {mean:.0} pixels on average: `pack --jpeg reencode --short-side {}` stores fewer of them, with loss; else it takes more cores",
+                "the pictures' shorter side is {mean:.0} pixels on average: `pack --jpeg reencode --short-side {}` \
+                 stores fewer of them, with loss; else it takes more cores",
                 2 * side
             )
         }

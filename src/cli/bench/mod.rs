@@ -65,7 +65,8 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
     let median = epoch::median(&epochs);
     if args.cold && median.disk_bytes == Some(0) && setup.loader.dataset().traffic().requests == 0 {
         show::note(
-            "note: nothing came from a disk in spite of `--cold`: the files are in memory (tmpfs), or their pages could not be dropped",
+            "note: nothing came from a disk in spite of `--cold`: the files are in memory (tmpfs), or their pages \
+             could not be dropped",
         );
     }
     let report = Report { args, setup: &setup, warm_up, epochs, median };

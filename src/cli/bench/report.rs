@@ -199,7 +199,8 @@ impl Report<'_> {
             .queued_s
             .map(|seconds| format!(", the threads waited for a core {} of the time", percent(seconds / all.max(1e-9))));
         format!(
-            "time of {whose}, {} together{}\n{}\nthe consumer waited {} of the time, and found {:.1} batches ready; {} skipped\n",
+            "time of {whose}, {} together{}\n{}\n\
+             the consumer waited {} of the time, and found {:.1} batches ready; {} skipped\n",
             units::seconds(all),
             queued.unwrap_or_default(),
             show::table(&["stage", "share", "time"], &rows),

@@ -40,7 +40,12 @@ pub(in super::super) struct AddArgs {
     pub on_bad_input: Option<OnBadInput>,
     /// What to do about samples whose keys the dataset holds already: stop before anything is
     /// written, or skip them
-    #[arg(long, value_name = "POLICY", value_parser = words::<OnKnownKey>(), default_value = AddOptions::default().on_known_key.spelled())]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        value_parser = words::<OnKnownKey>(),
+        default_value = AddOptions::default().on_known_key.spelled(),
+    )]
     pub on_known_key: OnKnownKey,
     /// Drop what an interrupted `add` or `remove` of other samples has made so far
     #[arg(long)]
@@ -53,7 +58,12 @@ pub(in super::super) struct AddArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
     /// Largest cube to accept, in decoded bytes
-    #[arg(long, value_name = "SIZE", default_value = spelled_size(AddOptions::default().max_cube), value_parser = parse_size)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = spelled_size(AddOptions::default().max_cube),
+        value_parser = parse_size,
+    )]
     pub max_cube: u64,
     /// One JSON object on stdout
     #[arg(long)]

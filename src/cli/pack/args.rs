@@ -50,7 +50,12 @@ pub(in super::super) struct PackArgs {
     pub clips: bool,
     /// What to do about files that cannot be packed: stop (before the run begins, if the start of a
     /// file shows it), or skip them, list them, and end with exit code 1
-    #[arg(long, value_name = "POLICY", value_parser = words::<OnBadInput>(), default_value = DEFAULTS.on_bad_input.spelled())]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        value_parser = words::<OnBadInput>(),
+        default_value = DEFAULTS.on_bad_input.spelled(),
+    )]
     pub on_bad_input: OnBadInput,
     /// Store samples as a candidate of `shardpack report` does, such as `report.html#2`
     #[arg(long, value_name = "REPORT#N")]
@@ -97,36 +102,73 @@ pub(in super::super) struct PackArgs {
 
     /// How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is
     /// fixed point with a bounded error
-    #[arg(long, value_parser = words::<Values>(), default_value = DEFAULTS.arrays.values.spelled(), help_heading = "Cubes")]
+    #[arg(
+        long,
+        value_parser = words::<Values>(),
+        default_value = DEFAULTS.arrays.values.spelled(),
+        help_heading = "Cubes",
+    )]
     pub values: Values,
     /// Largest absolute error of a stored value, in the units of the data: for `--values fixed`,
     /// and a bound for `auto`
     #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Cubes")]
     pub max_error: Option<f64>,
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
-    #[arg(long, value_parser = words::<Codec>(), default_value = DEFAULTS.arrays.coder.spelled(), help_heading = "Cubes")]
+    #[arg(
+        long,
+        value_parser = words::<Codec>(),
+        default_value = DEFAULTS.arrays.coder.spelled(),
+        help_heading = "Cubes",
+    )]
     pub codec: Codec,
     /// Compression level: for `blosc2-zstd` 1, 3, 5, 7, 9, 11, 13, 15 or 22; for `zstd` 1 to 22; for
     /// `blosc2-lz4hc` 1 to 9 [default: 1, 3, and 9]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
-    #[arg(long, value_parser = words::<Filtered>(), default_value = DEFAULTS.arrays.filter.spelled(), help_heading = "Cubes")]
+    #[arg(
+        long,
+        value_parser = words::<Filtered>(),
+        default_value = DEFAULTS.arrays.filter.spelled(),
+        help_heading = "Cubes",
+    )]
     pub filter: Filtered,
     /// Order of the axes as stored: as given [height, width, channels], or band-major [channels,
     /// height, width]
-    #[arg(long, value_parser = words::<Axes>(), default_value = DEFAULTS.arrays.layout.spelled(), help_heading = "Cubes")]
+    #[arg(
+        long,
+        value_parser = words::<Axes>(),
+        default_value = DEFAULTS.arrays.layout.spelled(),
+        help_heading = "Cubes",
+    )]
     pub layout: Axes,
     /// Store each band as its difference from the band before it (elements of 1 or 2 bytes)
-    #[arg(long, value_parser = words::<BandDifference>(), default_value = DEFAULTS.arrays.band_difference.spelled(), value_name = "WHEN", help_heading = "Cubes")]
+    #[arg(
+        long,
+        value_parser = words::<BandDifference>(),
+        default_value = DEFAULTS.arrays.band_difference.spelled(),
+        value_name = "WHEN",
+        help_heading = "Cubes",
+    )]
     pub band_difference: BandDifference,
     /// What `auto` optimises: time to read and decode, time to bring to a GPU and decode there, or
     /// size
-    #[arg(long, value_parser = words::<Prefer>(), default_value = DEFAULTS.arrays.prefer.spelled(), help_heading = "Cubes")]
+    #[arg(
+        long,
+        value_parser = words::<Prefer>(),
+        default_value = DEFAULTS.arrays.prefer.spelled(),
+        help_heading = "Cubes",
+    )]
     pub prefer: Prefer,
 
     /// Size of a shard
-    #[arg(long, value_name = "SIZE", default_value = spelled_size(DEFAULTS.shard_size), value_parser = parse_size, help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = spelled_size(DEFAULTS.shard_size),
+        value_parser = parse_size,
+        help_heading = "Output",
+    )]
     pub shard_size: u64,
     /// Keep the order of the sources instead of mixing the samples
     #[arg(long, help_heading = "Output")]

@@ -213,7 +213,8 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     if report.outcome == Written::AlreadyComplete {
         let size = units::bytes(report.bytes_out);
         return format!(
-            "already packed: `{out_name}` holds {samples} of the same names, sizes, labels and options, {size}; nothing was written\n\
+            "already packed: `{out_name}` holds {samples} of the same names, sizes, labels and options, {size}; \
+             nothing was written\n\
              (if the content of a file changed and its size did not: `--force` packs it again)\n"
         );
     }

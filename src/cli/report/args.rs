@@ -53,7 +53,13 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.seed, help_heading = "Sample")]
     pub seed: u64,
     /// Samples in the gallery: N of the worst, and N at random
-    #[arg(long, value_name = "N", default_value_t = DEFAULTS.gallery, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Sample")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = DEFAULTS.gallery,
+        value_parser = clap::value_parser!(u8).range(0..=100),
+        help_heading = "Sample",
+    )]
     pub gallery: u8,
 
     /// A condition on the recommended candidate, such as `ssimulacra2.p10>=80`, `max_abs_error<=0.002`
@@ -67,11 +73,21 @@ pub(crate) struct ReportArgs {
     /// A metric of your own. COMMAND is run for each candidate, with the paths of two datasets added:
     /// the samples that were drawn as they are, and under the candidate. The last line that it prints
     /// is the number
-    #[arg(long, value_name = "NAME=COMMAND", value_parser = clap::value_parser!(MetricCommand), help_heading = "Your metric")]
+    #[arg(
+        long,
+        value_name = "NAME=COMMAND",
+        value_parser = clap::value_parser!(MetricCommand),
+        help_heading = "Your metric",
+    )]
     pub metric: Vec<MetricCommand>,
     /// Times that COMMAND is run with the original in both places, SHARDPACK_METRIC_RUN=0, 1, …: what
     /// differs by no more than these runs is as good [default: 3]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Your metric")]
+    #[arg(
+        long,
+        value_name = "K",
+        value_parser = clap::value_parser!(u32).range(0..=1000),
+        help_heading = "Your metric",
+    )]
     pub metric_baseline_runs: Option<u32>,
 
     /// Candidates of your own, instead of the default ones: a TOML file with a `[[candidate]]` for
@@ -79,29 +95,65 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE", help_heading = "Candidates")]
     pub candidates: Option<PathBuf>,
     /// Qualities to re-encode pictures at, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Candidates")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u8).range(1..=100),
+        help_heading = "Candidates",
+    )]
     pub quality: Vec<u8>,
     /// Scores to re-encode each picture to, such as `ssimulacra2=80,ssimulacra2=70`
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_target, help_heading = "Candidates")]
     pub target: Vec<f64>,
     /// Chroma subsamplings of re-encoded pictures
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<ChromaSampling>(), help_heading = "Candidates")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = words::<ChromaSampling>(),
+        help_heading = "Candidates",
+    )]
     pub subsampling: Vec<ChromaSampling>,
     /// Shorter sides to shrink re-encoded pictures to
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Candidates")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=65_535),
+        help_heading = "Candidates",
+    )]
     pub short_side: Vec<u32>,
     /// Longer sides to shrink re-encoded pictures to
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Candidates")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=65_535),
+        help_heading = "Candidates",
+    )]
     pub long_side: Vec<u32>,
     /// Largest errors for cubes in fixed point, in the units of the data [default: from half of the
     /// noise to four times the noise]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Candidates")]
     pub max_error: Vec<f64>,
     /// Codecs of cubes, beside what `auto` chooses
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<Codec>(), help_heading = "Candidates")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = words::<Codec>(),
+        help_heading = "Candidates",
+    )]
     pub codec: Vec<Codec>,
     /// Filters before these codecs
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words::<Filtered>(), help_heading = "Candidates")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = words::<Filtered>(),
+        help_heading = "Candidates",
+    )]
     pub filter: Vec<Filtered>,
 
     #[command(flatten)]

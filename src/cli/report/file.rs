@@ -92,7 +92,11 @@ mod tests {
 
     #[test]
     fn candidates_are_read_and_wrong_ones_named() {
-        let rungs = parse("[[candidate]]\nname = \"s\"\njpeg = \"reencode\"\nquality = 70\nkeep_metadata = true\nupright = false\n[[candidate]]\nvalues = \"keep\"").unwrap();
+        let rungs = parse(
+            "[[candidate]]\nname = \"s\"\njpeg = \"reencode\"\nquality = 70\nkeep_metadata = true\n\
+             upright = false\n[[candidate]]\nvalues = \"keep\"",
+        )
+        .unwrap();
         let names: Vec<_> = rungs.iter().map(|rung| rung.name.as_str()).collect();
         assert_eq!(names, ["s", "values keep"]);
         let mut found = rungs[0].own.clone();

@@ -42,7 +42,8 @@ pub struct Reported {
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
 /// let (arguments, cancel) = (Default::default(), Arc::new(AtomicBool::new(false)));
-/// let error = shardpack::cli::report("no/such/folder".as_ref(), None, &arguments, &|_, _, _| {}, &cancel).unwrap_err();
+/// let source = "no/such/folder".as_ref();
+/// let error = shardpack::cli::report(source, None, &arguments, &|_, _, _| {}, &cancel).unwrap_err();
 /// assert!(error.to_string().contains("no/such/folder"));
 /// ```
 ///

@@ -35,7 +35,8 @@ impl ArrayDecoder {
     /// let region = Region { bands: Bands::Range(1..3), ..Region::new(2, 1, 1, 2) };
     /// let mut out = vec![0; 4];
     /// let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
-    /// let done = ArrayDecoder::new().decode_region(codec, descriptor, payload, &region, &mut out, &Limits::default())?;
+    /// let limits = Limits::default();
+    /// let done = ArrayDecoder::new().decode_region(codec, descriptor, payload, &region, &mut out, &limits)?;
     /// assert_eq!(out, [34, 35, 37, 38]);
     /// assert_eq!(done.shape.shape, [1, 2, 2]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

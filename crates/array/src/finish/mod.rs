@@ -124,9 +124,10 @@ impl Finish {
     /// Fails unless this can be done to an array of so many rows, columns and bands.
     ///
     /// # Errors
-    /// `Usage` if a boolean is to become a float, values are to be normalised, or no-data is to
-    /// be filled, in another type than a float of at most 32 bits, there is neither one factor for all bands nor one for each, or
-    /// rows and columns are to change places and there are not as many of both.
+    /// `Usage` if a boolean is to become a float, values are to be normalised, or no-data is to be
+    /// filled, in another type than a float of at most 32 bits, there is neither one factor for all
+    /// bands nor one for each, or rows and columns are to change places and there are not as many
+    /// of both.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
         let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];

@@ -113,7 +113,12 @@ fn arrays_in_parts_are_the_whole_ones() {
 proptest! {
     #[test]
     fn raw_parts_of_any_size_are_the_whole_array(
-        pixels in 1..40_usize, bands in 1..30_usize, wide: bool, difference: bool, convert: bool, part_bytes in 0..400_usize,
+        pixels in 1..40_usize,
+        bands in 1..30_usize,
+        wide: bool,
+        difference: bool,
+        convert: bool,
+        part_bytes in 0..400_usize,
         seed: u8,
     ) {
         let stored = if wide { Dtype::U16 } else { Dtype::U8 };

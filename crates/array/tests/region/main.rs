@@ -96,7 +96,8 @@ proptest! {
     #[test]
     fn damaged_payloads_are_a_region_or_an_error(
         settings in settings(ValueRule::Keep), dtype in prop::sample::select(Dtype::ALL), shape in shapes(), seed: u32,
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in prop::option::of(any::<prop::sample::Index>()),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let mut dice = Dice(seed);
         let mask = if dtype == Dtype::Bool { 1 } else { 15 };

@@ -346,7 +346,8 @@ fn other_shape(of: &FieldOf<'_>, expected: &[u64], found: &[u64]) -> Error {
         // Nothing is broken: nobody has promised that arrays are of one shape.
         _ => {
             let what = format!("shape of field `{}`", of.field.name);
-            let hint = "arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch";
+            let hint = "arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the \
+                        index; or load a patch";
             let expected = format!("{expected:?}{cut}, as in the first sample");
             Error::usage(what, expected, format!("{found:?}")).with_hint(hint)
         }

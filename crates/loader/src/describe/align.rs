@@ -123,7 +123,8 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
 /// How lists of JSON, such as those of a table of labels, become arrays.
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
-        ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, or give it `np.asarray(boxes, np.float32)`",
+        ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, \
+         or give it `np.asarray(boxes, np.float32)`",
         name.escape_debug()
     );
     Hint::new("write them as arrays of numbers").only(Voice::Python, written)

@@ -106,7 +106,8 @@ impl CubeMode {
 /// ```
 /// use shardpack_format::Dtype;
 /// use shardpack_loader::{ArrayDtype, LoaderOptions};
-/// // Cubes that are stored as float16 come as they are, at half the bytes of float32; their masks as indices of classes.
+/// // Cubes that are stored as float16 come as they are, at half the bytes of float32; their masks
+/// // as indices of classes.
 /// let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)];
 /// let dtype = ArrayDtype::Fields(fields.map(|(name, dtype)| (name.into(), dtype.into())).to_vec());
 /// assert_ne!(LoaderOptions { dtype, ..Default::default() }.dtype, ArrayDtype::default());
@@ -302,9 +303,9 @@ pub struct LoaderOptions {
     /// Bytes of a part of a large record, about: records of four parts and more are read, checked
     /// and decoded in parts, by all threads together, straight into their rows, where their values
     /// can be (stored bytes, and arrays in the order of their shape, with whatever is made of them:
-    /// patches, bands, other types, mean and std, turns); or into staging memory of a [`stage`](Self::stage), where that wants
-    /// them as they are stored. What is loaded is the same. Default 1 MiB; `usize::MAX` leaves each
-    /// record to one thread.
+    /// patches, bands, other types, mean and std, turns); or into staging memory of a
+    /// [`stage`](Self::stage), where that wants them as they are stored. What is loaded is the
+    /// same. Default 1 MiB; `usize::MAX` leaves each record to one thread.
     pub part_bytes: usize,
     /// Where the window of the order is held. Default [`Window::Auto`].
     pub window: Window,

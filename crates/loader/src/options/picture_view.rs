@@ -101,8 +101,8 @@ impl FromStr for ImageMode {
         }
         if !options.is_empty() {
             return Err(fail(
-                "flip=P, for all but full interpolation=NAME, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, for center also short=S, for pad also \
-                 fill=RED:GREEN:BLUE, each once",
+                "flip=P, for all but full interpolation=NAME, for rrc also scale=LOW..HIGH and ratio=LOW..HIGH, \
+                 for center also short=S, for pad also fill=RED:GREEN:BLUE, each once",
             ));
         }
         let view = view.with_flip(flip);

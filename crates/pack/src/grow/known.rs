@@ -158,7 +158,8 @@ impl Others {
         let other = self.first.as_ref().map(|first| {
             let samples = plural(self.count, "sample");
             format!(
-                "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
+                "{samples} left out although the dataset holds something else under that key; \
+                 it keeps what it has: {first}"
             )
         });
         let younger = self.first_younger.as_ref().map(|first| {

@@ -17,7 +17,8 @@ pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
         Values::Json(_) => Field::stored(&column.name, FieldKind::Json),
     }));
     let schema = Schema::new(fields).map_err(|error| {
-        let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, `orientation` and `gpu_jpeg` are taken";
+        let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
+                    `orientation` and `gpu_jpeg` are taken";
         Hinted::new(format!("the columns of the table of labels cannot all be fields: {error}"), hint)
     })?;
     let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());

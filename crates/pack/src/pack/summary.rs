@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 ///
 /// ```
 /// use shardpack_pack::pack::FieldSummary;
-/// let entry = serde_json::json!({ "samples": 2, "source_bytes": 90, "tiled": 2, "in_rows": 0, "kept": 0, "pixels_checked": 2 });
+/// let entry = serde_json::json!({
+///     "samples": 2, "source_bytes": 90, "tiled": 2, "in_rows": 0, "kept": 0, "pixels_checked": 2,
+/// });
 /// let Some(FieldSummary::Pictures(pictures)) = FieldSummary::parse(&entry) else { panic!() };
 /// assert_eq!((pictures.tiled, pictures.reencoded), (2, 0));
 /// ```

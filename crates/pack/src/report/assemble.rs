@@ -273,11 +273,16 @@ fn not_measured(content: Content, interrupted: bool, options: &ReportOptions) ->
         all.push("A device: decode rates are those of this machine's cores.".to_owned());
     }
     if options.metrics.is_empty() {
-        let own = "What your model makes of it: `--metric` trains it on each candidate, and on the original with several seeds.";
+        let own = "What your model makes of it: `--metric` trains it on each candidate, and on the original with \
+                   several seeds.";
         all.insert(0, own.to_owned());
     }
     if content == Content::Pictures {
-        all.push("Pictures that are resized are scored against their source shrunk without loss: what shrinking itself costs is not in the score.".to_owned());
+        all.push(
+            "Pictures that are resized are scored against their source shrunk without loss: what shrinking \
+             itself costs is not in the score."
+                .to_owned(),
+        );
     }
     if interrupted {
         all.push("Decode rates, because the run was interrupted.".to_owned());

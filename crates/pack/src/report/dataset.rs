@@ -282,7 +282,10 @@ fn notes(content: Content, scored: u64, drawn: u64, all: u64, wanted: u64) -> Ve
             "packing stored no scores of these pictures: they were not re-encoded, or `score` was none".to_owned(),
         );
     } else if scored < drawn {
-        notes.push(format!("scores are those of {scored} of {drawn} samples: packing scores a sample of the pictures unless `score` is all"));
+        notes.push(format!(
+            "scores are those of {scored} of {drawn} samples: packing scores a sample of the \
+             pictures unless `score` is all"
+        ));
     }
     if all > wanted {
         notes.push(format!("the figures of {drawn} of {all} samples are shown, drawn at random"));

@@ -36,7 +36,12 @@ pub enum SourceError {
         found: &'static str,
     },
     /// There is nothing to pack.
-    #[error("`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}", src.display(), plural(*.files, "file"), first_reason(.first_bad))]
+    #[error(
+        "`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}",
+        src.display(),
+        plural(*.files, "file"),
+        first_reason(.first_bad)
+    )]
     Empty {
         /// The source.
         src: PathBuf,

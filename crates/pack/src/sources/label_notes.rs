@@ -256,7 +256,8 @@ mod tests {
             let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.clone())).collect();
             let (_, told) = notes(&files, &SourceOptions::default());
             assert_eq!(told.len(), 1, "{told:?}");
-            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like the masks or labels";
+            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like the \
+                        masks or labels";
             assert!(told[0].starts_with(text), "{told:?}");
             assert!(told[0].ends_with("hint: pack `SRC/images` with `--masks SRC/labels`"), "{told:?}");
         }
@@ -325,10 +326,9 @@ mod tests {
         };
         assert_eq!(
             told(&["x/y/cat/1.jpg", "x/y/dog/1.jpg", "x/y/dog/deep/2.jpg"]),
-            [
-                "one class `x` for all samples: labels are the names of the first-level folders, and the samples stand in \
-              2 folders further down (`cat`, `dog`)\nhint: pack `SRC/x/y`, whose folders they are"
-            ]
+            ["one class `x` for all samples: labels are the names of the first-level folders, \
+              and the samples stand in 2 folders further down (`cat`, `dog`)\n\
+              hint: pack `SRC/x/y`, whose folders they are"]
         );
         // One class, and folders that say nothing.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {

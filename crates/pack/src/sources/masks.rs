@@ -230,7 +230,10 @@ impl Masks {
                         (None, None) => "none".to_owned(),
                     };
                     let hint = affix.as_ref().map(|affix| {
-                        format!("name each mask as its picture or cube is named: those here have `{affix}` more in their names")
+                        format!(
+                            "name each mask as its picture or cube is named: those here have `{affix}` more in \
+                             their names"
+                        )
                     });
                     let flaw = flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key)));
                     Err(flaw.with_hint(hint.map(Hint::from)))

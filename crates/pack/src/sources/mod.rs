@@ -83,8 +83,8 @@ pub struct SourceOptions {
     /// Folder of masks. Each is looked at to check that it fits its sample. Default: none.
     pub masks: Option<PathBuf>,
     /// Whether first-level folders are classes. Default: for images, if every sample is in one and
-    /// no table gives labels. Where most are in several folders, one beside them is bad input. `Some(true)` does the same for cubes, whose folders are often
-    /// patients or flights instead.
+    /// no table gives labels. Where most are in several folders, one beside them is bad input.
+    /// `Some(true)` does the same for cubes, whose folders are often patients or flights instead.
     pub class_folders: Option<bool>,
     /// Whether the first-level folders are splits, each a dataset of its own: for
     /// [`splits::enumerate`], which sets it. Default: false.

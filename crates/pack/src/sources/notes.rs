@@ -31,7 +31,8 @@ pub(crate) fn as_arrays(samples: &[Entry]) -> Option<Note> {
     let count = pngs.count() as u64 + 1;
     let (are, arrays) = (verb(count, "is", "are"), verb(count, "an array", "arrays"));
     let note = format!(
-        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: {first})",
+        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: \
+         {first})",
         plural(count, "PNG picture")
     );
     let hint = Hint::set([Setting::word("kind", "images")]).then(" keeps the files, which are decoded to 8 bits");
@@ -138,7 +139,8 @@ mod tests {
         assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
         put(root.path(), "b.png", deep.clone());
         put(root.path(), "c.png", deep);
-        let told = "2 pictures have more than 8 bits a sample and are kept to the byte, but decoded to 8 bits (first: `b.png`)\nhint: ";
+        let told = "2 pictures have more than 8 bits a sample and are kept to the byte, but decoded to 8 bits \
+                    (first: `b.png`)\nhint: ";
         assert!(notes_of(&listing())[0].starts_with(told), "{:?}", listing().notes);
         assert_eq!(super::deep(&listing().samples).count(), 2);
     }

@@ -175,7 +175,11 @@ fn a_long_header_is_read_to_its_end() {
 
 proptest! {
     #[test]
-    fn survives_mutations(which in 0usize..7, at in prop::collection::vec((0usize..200, any::<u8>()), 0..5), cut in 0usize..400) {
+    fn survives_mutations(
+        which in 0usize..7,
+        at in prop::collection::vec((0usize..200, any::<u8>()), 0..5),
+        cut in 0usize..400,
+    ) {
         let mut bytes = match which {
             0 => Jpeg::default().bytes(),
             1 => png(5, 7),

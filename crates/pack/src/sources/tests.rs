@@ -128,7 +128,8 @@ fn what_lies_beside_samples_is_passed_over_and_named() {
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!(keys(&listing), ["a/1.jpg", "a/2.jpg", "b/picture.txt"]);
     assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
-    let note = "passed over 5 files beside the samples: `labels.csv`, `instances.json`, 2 of .txt (first: `a/1.txt`), `README`\n\
+    let note = "passed over 5 files beside the samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
+                `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
     // They stop nothing, and give no folder a class.
@@ -401,7 +402,8 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     assert_eq!((arrays.kind, arrays.classes.len()), (Kind::Cubes, 2));
     let Content::Cube(info) = &arrays.samples[0].content else { panic!("a picture") };
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
-    let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field `cube` (first: `cat/a.png`)\n\
+    let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field \
+                `cube` (first: `cat/a.png`)\n\
                 hint: `--kind images` keeps the files, which are decoded to 8 bits";
     assert_eq!(notes(&arrays), [told]);
     assert_eq!(listing(Some(Kind::Cubes)).classes.len(), 0, "folders of cubes are no classes");

@@ -204,7 +204,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn survives_mutations(cut in 0usize..300, at in prop::collection::vec((0usize..300, any::<u8>()), 0..6), big: bool) {
+        fn survives_mutations(
+            cut in 0usize..300,
+            at in prop::collection::vec((0usize..300, any::<u8>()), 0..6),
+            big: bool,
+        ) {
             let mut bytes = tiff(3, 8, 1, 2);
             bytes[2] = if big { 0x2b } else { 0x2a };
             for (at, value) in at {

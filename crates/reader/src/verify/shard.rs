@@ -33,8 +33,8 @@ pub(crate) struct Outcome {
 }
 
 impl Worker {
-    /// Checks the records of a span, of which up to `window` bytes are announced ahead. `each_run` hears the bytes of each read, and says whether to
-    /// go on.
+    /// Checks the records of a span, of which up to `window` bytes are announced ahead. `each_run`
+    /// hears the bytes of each read, and says whether to go on.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,

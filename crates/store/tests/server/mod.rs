@@ -242,7 +242,8 @@ impl Shared {
     fn list(&self, stream: &mut TcpStream) -> Option<()> {
         let object = |name: &str, bytes: usize| {
             format!(
-                "<Contents><Key>{name}</Key><Size>{bytes}</Size><LastModified>2015-10-21T07:28:00.000Z</LastModified></Contents>"
+                "<Contents><Key>{name}</Key><Size>{bytes}</Size>\
+                 <LastModified>2015-10-21T07:28:00.000Z</LastModified></Contents>"
             )
         };
         let all = self.files.iter().map(|(path, file)| object(path.strip_prefix("/data/").unwrap(), file.len()));

@@ -299,7 +299,8 @@ fn another_command_behind_an_interrupted_one_is_told_of_that() {
     assert_eq!(
         said(&error),
         "`/data/out` holds what an interrupted addition or removal has made so far, and this is another command, or \
-         its files have changed\nhint: give that command again to go on, or this one with `--force` to drop what was begun"
+         its files have changed\n\
+         hint: give that command again to go on, or this one with `--force` to drop what was begun"
     );
     // The same one goes on, and force drops it.
     let going = fs.with_fault(Fault::None, None);

@@ -110,7 +110,10 @@ fn other_options_or_inputs_are_refused_by_name() {
     let source = Numbers::new(200);
     let text = refused(dir.path(), &source.plan(40_001), &source);
     assert!(
-        text.contains("` holds an unfinished dataset with another option `shard_bytes`: it was begun with 40000, now it is 40001\nhint: "),
+        text.contains(
+            "` holds an unfinished dataset with another option `shard_bytes`: it was begun with 40000, \
+             now it is 40001\nhint: "
+        ),
         "{text}"
     );
 

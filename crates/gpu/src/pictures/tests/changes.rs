@@ -140,10 +140,16 @@ proptest! {
     #[test]
     fn recipes_are_the_hosts_to_the_bit(seed in any::<u64>()) {
         const RECIPES: [&[&str]; 5] = [
-            &["random_affine(degrees=30,translate=0.2:0.1,scale=0.5..1.5,shear=20,shear_y=5..10,p=0.9)", "random_rotation(degrees=180)"],
+            &[
+                "random_affine(degrees=30,translate=0.2:0.1,scale=0.5..1.5,shear=20,shear_y=5..10,p=0.9)",
+                "random_rotation(degrees=180)",
+            ],
             &["trivial_augment_wide", "random_erasing(p=0.5, value=9)"],
             &["rand_augment(num_ops=3)"],
-            &["color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.2)", "gaussian_blur(kernel_size=7, p=0.5)"],
+            &[
+                "color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.2)",
+                "gaussian_blur(kernel_size=7, p=0.5)",
+            ],
             &["random_erasing"],
         ];
         let random = &mut Random(seed);

@@ -187,7 +187,8 @@ fn rectangles_must_be_within_the_picture() {
         assert_eq!(
             error.to_string(),
             format!(
-                "rectangle of a picture: expected at least a pixel, within 40 × 30, found {width} × {height} at ({x}, {y})"
+                "rectangle of a picture: expected at least a pixel, within 40 × 30, found {width} × {height} at \
+                 ({x}, {y})"
             )
         );
     }

@@ -2,8 +2,9 @@
 //! list of JSON objects.
 //!
 //! One column names the sample: the one that the user names, else the first of `KEY_NAMES`. The
-//! others become fields. How a row finds its sample is in `names.rs`. A text column `label`, or if there is none `class`, becomes the classes of the source. Every
-//! sample has exactly one row, and every row one sample.
+//! others become fields. How a row finds its sample is in `names.rs`. A text column `label`, or if
+//! there is none `class`, becomes the classes of the source. Every sample has exactly one row, and
+//! every row one sample.
 
 mod cells;
 mod csv;
@@ -39,7 +40,7 @@ const MAX_LINE: u64 = 64 << 20;
 const MAX_LIST: u64 = 1 << 30;
 
 /// Names of fields that `pack` makes itself. The table may not have such columns.
-pub const RESERVED_NAMES: &[&str] =
+const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
 /// What a table holds, in the order of the samples.

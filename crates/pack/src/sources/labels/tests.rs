@@ -121,8 +121,9 @@ fn csv_errors_name_line_and_reason() {
     for (text, expected) in [
         (
             "name,n\na,1\n",
-            ", line 1: expected a column of keys, called one of `key`, `path`, `file`, `filename`, `file_name`, `file_path`, `image`, \
-         `image_path`, `image_id`, `id`, found `name`, `n`\n\
+            ", line 1: expected a column of keys, called one of `key`, `path`, `file`, `filename`, `file_name`, \
+             `file_path`, `image`, \
+             `image_path`, `image_id`, `id`, found `name`, `n`\n\
              hint: `--key-column NAME` says which one holds the files",
         ),
         ("key,n,n\n", ", line 1: two columns of the name `n`"),
@@ -138,7 +139,9 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: a second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several values of a sample are a list in JSON Lines, a line such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \"another\"]}`",
+            ", line 4: a second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several \
+             values of a sample are a list in JSON Lines, a line such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
+             \"another\"]}`",
         ),
         (
             "key,n\na/1.jpg,1,2\n",
@@ -150,7 +153,8 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/2.jpg,1\n",
-            ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\nhint: add the rows, or take the files out of the source",
+            ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\n\
+             hint: add the rows, or take the files out of the source",
         ),
         (
             "key,n\na/2.jpg,1\na/1.jpg,2\n",
@@ -158,7 +162,8 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
-            ", line 3: an empty cell in the column `n` of integers\nhint: fill it in, or write `nan` for an unknown number",
+            ", line 3: an empty cell in the column `n` of integers\n\
+             hint: fill it in, or write `nan` for an unknown number",
         ),
     ] {
         assert_eq!(error(text), expected, "{text:?}");
@@ -320,7 +325,8 @@ fn json_has_three_words_for_floats_that_are_no_numbers() {
     assert_eq!(floats(["1", "\"Infinity\"", "0.5"]), bits([1.0, inf, 0.5]));
     assert_eq!(floats(["\"NaN\"", "\"NaN\"", "\"Infinity\""]), bits([nan, nan, inf]));
     assert_eq!(column(["\"NaN\"", "\"cat\"", "\"Infinity\""]), texts(&["NaN", "cat", "Infinity"]));
-    let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n{\"key\": \"b/3.jpg\", \"n\": 1}";
+    let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n\
+                 {\"key\": \"b/3.jpg\", \"n\": 1}";
     assert!(error(mixed).contains("expected text as in the rows before, found integers"));
 }
 

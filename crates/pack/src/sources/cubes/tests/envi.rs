@@ -2,7 +2,8 @@ use super::*;
 
 fn header(code: u32, interleave: &str, big_endian: bool, offset: u64, [h, w, c]: [usize; 3]) -> String {
     format!(
-        "ENVI\r\n; a comment = with an equals sign\r\nSamples = {w}\r\nlines={h}\r\nBANDS   = {c}\r\nheader offset = {offset}\r\n\
+        "ENVI\r\n; a comment = with an equals sign\r\nSamples = {w}\r\nlines={h}\r\nBANDS   = {c}\r\n\
+         header offset = {offset}\r\n\
          data type = {code}\r\ninterleave = {interleave}\r\nbyte order = {}\r\n",
         u8::from(big_endian)
     )
@@ -51,7 +52,8 @@ fn metadata_keeps_names_order_and_numbers() {
     let folder = Folder::new();
     folder.write("x.img", cube(Dtype::U8, [1, 2, 3]));
     // No byte order, no header offset, no file type: real headers leave them out.
-    let text = "ENVI\ndescription = {\n Field 7, plot = 3 }\nsamples = 2\nlines = 1\nbands = 3\ndata type = 1\ninterleave = bip\n\
+    let text = "ENVI\ndescription = {\n Field 7, plot = 3 }\nsamples = 2\nlines = 1\nbands = 3\ndata type = 1\n\
+                interleave = bip\n\
                 Wavelength Units = Nanometers\nwavelength = {\n 400,\n 500.5,\n 600\n }\nfwhm = {1, 2}\nbbl = {1,0,1}\n\
                 map info = {UTM, 1, 1, 350000.5, North}\nband names = {a, b, 3}\nreflectance scale factor = 10000\n\
                 data ignore value = -1.5e3\nsensor type = HySpex\n";
@@ -87,7 +89,8 @@ fn refusals_name_the_reason() {
     let path = folder.write("x.hdr", &good);
     assert_eq!(
         message(load(&path, &CubeOptions::default())),
-        "`x.hdr`: ENVI data file: expected a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension, found none"
+        "`x.hdr`: ENVI data file: expected a file of the header's name with `.img`, `.dat`, `.raw`, … or without an \
+         extension, found none"
     );
     assert_eq!(companion(&path, &CubeOptions::default()), None);
     folder.write("x.raw", [0; 102]);
@@ -107,7 +110,8 @@ fn refusals_name_the_reason() {
         (
             "; a",
             "file compression = 1\n; a",
-            "`file compression` in the ENVI header: expected 0, or none, found gzip compression\nhint: write the cube again as plain binary",
+            "`file compression` in the ENVI header: expected 0, or none, found gzip compression\n\
+             hint: write the cube again as plain binary",
         ),
         (
             "; a",

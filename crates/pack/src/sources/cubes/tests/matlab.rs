@@ -94,7 +94,8 @@ fn the_right_variable_is_taken() {
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
     // One array has three axes, but a larger matrix stands beside it.
     let error = message(load(&path, &CubeOptions::default()));
-    let told = "`a.mat`: variable: expected a cube larger than the matrices beside it, or a name, found `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
+    let told = "`a.mat`: variable: expected a cube larger than the matrices beside it, or a name, \
+                found `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(error.starts_with(told) && error.contains("\nhint: name one with `--variable NAME`; a matrix"), "{error}");
     let named = CubeOptions { variable: Some("S_GT".into()), ..Default::default() };
     assert_eq!(load(&path, &named).unwrap().meta.get("variable"), Some(&"S_GT".into()));
@@ -110,11 +111,13 @@ fn the_right_variable_is_taken() {
     let path = folder.write("b.mat", mat(false, true, &[array("Y", &[3, 4]), array("A", &[2, 4])]));
     assert_eq!(
         message(load(&path, &spatial(2, 2))),
-        "`b.mat`: variable: expected one matrix of 2 x 2 pixels, or a name, found `Y` [3, 4] uint8, `A` [2, 4] uint8\nhint: name one with `--variable NAME`"
+        "`b.mat`: variable: expected one matrix of 2 x 2 pixels, or a name, found `Y` [3, 4] uint8, `A` [2, 4] uint8\n\
+         hint: name one with `--variable NAME`"
     );
     assert_eq!(
         message(load_mask(&path, &CubeOptions::default())),
-        "`b.mat`: variable: expected one array with 2 axes, or a name, found `Y` [3, 4] uint8, `A` [2, 4] uint8\nhint: name one with `--variable NAME`"
+        "`b.mat`: variable: expected one array with 2 axes, or a name, found `Y` [3, 4] uint8, `A` [2, 4] uint8\n\
+         hint: name one with `--variable NAME`"
     );
     let path = folder.write("wl.mat", mat(false, true, &[array("wl", &[1, 4])]));
     assert_eq!(
@@ -159,14 +162,16 @@ fn refusals_name_the_reason() {
         (
             6,
             vec![1, 1, 1, 2],
-            "array shape: expected 2 or 3 axes: [height, width, channels], found 4 axes: [1, 1, 1, 2]\nhint: save each cube of the stack to a file of its own",
+            "array shape: expected 2 or 3 axes: [height, width, channels], found 4 axes: [1, 1, 1, 2]\n\
+             hint: save each cube of the stack to a file of its own",
         ),
         (6, vec![0, 2], "array shape: expected at least one element, found [0, 2]"),
         (6, vec![3, 2], "MATLAB elements: expected 6 of float64, found 16 bytes of float64"),
         (
             6,
             vec![20_000, 20_000],
-            "float64 cube of shape [20000, 20000, 1] is over the limit: 3200000000 > 1073741824 bytes\nhint: raise `--max-cube` if you trust this file",
+            "float64 cube of shape [20000, 20000, 1] is over the limit: 3200000000 > 1073741824 bytes\n\
+             hint: raise `--max-cube` if you trust this file",
         ),
         (6, vec![10_000, 10_000], "variable `c`: expected 100000000 elements, found 64 bytes"),
     ] {
@@ -211,6 +216,12 @@ fn hdf5_is_named() {
     if cfg!(feature = "hdf5") {
         assert!(error.starts_with("`a.mat`: HDF5 file: expected a whole one"), "{error}");
     } else {
-        assert!(error.starts_with("`a.mat`: file type: expected a format that this build reads, found HDF5 (or MATLAB v7.3)\nhint: the Python package reads HDF5"), "{error}");
+        assert!(
+            error.starts_with(
+                "`a.mat`: file type: expected a format that this build reads, found HDF5 (or \
+                 MATLAB v7.3)\nhint: the Python package reads HDF5"
+            ),
+            "{error}"
+        );
     }
 }

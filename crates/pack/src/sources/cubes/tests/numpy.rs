@@ -97,7 +97,8 @@ fn refusals_name_the_reason() {
         ("(4,)", "2 or 3 axes: [height, width, channels], found 1 axis: [4]"),
         (
             "(1, 1, 1, 4)",
-            "2 or 3 axes: [height, width, channels], found 4 axes: [1, 1, 1, 4]\nhint: save each cube of the stack to a file of its own",
+            "2 or 3 axes: [height, width, channels], found 4 axes: [1, 1, 1, 4]\n\
+             hint: save each cube of the stack to a file of its own",
         ),
         ("(2, 0, 3)", "at least one element, found [2, 0, 3]"),
         ("(4294967296, 4294967296, 2)", "a product below 2^64 bytes, found [4294967296, 4294967296, 2]"),
@@ -106,7 +107,8 @@ fn refusals_name_the_reason() {
     }
     assert_eq!(
         refused(npy(1, "'|u1'", false, "(1, 3)", &[0; 4])),
-        "`a.npy`: npy elements: expected 3 bytes for [1, 3] uint8, found 4\nhint: more than one array in a file: save them as `.npz`"
+        "`a.npy`: npy elements: expected 3 bytes for [1, 3] uint8, found 4\n\
+         hint: more than one array in a file: save them as `.npz`"
     );
     let over = refused(npy(1, "'|u1'", false, "(65536, 65536)", &[0; 4]));
     assert!(over.contains("is over the limit: 4294967296 > 1073741824 bytes"), "{over}");
@@ -172,12 +174,15 @@ fn archives() {
         let options = CubeOptions { variable: Some("cub".into()), ..Default::default() };
         assert_eq!(
             message(load(&path, &options)),
-            "`a.zip`: variable: expected a numeric array named `cub`, found `mask` [3, 4] uint8, `cube` [3, 4, 5] uint16, `wavelengths` [5] float32"
+            "`a.zip`: variable: expected a numeric array named `cub`, found `mask` [3, 4] uint8, `cube` [3, 4, 5] \
+             uint16, `wavelengths` [5] float32"
         );
         let path = folder.write("b.npz", npz(deflate, &[("a.npy", c.clone()), ("b.npy", c.clone())]));
         assert_eq!(
             message(peek(&path, &CubeOptions::default())),
-            "`b.npz`: variable: expected one array with 3 axes, or a name, found `a` [3, 4, 5] uint16, `b` [3, 4, 5] uint16\nhint: name one with `--variable NAME`"
+            "`b.npz`: variable: expected one array with 3 axes, or a name, \
+             found `a` [3, 4, 5] uint16, `b` [3, 4, 5] uint16\n\
+             hint: name one with `--variable NAME`"
         );
     }
     let path = folder.write("c.zip", npz(true, &[("readme.txt", vec![])]));

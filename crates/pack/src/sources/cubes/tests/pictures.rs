@@ -29,7 +29,8 @@ fn png_labels_are_samples_or_indices() {
     assert_mask(&path, Dtype::U16, [1, 2], &[2, 1, 4, 3]);
     assert_eq!(probe(&path).unwrap(), Some(CubeKind::Png));
     let path = folder.write("m.png", png(ColorType::Rgb, BitDepth::Eight, 1, 1, &[1, 2, 3]));
-    let text = "`m.png`: label mask: expected a grey or palette PNG, found Rgb\nhint: save the class numbers themselves, not their colours";
+    let text = "`m.png`: label mask: expected a grey or palette PNG, found Rgb\n\
+                hint: save the class numbers themselves, not their colours";
     assert_eq!(message(load_mask(&path, &CubeOptions::default())), text);
     let held = std::fs::read(&path).unwrap();
     assert_eq!(message(mask_of("m.png".as_ref(), held, &CubeOptions::default())), text);
@@ -109,7 +110,8 @@ fn png_samples_keep_all_bits() {
         assert!(matches!(peek(&path, &short), Err(CubeError::Limit { .. })));
     }
     let path = folder.write("p.png", png(ColorType::Indexed, BitDepth::Eight, 1, 1, &[1]));
-    let text = "`p.png`: PNG as an array: expected grey or colours, found a palette\nhint: pack it as a picture, with `--kind images`";
+    let text = "`p.png`: PNG as an array: expected grey or colours, found a palette\n\
+                hint: pack it as a picture, with `--kind images`";
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
     let path = folder.write("p.png", &whole[..whole.len() - 20]);

@@ -58,9 +58,11 @@ fn every_arrangement_and_compression() {
 #[test]
 fn metadata_of_gdal() {
     let folder = Folder::new();
-    let xml = "<GDALMetadata>\n  <Item name=\"start_time\">2022-07-24</Item>\n  <Item name=\"wavelength\" sample=\"0\">400.5</Item>\n\
+    let xml = "<GDALMetadata>\n  <Item name=\"start_time\">2022-07-24</Item>\n  \
+                 <Item name=\"wavelength\" sample=\"0\">400.5</Item>\n\
                <Item name=\"wavelength\" sample=\"1\">500</Item><Item name=\"wavelength_units\" sample=\"0\">nm</Item>\
-               <Item name=\"wavelength_units\" sample=\"1\">nm</Item><Item name=\"DESCRIPTION\" sample=\"1\" role=\"description\">a &amp;lt; b</Item>\
+               <Item name=\"wavelength_units\" sample=\"1\">nm</Item><Item name=\"DESCRIPTION\" sample=\"1\" \
+               role=\"description\">a &amp;lt; b</Item>\
                <Item name=\"far\" sample=\"9999999999\">x</Item>\n</GDALMetadata>";
     let texts = vec![(270, "a cube".to_owned()), (42112, xml.to_owned()), (42113, "-3.40282346638529e+38".to_owned())];
     let loaded = check(&folder, &TiffSpec { texts, ..TiffSpec::new(Dtype::F32, [2, 2, 2]) });
@@ -81,7 +83,8 @@ fn refusals_name_the_reason() {
     for (spec, why) in [
         (
             TiffSpec { compression: 7, ..spec([2, 3, 4]) },
-            "TIFF compression: expected none, LZW, deflate, PackBits or zstd, found 7 (JPEG)\nhint: convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`",
+            "TIFF compression: expected none, LZW, deflate, PackBits or zstd, found 7 (JPEG)\n\
+             hint: convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`",
         ),
         (
             TiffSpec { predictor: 3, compression: 8, ..spec([2, 3, 4]) },
@@ -109,7 +112,8 @@ fn refusals_name_the_reason() {
     file.extend(directory);
     assert_eq!(
         refused(file.clone()),
-        "`a.tif`: TIFF shape: expected one page, or pages of one band, found 4 axes: 2 pages of 2 bands\nhint: save each page to a file of its own"
+        "`a.tif`: TIFF shape: expected one page, or pages of one band, found 4 axes: 2 pages of 2 bands\n\
+         hint: save each page to a file of its own"
     );
     let end = file.len();
     file[end - 4..].copy_from_slice(&(first as u32).to_le_bytes());
