@@ -307,8 +307,11 @@ def test_ranks_of_a_machine_share_its_cores(
     monkeypatch.setattr(os, "sched_getaffinity", affinity_of)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(_arguments._shardpack, "cores", lambda: cores)
-    assert _arguments._threads(None) == expected
-    assert _arguments._threads(3) == 3
+    assert _arguments._threads(None, 0) == expected
+    assert _arguments._threads(3, 0) == 3
+    # A thread for each worker, at least.
+    assert _arguments._threads(None, 1) == expected
+    assert _arguments._threads(None, 64) == 64
 
 
 def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
