@@ -109,6 +109,8 @@ def test_formats_nobody_knows(tmp_path: Path) -> None:
         str(caught.value)
         == f"format: expected one of {', '.join(FORMATS)}, found: 'web-dataset'\nhint: did you mean 'webdataset'?"
     )
+    with pytest.raises(ValueError, match=r"hint: folders of files are packed: shardpack.pack\(src, out\)"):
+        sp.convert("ImageFolder", tmp_path, tmp_path / "out")
 
 
 def test_wrong_values_of_options(tmp_path: Path) -> None:

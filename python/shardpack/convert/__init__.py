@@ -123,9 +123,9 @@ def convert(
     nifti, dicom, found: 'webdatasets' hint: did you mean 'webdataset'?
     """
     if format not in FORMATS:
-        raise ValueError(
-            f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}"
-        )
+        is_folder = format.lower().replace("_", "") in ("folder", "imagefolder", "images", "jpeg", "jpg", "png", "tiff", "envi", "npy", "mat")
+        hint = "\nhint: folders of files are packed: shardpack.pack(src, out)" if is_folder else did_you_mean(format, FORMATS)
+        raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{hint}")
     if on_bad_input not in ("stop", "skip"):
         raise ValueError(f"on_bad_input: expected 'stop' or 'skip', found: {on_bad_input!r}")
     if on_known_key not in ("stop", "skip"):
