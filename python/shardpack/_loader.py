@@ -219,8 +219,8 @@ class Loader(Configured):
     transform_workers : int, default 0
         Processes that call ``transform``, each with its own interpreter, so that what it does in Python is done for as
         many rows at a time. Reading and decoding stay in the threads, and batches, order and states are the same. The
-        function has to be one that can be pickled, or cloudpickle has to be installed; each process gets a copy when it
-        starts. At most ``threads``, which are at least as many by default.
+        function has to be one that can be pickled, or cloudpickle has to be installed; each process has a copy
+        of what it was when the loader was made. At most ``threads``, which are at least as many by default.
     transform_batch : function, optional
         Called for every batch when it is asked for, in your thread, also on a device. It writes to tensors of the
         batch, replaces them (``batch["image"] = …``), or returns another batch.
@@ -290,7 +290,7 @@ class Loader(Configured):
             self._options = replace(before, rank=rank, world_size=world_size)
             if self._stage is not None:
                 # Its memory on the device: there may not be room for two loaders.
-                self._core.close()
+                self._core.close(None)
             try:
                 self._change()
             except BaseException:
@@ -479,10 +479,7 @@ class Loader(Configured):
 
 def _end(core: _shardpack.Loader, workers: Workers | None, pid: int) -> None:
     if os.getpid() == pid:
-        # First: threads may wait for them.
-        if workers is not None:
-            workers.close()
-        core.close()
+        core.close(workers)
 
 
 def _made(dataset: Dataset, arguments: dict[str, Any], state: dict[str, Any]) -> Loader:

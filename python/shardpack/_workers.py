@@ -34,7 +34,8 @@ class Workers:
         self._pickled = _pickled(function)
         self.count = count
         self._processes: dict[int, SpawnProcess] = {}
-        self._lock = threading.Lock()
+        # Taken again in the same thread where a loader is collected while a process starts.
+        self._lock = threading.RLock()
         self._closed = False
 
     def start(self, number: int, descriptor: int) -> None:
@@ -82,13 +83,21 @@ class Workers:
 
 
 def _pickled(function: Transform) -> bytes:
-    """The function as it travels; by cloudpickle, where that is installed, if it is of a program without a file, such as a
+    """The function as it travels: by cloudpickle, where that is installed, if it is of a program without a file, such as a
     notebook, or has no name of its own.
     """
-    is_of_program = getattr(function, "__module__", None) == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is not None and not os.path.exists(file):
+        # Python itself runs the program's file in each process that it spawns.
+        raise RuntimeError(
+            f"transform_workers: expected a program in a file, or none as in a notebook, found {file}: no process can be started\n"
+            "hint: save the program as a file and run that, or leave transform_workers out"
+        )
     try:
-        if not is_of_program:
-            return pickle.dumps(function)
+        pickled = pickle.dumps(function)
+        # What is of the program is looked for in its file.
+        if b"__main__" not in pickled or file is not None:
+            return pickled
         reason = "it is of a program without a file"
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
@@ -99,8 +108,8 @@ def _pickled(function: Transform) -> bytes:
             f"transform: expected a function that can be pickled for transform_workers, found {function!r}: {reason}\n"
             "hint: define it at the top level of a module, or install cloudpickle"
         ) from None
-    pickled: bytes = cloudpickle.dumps(function)
-    return pickled
+    by_value: bytes = cloudpickle.dumps(function)
+    return by_value
 
 
 def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:

@@ -240,11 +240,16 @@ impl Loader {
         Ok(dict)
     }
 
-    /// Ends the threads. Batches that the caller holds stay valid.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    /// Ends the threads, and the processes that they may wait for. Batches that the caller holds stay
+    /// valid.
+    fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
-        py.detach(|| drop(self.lock().take()));
-        Ok(())
+        // First the loader is closed, so that whoever waits for a batch hears that, and not how a
+        // process has ended.
+        let inner = py.detach(|| self.lock().take());
+        let ended = workers.map(|workers| workers.call_method0("close")).transpose();
+        py.detach(|| drop(inner));
+        ended.map(drop)
     }
 }
 

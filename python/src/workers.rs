@@ -18,24 +18,27 @@ use serde_json::json;
 use shardpack_format::Note;
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 /// The largest error that a process may send, in bytes.
 const MAX_ERROR: u32 = 1 << 20;
 
 /// Processes that change rows, started when they are first needed. One that has ended is replaced
-/// when the next row needs it; once one could not be started, none is.
+/// when the next row needs it. Where the first ones end before they are ready, no more are started.
 pub(crate) struct Workers {
     /// `shardpack._workers.Workers`.
     processes: Py<PyAny>,
     /// A place for each process: its number, and the process if there is one.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// Why a process could not be started.
+    /// Why the first process ended before it was ready: the others would do the same.
     failed: OnceLock<Note>,
+    /// Whether one has been ready.
+    had_one: AtomicBool,
 }
 
 impl fmt::Debug for Workers {
@@ -47,7 +50,13 @@ impl fmt::Debug for Workers {
 impl Workers {
     pub(crate) fn new(processes: Py<PyAny>, count: usize) -> Self {
         let idle = (0..count).rev().map(|number| (number, None)).collect();
-        Self { processes, idle: Mutex::new(idle), returned: Condvar::new(), failed: OnceLock::new() }
+        Self {
+            processes,
+            idle: Mutex::new(idle),
+            returned: Condvar::new(),
+            failed: OnceLock::new(),
+            had_one: AtomicBool::new(false),
+        }
     }
 
     /// Waits for a place. Those of processes that are there are taken first.
@@ -76,15 +85,24 @@ impl Workers {
             started.map(drop).map_err(|error| describe(py, &error))
         });
         started.ok_or("the interpreter is ending")??;
-        match error_of(&mut ours) {
-            Ok(None) => Ok(ours),
+        let note = match error_of(&mut ours) {
+            Ok(None) => {
+                self.had_one.store(true, Ordering::Relaxed);
+                return Ok(ours);
+            }
             Ok(Some(text)) => {
                 self.ended(number);
-                Err(Note::from(format!("in the worker: {text}")))
+                format!("in the worker: {text}").into()
             }
-            Err(_) => Err(Note::from(format!("a worker that {} before it was ready", self.ended(number))).with_hint(
-                "a program that starts processes is run again by each of them: put what it does below `if __name__ == \"__main__\":`",
-            )),
+            Err(_) => Note::from(format!("a worker that {} before it was ready", self.ended(number))).with_hint(
+                "what it printed says why; each worker runs the program once more, so put what it does below \
+                 `if __name__ == \"__main__\":`",
+            ),
+        };
+        // All would fail alike, one row after the other.
+        match self.had_one.load(Ordering::Relaxed) {
+            true => Err(note),
+            false => Err(self.failed.get_or_init(|| note).clone()),
         }
     }
 
@@ -100,10 +118,9 @@ impl Transform for Workers {
         let (number, there) = self.take();
         let started = match there {
             Some(process) => Ok(process),
-            // All would fail alike, one row after the other.
             None => match self.failed.get() {
                 Some(note) => Err(note.clone()),
-                None => self.start(number).map_err(|note| self.failed.get_or_init(|| note).clone()),
+                None => self.start(number),
             },
         };
         let changed = started.map(|mut process| {
@@ -143,9 +160,11 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     let said = json!({ "index": row.index, "key": row.key, "epoch": epoch, "seed": seed(row), "fields": fields });
     let said = said.to_string();
     let length = u32::try_from(said.len()).map_err(io::Error::other)?.to_le_bytes();
-    let mut parts = vec![IoSlice::new(&length), IoSlice::new(said.as_bytes())];
-    parts.extend(row.fields.iter().map(|field| IoSlice::new(field.bytes)));
-    write_all(process, &mut parts)?;
+    // Not vectored: that raises SIGPIPE where the program has asked for it and the process is gone.
+    process.write_all(&[&length, said.as_bytes()].concat())?;
+    for field in &row.fields {
+        process.write_all(field.bytes)?;
+    }
     if let Some(text) = error_of(process)? {
         return Ok(Some(text));
     }
@@ -153,20 +172,6 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
         process.read_exact(field.bytes)?;
     }
     Ok(None)
-}
-
-fn write_all(process: &mut UnixStream, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Those that are empty would look as if nothing could be written.
-    IoSlice::advance_slices(&mut parts, 0);
-    while !parts.is_empty() {
-        match process.write_vectored(parts) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => IoSlice::advance_slices(&mut parts, written),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// The error that a process sends, if it does.

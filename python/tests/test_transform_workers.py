@@ -157,6 +157,33 @@ def test_a_function_without_a_name_travels_by_cloudpickle(photos: Path) -> None:
             assert np.array_equal(before["label"] + shift * before.mask, after["label"])
 
 
+def test_a_program_that_wants_sigpipe_hears_of_a_worker_that_is_gone(photos: Path, program: list[str]) -> None:
+    done = subprocess.run([*program, str(photos), "gone"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout == "a worker that was ended by SIGKILL\n", done.stderr
+
+
+def test_functions_of_a_program_without_a_file_need_cloudpickle(photos: Path) -> None:
+    text = f"""
+import functools, sys, shardpack as sp
+sys.modules["cloudpickle"] = None
+def own(row, step):
+    row["label"][...] += step
+try:
+    sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "label"], transform=functools.partial(own, step=1), transform_workers=1)
+except TypeError as error:
+    print(error)
+del sys.modules["cloudpickle"]
+with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "label"], transform=functools.partial(own, step=1), transform_workers=1) as loader:
+    print(len(list(loader)))
+"""
+    pytest.importorskip("cloudpickle")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert "it is of a program without a file\nhint: define it" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
+    # Which Python cannot run once more.
+    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
+    assert "RuntimeError: transform_workers: expected a program in a file, or none as in a notebook, found <stdin>" in done.stderr
+
+
 def test_a_loader_with_workers_can_be_copied_and_resumed(photos: Path) -> None:
     with sp.Loader(sp.Dataset(photos), transform=noise, transform_workers=2, **OPTIONS) as first:
         batches = iter(first)
@@ -187,25 +214,41 @@ def test_closing_ends_a_process_in_the_middle_of_a_row(photos: Path) -> None:
     begun = time.monotonic()
     loader.close()
     waiting.join(30)
-    assert time.monotonic() - begun < 20 and not waiting.is_alive() and raised and not children()
+    assert time.monotonic() - begun < 20 and not waiting.is_alive() and not children()
+    assert "found one that was closed" in str(raised[0])
 
 
 PROGRAM = """
 import sys, time, shardpack as sp
-from test_transform_workers import children, forever, noise
+from test_transform_workers import children, forever, noise, until
 def own(row):
     row["label"][...] += 1
 if __name__ == "__main__" or sys.argv[2] == "unguarded":
-    function = {"own": own, "unguarded": noise, "forever": forever}[sys.argv[2]]
+    function = {"own": own, "unguarded": noise, "forever": forever, "gone": noise}[sys.argv[2]]
     loader = sp.Loader(sp.Dataset(sys.argv[1]), image="rrc32", fields=["image", "label"], transform=function, transform_workers=2)
     batches = iter(loader)
     if function is forever:
         import threading
         threading.Thread(target=lambda: next(batches), daemon=True).start()
-        while len(children()) < 2: time.sleep(0.05)
+        until(60, lambda: len(children()) == 2)
         time.sleep(1)
         print(*children(), flush=True)
         time.sleep(600)
+    if sys.argv[2] == "gone":
+        import os, signal
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        loader = sp.Loader(sp.Dataset(sys.argv[1]), image="rrc32", fields=["image", "label"], transform=function, transform_workers=1, batch_size=1, prefetch=1, threads=1)
+        batches = iter(loader)
+        next(batches)
+        time.sleep(1)
+        [worker] = children()
+        os.kill(worker, signal.SIGKILL)
+        time.sleep(1)
+        try:
+            list(batches)
+        except sp.UsageError as error:
+            print(str(error).split("found ")[1].split(":")[0])
+        sys.exit()
     print(len(list(batches)))
 """
 
