@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{NEXT, Survey, remove_next};
-use crate::growth::{Growth, interrupted};
+use crate::growth::{Growth, interrupted, settle};
 use shardpack_format::{Hint, Setting};
 
 impl Growth<'_> {
     /// Makes room for the next generation before its samples are known: drops what a program had begun
     /// that was killed ([`Plan::of_program`](crate::Plan::of_program)), because its samples went with
-    /// it. With `force` it drops also what was begun of files.
+    /// it. With `force` it drops also what was begun of files. A generation that is ready is no such
+    /// thing: it is put in place.
     ///
     /// ```
     /// use shardpack_writer::Growth;
@@ -26,6 +27,8 @@ impl Growth<'_> {
     /// `Refused` if an addition of files, or a removal, was begun and not finished, without `force`;
     /// `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
+        // A call of `write` that failed at its very end may have left one.
+        settle(self.disk, &self.out)?;
         let folder = self.out.join(NEXT);
         if self.disk.list_if_there(&folder)?.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@
 use crate::error::{Error, Result};
 use crate::folder::{MANIFEST_TEMPORARY, NEXT, Survey, check_shard};
 use crate::fs::{Disk, StdFs};
-use crate::journal::Entry;
+use crate::journal::{Entry, Head};
 use crate::lock::Lock;
 use crate::options::WriteOptions;
 use crate::pipeline::Run;
@@ -24,6 +24,7 @@ use shardpack_format::{
 };
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A dataset that is about to get its next generation. Holds the folder's lock.
@@ -40,6 +41,9 @@ pub struct Growth<'a> {
     pub(crate) out: PathBuf,
     lock: Lock,
     pub(crate) manifest: Manifest,
+    /// What [`write`](Self::write) has made, from when the generation may be ready: putting it in place
+    /// can fail, and then the same call ends it.
+    ready: Mutex<Option<(Head, Report)>>,
 }
 
 impl std::fmt::Debug for Growth<'_> {
@@ -90,7 +94,7 @@ impl<'a> Growth<'a> {
         let lock = Lock::take(disk, out, None)?;
         settle(disk, out)?;
         let (manifest, _) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
-        Ok(Self { disk, out: out.to_owned(), lock, manifest })
+        Ok(Self { disk, out: out.to_owned(), lock, manifest, ready: Mutex::default() })
     }
 
     /// The manifest of the newest generation.
@@ -119,10 +123,12 @@ impl<'a> Growth<'a> {
     }
 
     /// Writes the shards of `plan` (of [`Plan::behind`] or [`Plan::anew`]), and with them the next
-    /// generation. A run that is interrupted leaves the dataset as it was; the same call goes on.
+    /// generation. A run that is interrupted leaves the dataset as it was; the same call goes on. If all
+    /// was written and could not be put in place, the same call does that.
     ///
     /// # Errors
-    /// As [`write_dataset`](crate::write_dataset).
+    /// As [`write_dataset`](crate::write_dataset); `Refused` if an earlier call with another plan has put
+    /// a generation in place: this one counts on the dataset as it was.
     pub fn write<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -135,6 +141,10 @@ impl<'a> Growth<'a> {
             return Err(Error::usage("options of a generation", "at least 1 thread, no part", "others", ""));
         }
         let (disk, folder) = (self.disk, self.out.join(NEXT));
+        let head = Head::new(plan, None);
+        if let Some(report) = self.end(&head)? {
+            return Ok(report);
+        }
         let generation = self.next_generation()?;
         refuse_foreign(disk, &self.out, &self.manifest)?;
         disk.create_dir_all(&folder)?;
@@ -145,7 +155,7 @@ impl<'a> Growth<'a> {
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
-            // Settled when the dataset was taken.
+            // Settled when the dataset was taken, or above.
             Prepared::Complete(_) => return Err(Error::internal("next generation", "unfinished", "a manifest")),
         };
         let metadata = plan.metadata().encode()?;
@@ -153,10 +163,42 @@ impl<'a> Growth<'a> {
         let reused = Figures::of(&journal.entries);
         let entries = run_all(&run, plan.numbers().collect(), journal, reused)?;
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
-        disk.replace(&folder, MANIFEST_NAME, MANIFEST_TEMPORARY, &manifest.encode()?)?;
-        settle(disk, &self.out)?;
+        let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        Ok(Report { notes: weaknesses(disk, &self.out, &self.lock), ..report })
+        // An error does not tell whether the manifest is there.
+        *self.ready() = Some((head, report.clone()));
+        disk.replace(&folder, MANIFEST_NAME, MANIFEST_TEMPORARY, &encoded)?;
+        settle(disk, &self.out)?;
+        Ok(self.noted(report))
+    }
+
+    /// Puts the generation in place that an earlier call had ready. `None` if there was none.
+    fn end(&self, head: &Head) -> Result<Option<Report>> {
+        let ready = self.ready();
+        let Some((written, report)) = &*ready else { return Ok(None) };
+        settle(self.disk, &self.out)?;
+        let (now, _) = read_manifest(self.disk, &self.out.join(MANIFEST_NAME))?;
+        // Whoever holds the lock has moved it.
+        if now.generation() == self.manifest.generation() {
+            return Ok(None);
+        }
+        if head.difference_on_resume(written).is_some() {
+            let what = format!(
+                "`{}` holds generation {} by now, with the samples of an earlier try",
+                self.out.display(),
+                now.generation()
+            );
+            return Err(Error::refused(what, "what it does not hold is the next addition: begin one"));
+        }
+        Ok(Some(self.noted(report.clone())))
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Option<(Head, Report)>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noted(&self, report: Report) -> Report {
+        Report { notes: weaknesses(self.disk, &self.out, &self.lock), ..report }
     }
 
     fn manifest_of<T: Tally>(
@@ -220,7 +262,7 @@ pub(crate) fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<(Manifest, Ve
 }
 
 /// Puts the generation in place whose manifest an interrupted run has left.
-fn settle(disk: Disk<'_>, out: &Path) -> Result<()> {
+pub(crate) fn settle(disk: Disk<'_>, out: &Path) -> Result<()> {
     let folder = out.join(NEXT);
     let there = disk.list_if_there(&folder)?;
     if !there.iter().any(|name| name == MANIFEST_NAME) {

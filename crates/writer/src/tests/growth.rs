@@ -325,3 +325,71 @@ fn other_files_are_not_packed_over_generations_unawares() {
     let hint = "`shardpack add` puts new samples behind them; use `--force` to replace all generations, or choose";
     assert!(error.contains(hint), "{error}");
 }
+
+/// The plan of the thirty, and the figures of what stays.
+fn thirty(growth: &Growth<'_>) -> (Plan, BTreeMap<u32, Sum>) {
+    let plan = sources().1.plan(20_000).behind(growth.manifest(), FIRST).unwrap();
+    (plan, (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect())
+}
+
+#[test]
+fn an_addition_that_failed_anywhere_is_ended_by_the_same_call_of_whoever_holds_the_lock() {
+    let start = fresh();
+    let done = start.with_fault(Fault::None, None);
+    add(&done, &sources().1, &options(1)).unwrap();
+    let expected = held(&done);
+    let (mut errors, mut in_place) = (0, 0);
+    for k in 1.. {
+        let fs = start.with_fault(Fault::FailAt(k, std::io::ErrorKind::Other), None);
+        let Ok(growth) = Growth::take_on(Disk(&fs), Path::new(OUT)) else { continue };
+        let write = || {
+            let (plan, kept) = thirty(&growth);
+            growth.write(&plan, &sources().1, Next { kept, fidelity: &Sum::fidelity }, &options(1))
+        };
+        let first = write();
+        if first.is_err() {
+            errors += 1;
+            in_place += u32::from(parse(&held(&fs), "manifest.json").generation() == 2);
+            let report = write().unwrap_or_else(|error| panic!("operation {k}: {error}"));
+            assert_eq!((report.outcome, report.samples), (Outcome::Complete, 30), "operation {k}");
+        }
+        drop(growth);
+        assert!(held(&fs) == expected, "operation {k}: {:?}", held(&fs).keys());
+        if !fs.was_hit() {
+            break;
+        }
+    }
+    assert!(errors > 20 && in_place > 1, "{errors} {in_place}");
+}
+
+#[test]
+fn a_generation_that_is_ready_is_never_cleared_away_nor_taken_for_another() {
+    let start = fresh();
+    let mut ready = 0;
+    for k in 1.. {
+        let fs = start.with_fault(Fault::FailAt(k, std::io::ErrorKind::Other), None);
+        let Ok(growth) = Growth::take_on(Disk(&fs), Path::new(OUT)) else { continue };
+        let (plan, kept) = thirty(&growth);
+        let result = growth.write(&plan, &sources().1, Next { kept, fidelity: &Sum::fidelity }, &options(1));
+        if !fs.was_hit() {
+            break;
+        }
+        let is_ready =
+            result.is_err() && fs.files_in(&Path::new(OUT).join(".shardpack-next")).contains_key("manifest.json");
+        growth.clear(true).unwrap();
+        if is_ready {
+            ready += 1;
+            assert_eq!(parse(&held(&fs), "manifest.json").generation(), 2, "operation {k}");
+            let other = Numbers::new(20);
+            let (plan, kept) = (other.plan(20_000).behind(growth.manifest(), FIRST).unwrap(), thirty(&growth).1);
+            let error = growth.write(&plan, &other, Next { kept, fidelity: &Sum::fidelity }, &options(1)).unwrap_err();
+            assert!(said(&error).contains("holds generation 2 by now"), "{error}");
+        }
+        drop(growth);
+        let files = held(&fs);
+        let there = samples(&files, &parse(&files, "manifest.json")).len();
+        assert!(there == 40 || there == 70, "operation {k}: {there}");
+        add_at_last(&fs);
+    }
+    assert!(ready > 5, "{ready}");
+}

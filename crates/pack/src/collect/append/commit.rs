@@ -1,6 +1,6 @@
 //! The end of an addition: the next generation.
 
-use super::Behind;
+use super::{Begun, Behind};
 use crate::collect::commit::Records;
 use crate::collect::error::Result;
 use crate::collect::lock;
@@ -29,11 +29,13 @@ impl Behind {
         let count = plan.sample_count();
         let plan = plan.behind(base, self.first_id)?.of_program();
         // An earlier try belongs to this collector: it is continued if the samples are the same.
-        let begun = lock(&self.begun).replace(count);
-        if begun.is_some_and(|begun| begun != count) {
+        let begun = *lock(&self.begun);
+        if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        let generation = self.growth.next_generation()?;
+        // That try may have put its manifest there: then the next generation would be another.
+        let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
+        *lock(&self.begun) = Some(Begun { samples: count, generation });
         let fidelity = |total: &Tally| with_notes(total.fidelity(), &base.fidelity);
         let next = Next { kept: kept(&self.opened)?, fidelity: &fidelity };
         let mut report = self.growth.write(&plan, records, next, options)?;
@@ -58,7 +60,8 @@ impl Behind {
         Appended { generation, samples, new_classes, known: lock(&self.known).count(), notes }
     }
 
-    /// Drops what was begun and can no longer be finished: its samples go with the spool.
+    /// Drops what was begun and can no longer be finished: its samples go with the spool. A generation
+    /// that is ready is put in place, if not now then by whoever opens the dataset next to write.
     pub(in crate::collect) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);

@@ -114,8 +114,17 @@ pub(super) struct Behind {
     pub(super) known: Mutex<Known>,
     /// The generation before this one, which tells whether the same samples came once before.
     pub(super) before: Option<Dataset>,
-    /// Number of samples of a commit that was begun and not finished.
-    pub(super) begun: Mutex<Option<u64>>,
+    /// A commit that was begun and not finished.
+    pub(super) begun: Mutex<Option<Begun>>,
+}
+
+/// An earlier try to commit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    /// How many samples there were.
+    samples: u64,
+    /// What it was to be.
+    generation: u32,
 }
 
 /// A dataset, ready for samples.

@@ -338,3 +338,36 @@ fn additions_removals_and_compactions_follow_each_other() {
     };
     assert_eq!(ids.len(), 12);
 }
+
+#[test]
+fn a_close_that_failed_at_its_very_end_can_be_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, samples) in [("again", 8), ("more", 9), ("dropped", 0)] {
+        let out = folder.path().join(name);
+        write(&out, small(), (0..4).map(sample));
+        let collector = Collector::append(&out, None, AppendOptions { threads: 2, ..Default::default() }).unwrap();
+        (4..8).for_each(|i| collector.add(sample(i)).unwrap());
+        let trouble = out.join(".manifest.json.tmp");
+        fs::create_dir(&trouble).unwrap();
+        collector.commit(None, None).unwrap_err();
+        assert_eq!(Dataset::open(&out).unwrap().generation(), 1);
+        fs::remove_dir(&trouble).unwrap();
+        match samples {
+            8 => {
+                let appended = collector.commit(None, None).unwrap().appended.unwrap();
+                assert_eq!((appended.generation, appended.samples), (2, 8));
+            }
+            9 => {
+                collector.add(sample(8)).unwrap();
+                let error = collector.commit(None, None).unwrap_err().to_string();
+                assert!(error.contains("holds generation 2 by now"), "{error}");
+            }
+            _ => {}
+        }
+        drop(collector);
+        let dataset = Dataset::open(&out).unwrap();
+        assert_eq!((dataset.generation(), dataset.len()), (2, 8), "{name}");
+        assert!(!out.join(".shardpack-next").exists());
+        check(&out, 2);
+    }
+}
