@@ -223,8 +223,8 @@ impl Of<'_> {
     fn scalar(&self, dtype: Dtype, value: Option<Value>, out: &mut Vec<u8>) -> Result<()> {
         let classes = self.collector.classes.as_ref().filter(|_| self.field.name == "label" && !dtype.is_float());
         let number = match (value, classes) {
-            (Some(Value::Number { value: Number::Int(label), .. }), Some(classes)) => {
-                classes.by_number(label).ok_or_else(|| self.no_class(classes, label))?
+            (Some(Value::Number { value, .. }), Some(classes)) => {
+                classes.by_number(value).map_err(|label| self.no_class(classes, label))?
             }
             (Some(Value::Number { value, .. }), _) => value,
             (Some(Value::Text(name)), Some(classes)) => classes.by_name(&name).ok_or_else(|| {

@@ -28,9 +28,19 @@ impl Classes {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
 
-    /// The number in the dataset of the class that a program numbers so.
-    pub(in crate::collect) fn by_number(&self, number: i128) -> Option<Number> {
-        usize::try_from(number).ok().and_then(|number| self.numbers.get(number)).map(|number| Number::Int(*number))
+    /// The number in the dataset of the class that a program numbers so; a truth value is 0 or 1.
+    ///
+    /// # Errors
+    /// The number, if no class has it.
+    pub(in crate::collect) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
+        let number = match given {
+            Number::Bool(value) => i128::from(value),
+            Number::Int(value) => value,
+            // Refused by the type of the field.
+            Number::Float(_) => return Ok(given),
+        };
+        let known = usize::try_from(number).ok().and_then(|place| self.numbers.get(place));
+        known.map(|known| Number::Int(*known)).ok_or(number)
     }
 
     /// How many numbers a program may give.

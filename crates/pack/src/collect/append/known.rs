@@ -4,7 +4,7 @@ use super::Behind;
 use crate::collect::encode::Bench;
 use crate::collect::error::{CollectError, Result};
 use crate::collect::layout::Layout;
-use crate::collect::value::{Number, Sample, Value};
+use crate::collect::value::{Sample, Value};
 use crate::collect::{Classes, Collector, lock};
 use crate::grow::OnKnownKey;
 use crate::sources::words::{plural, short};
@@ -124,7 +124,7 @@ impl Behind {
             let classes = classes.filter(|_| field.name == "label" && !dtype.is_float());
             let came = match (given, classes) {
                 (Some(Value::Text(name)), Some(classes)) => classes.by_name(name),
-                (Some(Value::Number { value: Number::Int(value), .. }), Some(classes)) => classes.by_number(*value),
+                (Some(Value::Number { value, .. }), Some(classes)) => classes.by_number(*value).ok(),
                 (Some(Value::Number { value, .. }), _) => Some(*value),
                 _ => None,
             };

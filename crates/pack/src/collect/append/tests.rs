@@ -1,7 +1,7 @@
 //! Additions of a program, read back by the reader.
 
 use crate::arguments::Value as Given;
-use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Sample, Value};
+use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
 use proptest::prelude::*;
 use shardpack_array::Array;
@@ -370,4 +370,37 @@ fn a_close_that_failed_at_its_very_end_can_be_tried_again() {
         assert!(!out.join(".shardpack-next").exists());
         check(&out, 2);
     }
+}
+
+#[test]
+fn truth_values_are_numbers_of_classes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let classes = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let labelled =
+        |key: &str, label| Sample::new().with_key(key).with("label", Value::Number { value: label, dtype: None });
+    let first = [labelled("1", Number::Int(0)), labelled("2", Number::Int(1))];
+    write(&out, CollectOptions { classes: classes(&["pos", "neg"]), ..small() }, first);
+    let options = || AppendOptions { classes: classes(&["neg", "pos"]), ..Default::default() };
+    let collector = Collector::append(&out, None, options()).unwrap();
+    collector.add(labelled("3", Number::Bool(true))).unwrap();
+    collector.add(labelled("4", Number::Bool(false))).unwrap();
+    collector.commit(None, None).unwrap();
+    drop(collector);
+    let newest = Dataset::open(&out).unwrap();
+    let label = |key: &str| {
+        newest.get(newest.by_key(key).unwrap().unwrap()).unwrap().scalar("label").unwrap().as_i64().unwrap()
+    };
+    assert_eq!(["3", "4"].map(label), [0, 1]);
+    check(&out, 2);
+    // Compared by the same numbers.
+    let options = AppendOptions { on_known_key: OnKnownKey::Skip, ..options() };
+    let collector = Collector::append(&out, None, options).unwrap();
+    collector.add(labelled("1", Number::Bool(true))).unwrap();
+    assert!(collector.commit(None, None).unwrap().appended.unwrap().notes.is_empty());
+    drop(collector);
+    let options = AppendOptions { classes: classes(&["pos"]), ..Default::default() };
+    let collector = Collector::append(&out, None, options).unwrap();
+    let error = collector.add(labelled("5", Number::Bool(true))).unwrap_err().to_string();
+    assert_eq!(error, "sample `5`: field `label`: expected 0 to 0, the number of a class, found 1");
 }
