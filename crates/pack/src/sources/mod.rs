@@ -27,7 +27,7 @@ pub mod splits;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod tiff_header;
 mod tiff_words;
 pub(crate) mod unpacked;

@@ -7,7 +7,9 @@ use crate::collect::layout::{Layout, PICTURE_COLUMNS, Parts, SHAPE_COLUMNS};
 use crate::export::ICC_FIELD;
 use crate::pack::{Jpeg, fidelity, picture_totals};
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Limits, Manifest, Schema};
+use shardpack_jpeg::Resize;
 use shardpack_reader::Dataset;
+use shardpack_reader::mask_names::is_mask;
 use std::collections::BTreeMap;
 
 /// Records that are read to learn what the arrays of a dataset are like. Mostly the first one tells.
@@ -183,6 +185,25 @@ fn refuse_others(base: &Schema, made: &Schema) -> Result<()> {
         Some(field) => Err(strange(&field.name)),
         None => Ok(()),
     }
+}
+
+/// Refuses a packed dataset whose masks were shrunk with their pictures. A program gives them as they
+/// are, so the picture would be shrunk and the mask would not, and no loader takes two sizes.
+pub(super) fn refuse_masks_of_shrunk(base: &Manifest, stored: &Stored) -> Result<()> {
+    let shrinks = matches!(&stored.pictures.jpeg, Jpeg::Reencode(how) if how.resize != Resize::No);
+    if !shrinks || said_by_program(base)?.is_some() {
+        return Ok(());
+    }
+    let fields = base.schema.fields();
+    let has_pictures = fields.iter().any(|field| field.kind == FieldKind::Image);
+    let mask = fields.iter().find(|field| has_pictures && field.kind == FieldKind::Array && is_mask(&field.name));
+    let Some(mask) = mask else { return Ok(()) };
+    Err(CollectError::usage(
+        format!("field `{}` of the dataset", mask.name.escape_debug()),
+        "masks of pictures that keep their size",
+        "masks of pictures that are shrunk when they are packed",
+        "`shardpack add` takes pictures with masks from folders and shrinks both",
+    ))
 }
 
 /// Refuses what a program says of its fields if it is not what the dataset has.

@@ -148,6 +148,7 @@ impl Behind {
         let opened = grow::open(out, &limits)?;
         let base = growth.manifest();
         let stored = stored::read(base, &storage)?;
+        fields::refuse_masks_of_shrunk(base, &stored)?;
         let layout = fields::layout(&opened, base, &stored)?;
         if let Some(schema) = schema {
             fields::compare(&layout, schema)?;

@@ -404,3 +404,41 @@ fn truth_values_are_numbers_of_classes_too() {
     let error = collector.add(labelled("5", Number::Bool(true))).unwrap_err().to_string();
     assert_eq!(error, "sample `5`: field `label`: expected 0 to 0, the number of a class, found 1");
 }
+
+#[test]
+fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
+    use crate::pack::{Hooks, Jpeg, PackOptions, PictureOptions, pack};
+    use crate::sources::SourceOptions;
+    use crate::sources::testing::npy_of;
+    use shardpack_jpeg::{ReencodeOptions, Resize};
+    let cancel = AtomicBool::new(false);
+    let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    ["src", "masks"].iter().for_each(|name| fs::create_dir(place(name)).unwrap());
+    let photo = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
+    for number in 0..2 {
+        fs::write(place("src").join(format!("{number}.jpg")), &photo).unwrap();
+        fs::write(place("masks").join(format!("{number}.npy")), npy_of(&[32, 48])).unwrap();
+    }
+    for (name, resize) in [("shrunk", Resize::ShortSide(16)), ("whole", Resize::No)] {
+        let jpeg = Jpeg::Reencode(ReencodeOptions { resize, ..Default::default() });
+        let options = PackOptions {
+            source: SourceOptions { masks: Some(place("masks")), ..Default::default() },
+            pictures: PictureOptions { jpeg, ..Default::default() },
+            ..Default::default()
+        };
+        pack(&place("src"), &place(name), &options, &hooks).unwrap();
+        let opened = Collector::append(place(name), None, AppendOptions::default());
+        if resize == Resize::No {
+            opened.unwrap();
+            continue;
+        }
+        let error = opened.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "field `mask` of the dataset: expected masks of pictures that keep their size, found masks of pictures that are shrunk when they are packed"
+        );
+        assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
+    }
+}
