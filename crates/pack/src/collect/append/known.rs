@@ -1,7 +1,7 @@
 //! Samples whose keys the dataset holds already.
 
 use super::Behind;
-use crate::collect::encode::Bench;
+use crate::collect::encode::{Bench, of_sample};
 use crate::collect::error::{CollectError, Result};
 use crate::collect::layout::Layout;
 use crate::collect::value::{Sample, Value};
@@ -10,6 +10,7 @@ use crate::grow::OnKnownKey;
 use crate::sources::words::{plural, short};
 use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting};
 use shardpack_reader::Scalar;
+use std::collections::HashSet;
 
 /// What came of them.
 #[derive(Debug, Default)]
@@ -20,14 +21,14 @@ pub(in crate::collect) struct Known {
     others: u64,
     first: Option<String>,
     /// Samples that came as they did in the newest addition: perhaps the same call was given again.
-    repeated: u64,
+    repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
 
 impl Known {
     /// Samples that the dataset held already.
-    pub(super) const fn count(&self) -> u64 {
-        self.count + self.repeated
+    pub(super) fn count(&self) -> u64 {
+        self.count + self.repeated.len() as u64
     }
 }
 
@@ -77,7 +78,9 @@ impl Behind {
             });
         }
         let mut known = lock(&self.known);
-        known.repeated += 1;
+        if !known.repeated.insert(key.to_owned()) {
+            return Err(of_sample(key, "key", "each once", "one that is taken"));
+        }
         known.first_repeated.get_or_insert_with(|| key.to_owned());
         Ok(())
     }
@@ -87,11 +90,11 @@ impl Behind {
         let known = lock(&self.known);
         if let Some(first) = &known.first_repeated {
             let last = self.before.as_ref().map_or(0, |before| self.opened.len().saturating_sub(before.len()));
-            if fresh > 0 || known.repeated != last {
+            if fresh > 0 || known.repeated.len() as u64 != last {
                 return Err(refused(first));
             }
         }
-        Ok(fresh == 0 && (known.count > 0 || known.repeated > 0))
+        Ok(fresh == 0 && (known.count > 0 || !known.repeated.is_empty()))
     }
 
     /// What the user should know of samples that were left out.

@@ -442,3 +442,15 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }
 }
+
+#[test]
+fn a_sample_that_comes_twice_is_not_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    write(&out, small(), (0..4).map(sample));
+    append(&out, (4..6).map(sample)).unwrap();
+    let error = append(&out, [sample(4), sample(4)]).unwrap_err().to_string();
+    assert!(error.contains("sample `s/004`: key: expected each once"), "{error}");
+    assert!(append(&out, [sample(4)]).is_err());
+    assert_eq!(append(&out, [sample(5), sample(4)]).unwrap().known, 2);
+}
