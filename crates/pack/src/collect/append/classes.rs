@@ -4,6 +4,9 @@ use crate::collect::error::{CollectError, Result};
 use crate::collect::value::Number;
 use std::collections::{HashMap, HashSet};
 
+/// What a caller gave who gave no name.
+const EMPTY: &str = "an empty list";
+
 /// What labels count into.
 #[derive(Debug, Default)]
 pub(in crate::collect) struct Classes {
@@ -58,11 +61,12 @@ pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result
     let Some(known) = known else {
         let Some(given) = given else { return Ok((None, None, 0)) };
         let hint = "leave the classes out: labels are numbers there";
-        return Err(CollectError::usage("classes", "none, as in the dataset", given.join(", "), hint));
+        let found = if given.is_empty() { EMPTY.to_owned() } else { given.join(", ") };
+        return Err(CollectError::usage("classes", "none, as in the dataset", found, hint));
     };
     let Some(given) = given else { return Ok((Some(known.to_vec()), Some(Classes::new(known)), 0)) };
     if given.is_empty() {
-        return Err(CollectError::usage("classes", "at least one name", "none", ""));
+        return Err(CollectError::usage("classes", "at least one name", EMPTY, ""));
     }
     let mut seen = HashSet::new();
     if let Some(twice) = given.iter().find(|name| !seen.insert(name.as_str())) {

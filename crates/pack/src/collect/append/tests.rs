@@ -454,3 +454,17 @@ fn a_sample_that_comes_twice_is_not_another_one() {
     assert!(append(&out, [sample(4)]).is_err());
     assert_eq!(append(&out, [sample(5), sample(4)]).unwrap().known, 2);
 }
+
+#[test]
+fn an_empty_list_of_classes_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, classed] = ["plain", "classed"].map(|name| folder.path().join(name));
+    write(&plain, CollectOptions { classes: None, ..small() }, [sample(0)]);
+    write(&classed, small(), [sample(0)]);
+    let said = |out: &Path| {
+        let options = AppendOptions { classes: Some(Vec::new()), ..Default::default() };
+        Collector::append(out, None, options).unwrap_err().to_string()
+    };
+    assert_eq!(said(&plain), "classes: expected none, as in the dataset, found an empty list");
+    assert_eq!(said(&classed), "classes: expected at least one name, found an empty list");
+}
