@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::folder::{NEXT, Survey, remove_next};
 use crate::growth::{Growth, interrupted, settle};
+use crate::journal::Journal;
 use shardpack_format::{Hint, Setting};
 
 impl Growth<'_> {
@@ -34,9 +35,11 @@ impl Growth<'_> {
             return Ok(());
         }
         let survey = Survey::take(self.disk, &folder)?;
-        let mut journals = survey.journals.values().flatten();
+        // A journal that is missing or cannot be read does not tell whose the shards are.
+        let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
+        let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
         // A run that finished no shard leaves nothing to lose.
-        let is_lost = !survey.has_shards() || journals.all(|journal| journal.head.is_of_program());
+        let is_lost = !survey.has_shards() || all_of_program;
         if force || is_lost {
             return remove_next(self.disk, &self.out);
         }

@@ -4,7 +4,7 @@ use super::behaviour::options;
 use super::growth::{OUT, add, fresh, held, parse, samples, sources};
 use super::memory_fs::{Crash, Fault, MemoryFs};
 use super::source::{Numbers, Sum};
-use crate::fs::Disk;
+use crate::fs::{Disk, Fs as _};
 use crate::{Growth, Next, Tally as _, WriteOptions};
 use std::path::Path;
 
@@ -70,4 +70,28 @@ fn what_files_began_is_kept_for_their_command_unless_forced() {
     failing.fail = Some(29);
     append(&fs, &failing, false).unwrap_err();
     add(&fs, &sources().1, &WriteOptions { force: true, ..options(1) }).unwrap();
+}
+
+#[test]
+fn shards_whose_journal_is_missing_or_damaged_are_kept_unless_forced() {
+    let begun = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(29);
+    let tries = std::iter::repeat_with(|| add(&begun, &later, &options(1)).unwrap_err()).take(200);
+    assert!(tries.into_iter().any(|_| begun.files().keys().filter(|name| name.ends_with(".shard")).count() > 3));
+    let next = Path::new(OUT).join(".shardpack-next");
+    for damage in [None, Some(b"{ no line".as_slice())] {
+        let fs = begun.with_fault(Fault::None, None);
+        let journals: Vec<String> = fs.files_in(&next).into_keys().filter(|name| name.ends_with(".jsonl")).collect();
+        assert_eq!(journals.len(), 1);
+        fs.remove(&next.join(&journals[0])).unwrap();
+        if let Some(bytes) = damage {
+            fs.create_new(&next.join(&journals[0])).unwrap().append(bytes).unwrap();
+        }
+        let there = fs.files_in(&next);
+        let error = super::said(&append(&fs, &others(), false).unwrap_err());
+        assert!(error.contains("interrupted"), "{error}");
+        assert_eq!(fs.files_in(&next), there);
+        append(&fs, &others(), true).unwrap();
+    }
 }
