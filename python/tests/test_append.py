@@ -206,7 +206,7 @@ def test_an_exception_leaves_the_dataset_at_its_generation(tmp_path: Path) -> No
 
 
 KILLED = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_append import sample
@@ -221,10 +221,10 @@ next = Path(sys.argv[1]) / ".shardpack-next"
 
 def kill_at_the_first_shard():
     while not list(next.glob("shard-*.shard")):
-        pass
+        time.sleep(0.001)
     os.kill(os.getpid(), signal.SIGKILL)
 
-threading.Thread(target=kill_at_the_first_shard).start()
+threading.Thread(target=kill_at_the_first_shard, daemon=True).start()
 writer.close()
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -240,7 +240,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
     assert program.stdout and program.stdout.readline() == "writing\n"
     if when == "before":
         program.kill()
-    program.wait()
+    program.wait(timeout=60)
     assert sp.Dataset(out).generation == 1 or when == "during"
     whole(out)
     whole(out, 1)
@@ -257,7 +257,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
 def test_what_a_killed_program_began_keeps_no_other_addition_out(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, range(4))
-    program = subprocess.run([sys.executable, "-c", KILLED, str(out), str(Path(__file__).parent), "during"], capture_output=True, check=False)
+    program = subprocess.run([sys.executable, "-c", KILLED, str(out), str(Path(__file__).parent), "during"], capture_output=True, check=False, timeout=60)
     assert program.returncode == -9, program.stderr
     newest = sp.Dataset(out)
     report = write(out, range(50, 53), append=True)
