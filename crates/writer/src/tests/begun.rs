@@ -1,7 +1,7 @@
 //! What a killed program had begun is dropped, what files began is not.
 
 use super::behaviour::options;
-use super::growth::{OUT, add, fresh, held, parse, samples, sources};
+use super::growth::{OUT, add, begun, fresh, held, others, parse, samples, sources};
 use super::memory_fs::{Crash, Fault, MemoryFs};
 use super::source::{Numbers, Sum};
 use crate::fs::{Disk, Fs as _};
@@ -16,12 +16,6 @@ fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
     let plan = source.plan(20_000).behind(growth.manifest(), first)?.of_program();
     let kept = (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect();
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, &options(1)).map(drop)
-}
-
-fn others() -> Numbers {
-    let mut other = Numbers::new(20);
-    other.keys = (0..20).map(|n| format!("other/{n}")).collect();
-    other
 }
 
 #[test]
@@ -53,13 +47,7 @@ fn a_killed_program_keeps_no_other_out() {
 
 #[test]
 fn what_files_began_is_kept_for_their_command_unless_forced() {
-    let fs = fresh();
-    let (_, mut later) = sources();
-    later.fail = Some(29);
-    // The last sample of the last shard fails: some shards may be finished.
-    let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
-    let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
-    assert!(begun, "{:?}", held(&fs).keys());
+    let fs = begun();
     let error = super::said(&append(&fs, &others(), false).unwrap_err());
     assert!(error.contains("interrupted") && error.contains("give that command again to go on"), "{error}");
     append(&fs, &others(), true).unwrap();

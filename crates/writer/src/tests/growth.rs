@@ -52,6 +52,25 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
 }
 
 /// The same, until it is in place.
+/// A dataset to which files were being added when a sample failed, after some shards.
+pub(super) fn begun() -> MemoryFs {
+    let fs = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(29);
+    // The last sample of the last shard fails: some shards may be finished.
+    let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
+    let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
+    assert!(begun, "{:?}", held(&fs).keys());
+    fs
+}
+
+/// Samples that no other source has.
+pub(super) fn others() -> Numbers {
+    let mut other = Numbers::new(20);
+    other.keys = (0..20).map(|n| format!("other/{n}")).collect();
+    other
+}
+
 fn add_at_last(fs: &MemoryFs) {
     match add(fs, &sources().1, &options(1)) {
         Ok(_) => {}
@@ -151,15 +170,8 @@ fn a_crash_at_any_moment_leaves_the_old_generation_or_the_new_one() {
 
 #[test]
 fn what_was_begun_is_not_mixed_with_something_else() {
-    let fs = fresh();
-    let (_, mut later) = sources();
-    later.fail = Some(29);
-    // The last sample of the last shard fails: some shards may be finished.
-    let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
-    let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
-    assert!(begun, "{:?}", held(&fs).keys());
-    let mut other = Numbers::new(20);
-    other.keys = (0..20).map(|n| format!("other/{n}")).collect();
+    let fs = begun();
+    let other = others();
     let error = super::said(&add(&fs, &other, &options(1)).unwrap_err());
     assert!(error.contains("interrupted") && error.contains("--force"), "{error}");
     let report = add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();
