@@ -151,6 +151,10 @@ impl PackArguments {
         "shard_size",
         "seed",
     ];
+    /// Those of them that say how pictures are stored.
+    pub(crate) const OF_PICTURES: &[&str] = Self::STORAGE.split_at(10).0;
+    /// And how arrays are.
+    pub(crate) const OF_ARRAYS: &[&str] = Self::STORAGE.split_at(10).1.split_at(8).0;
     const OTHERS: [&str; 12] = [
         "splits",
         "clips",

@@ -21,20 +21,6 @@ pub(super) struct Stored {
     pub(super) shuffle: Option<u64>,
 }
 
-const OF_PICTURES: [&str; 10] = [
-    "jpeg",
-    "quality",
-    "target",
-    "subsampling",
-    "short_side",
-    "long_side",
-    "score",
-    "check_pixels",
-    "upright",
-    "keep_metadata",
-];
-const OF_ARRAYS: [&str; 8] = ["values", "max_error", "codec", "level", "filter", "layout", "band_difference", "prefer"];
-
 /// Reads the recipe of a dataset.
 pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored> {
     let mut arguments = PackArguments::default();
@@ -50,13 +36,13 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored>
     let found = pictures(base, &recipe, &arguments)?;
     if let Some(pictures) = &found {
         let there = of_pictures(pictures);
-        named(&OF_PICTURES).try_for_each(|name| same(name, &[&there], &arguments))?;
+        named(PackArguments::OF_PICTURES).try_for_each(|name| same(name, &[&there], &arguments))?;
     }
     let chosen = chosen(base, &recipe);
     let there: Vec<PackArguments> = chosen.values().map(|(asked, _)| of_arrays(*asked)).collect();
     let made: Vec<PackArguments> =
         chosen.values().map(|(asked, trial)| of_arrays(made(asked, &trial.settings))).collect();
-    for name in named(&OF_ARRAYS) {
+    for name in named(PackArguments::OF_ARRAYS) {
         // What was chosen for all fields may also be named.
         let same_as_made = !made.is_empty() && made.iter().all(|made| told(name, made) == told(name, &arguments));
         if !same_as_made {
