@@ -106,6 +106,29 @@ impl Workers {
         }
     }
 
+    /// Has process `number` change a row, which is started if it is not there. The process, if it is
+    /// there still, and what its transform said if it raised an exception.
+    fn changed(
+        &self,
+        number: usize,
+        there: Option<UnixStream>,
+        row: &mut TransformRow<'_>,
+    ) -> Result<(UnixStream, Option<String>), Note> {
+        let mut process = match (there, self.failed.get()) {
+            (Some(process), _) => process,
+            (None, Some(note)) => return Err(note.clone()),
+            (None, None) => self.start(number)?,
+        };
+        match exchange(&mut process, row) {
+            Ok(said) => Ok((process, said)),
+            Err(_) => {
+                // So that it ends, if it has not.
+                drop(process);
+                Err(format!("a worker that {}", self.ended(number)).into())
+            }
+        }
+    }
+
     /// How a process has ended.
     fn ended(&self, number: usize) -> String {
         let said = Python::try_attach(|py| self.processes.call_method1(py, "ended", (number,))?.extract::<String>(py));
@@ -116,38 +139,12 @@ impl Workers {
 impl Transform for Workers {
     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note> {
         let (number, there) = self.take();
-        let started = match there {
-            Some(process) => Ok(process),
-            None => match self.failed.get() {
-                Some(note) => Err(note.clone()),
-                None => self.start(number),
-            },
+        let (left, changed) = match self.changed(number, there, row) {
+            Ok((process, said)) => (Some(process), said.map_or(Ok(()), |text| Err(text.into()))),
+            Err(note) => (None, Err(note)),
         };
-        let changed = started.map(|mut process| {
-            let changed = exchange(&mut process, row);
-            (process, changed)
-        });
-        match changed {
-            Ok((process, Ok(None))) => {
-                self.give_back(number, Some(process));
-                Ok(())
-            }
-            Ok((process, Ok(Some(text)))) => {
-                self.give_back(number, Some(process));
-                Err(text.into())
-            }
-            Ok((process, Err(_))) => {
-                // So that it ends, if it has not.
-                drop(process);
-                let how = self.ended(number);
-                self.give_back(number, None);
-                Err(format!("a worker that {how}").into())
-            }
-            Err(note) => {
-                self.give_back(number, None);
-                Err(note)
-            }
-        }
+        self.give_back(number, left);
+        changed
     }
 }
 
