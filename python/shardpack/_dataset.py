@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from shardpack import _index, _shardpack, _warn
+from shardpack import _index, _shardpack, _split, _warn
 from shardpack._columns import Columns, Keys, UnknownKey
 from shardpack._index import Indices
 from shardpack._size import Size, size
@@ -22,9 +22,6 @@ Sample: TypeAlias = "dict[str, Any]"
 that the sample does not have: ``None``. Figures that packing measured are no part of it: see
 :attr:`Dataset.columns`.
 """
-
-
-"""How a URL begins. A ``Path`` cannot hold one: it would drop a slash."""
 
 
 class Field(NamedTuple):
@@ -375,6 +372,55 @@ class Dataset:
         """
         numbers = _index.many(which(self.columns) if callable(which) else which, len(self))
         return Subset(self, numbers if self._members is None else self._members[numbers])
+
+    def split(
+        self,
+        shares: float | Sequence[float],
+        *,
+        stratify: _split.Attribute | None = None,
+        groups: _split.Attribute | Callable[[str], Any] | None = None,
+        seed: int = 0,
+        growing: bool = False,
+    ) -> list[Subset]:
+        """The dataset in parts, each sample in one of them: one part to train on, one to validate with. Samples are sorted
+        by a hash of ``seed`` and key, and cut at the shares: so the parts are the same however and wherever it is stored.
+
+        Parameters
+        ----------
+        shares : float or sequence of float
+            Of one share, such as ``0.8``, the parts are this and the rest. Several sum up to 1: ``[0.8, 0.1, 0.1]``. A
+            part has its share of the samples, rounded up or down, and at least one.
+        stratify : str or sequence, optional
+            A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a text.
+            Each part gets its share of the samples of each value, up to one or two samples.
+        groups : str, sequence or callable, optional
+            The same, or a function of the key: samples of one value stay in one part, such as all pictures of one patient.
+            The cuts are then between groups, as near to the shares as they can be. With ``stratify``, a group counts as of
+            the class that most of its samples have.
+        seed : int, default 0
+            Another seed, other parts.
+        growing : bool, default False
+            Whether each sample (or group) is placed by its own hash alone, whatever else there is: it stays in its part
+            when the dataset grows or shrinks (:func:`add`, :func:`remove`). The sizes of the parts are then those of a
+            fair draw, not exact, and ``stratify`` is refused. Default: exact sizes; after samples were added, those next
+            to a cut are in another part.
+
+        Returns
+        -------
+        list of Subset
+            One for each share, in order.
+
+        Raises
+        ------
+        UsageError
+            A part would be empty, shares do not sum up to 1, or there is no such scalar field of integers.
+
+        Examples
+        --------
+        >>> train, val = dataset.split(0.8, stratify="label")                                # doctest: +SKIP
+        >>> train, val, test = dataset.split([0.8, 0.1, 0.1], groups=lambda key: key.split("/")[0])   # doctest: +SKIP
+        """
+        return [Subset(self, part) for part in _split.parts(self, shares, stratify, groups, seed, growing)]
 
 
 class Subset(Dataset):

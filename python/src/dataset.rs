@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use shardpack_array::ArrayDecoder;
 use shardpack_format::{Dtype, Field};
+use shardpack_loader::order::{Attribute, Split};
 use shardpack_pack::export::{Content, content, frames};
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::{DatasetOptions, Error};
@@ -22,6 +23,22 @@ pub(crate) struct Dataset {
     fields: Vec<Field>,
     /// Names of the fields whose pictures lost bits so far.
     narrowed: Mutex<Vec<String>>,
+}
+
+/// The name of a column, or a text for each sample.
+#[derive(FromPyObject)]
+enum AttributeOption {
+    Column(String),
+    Values(Vec<String>),
+}
+
+impl From<AttributeOption> for Attribute {
+    fn from(given: AttributeOption) -> Self {
+        match given {
+            AttributeOption::Column(name) => Self::Column(name),
+            AttributeOption::Values(values) => Self::Values(values),
+        }
+    }
 }
 
 /// Name, kind and element type of a field.
@@ -231,6 +248,36 @@ impl Dataset {
     /// The class of every sample.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         Ok(vector(py, py.detach(|| self.inner.labels()).map_err(raise)?))
+    }
+
+    /// The samples of each part of a split.
+    #[expect(clippy::too_many_arguments, reason = "how arguments come")]
+    fn split<'py>(
+        &self,
+        py: Python<'py>,
+        shares: Vec<f64>,
+        seed: u64,
+        stratify: Option<AttributeOption>,
+        groups: Option<AttributeOption>,
+        growing: bool,
+        members: Option<&Bound<'py, PyArray1<u64>>>,
+    ) -> PyResult<Vec<Bound<'py, PyArray1<u64>>>> {
+        let members = members.map(indices).transpose()?;
+        let divide = || {
+            let mut split = Split::new(&shares, seed)?;
+            if let Some(by) = stratify {
+                split = split.stratify(by.into());
+            }
+            if let Some(by) = groups {
+                split = split.groups(by.into());
+            }
+            if growing {
+                split = split.growing();
+            }
+            split.parts(&self.inner, members.as_deref())
+        };
+        let parts = py.detach(divide).map_err(raise)?;
+        Ok(parts.into_iter().map(|part| vector(py, part)).collect())
     }
 
     /// Names of the fields whose pictures have more than 8 bits per sample and were decoded to 8 so

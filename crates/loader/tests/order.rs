@@ -10,6 +10,8 @@ use shardpack_reader::Dataset;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+#[path = "order/split.rs"]
+mod split;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
 

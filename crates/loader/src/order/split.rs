@@ -1,0 +1,328 @@
+//! A dataset divided into parts, such as one to train on and one to validate with.
+//!
+//! Samples are sorted by a hash of seed and key, and the list is cut at the shares. So the parts depend
+//! on keys and seed alone: not on the order in which samples are stored.
+
+use sha2::{Digest as _, Sha256};
+use shardpack_format::{Dtype, Setting};
+use shardpack_reader::{Column, Dataset, Error, Result};
+use std::collections::BTreeMap;
+
+/// How a dataset is divided into parts. The parts are a pure function of the keys of the samples, the
+/// seed and what is asked for here.
+///
+/// ```
+/// use shardpack_loader::order::{Attribute, Split};
+/// # fn main() -> Result<(), shardpack_loader::Error> {
+/// let split = Split::new(&[0.8, 0.1, 0.1], 0)?.stratify(Attribute::Column("label".into()));
+/// # if let Ok(dataset) = shardpack_loader::Dataset::open("no-such-dataset") {
+/// let parts = split.parts(&dataset, None)?;
+/// assert_eq!(parts.len(), 3);
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Split {
+    shares: Vec<f64>,
+    seed: u64,
+    stratify: Option<Attribute>,
+    groups: Option<Attribute>,
+    is_growing: bool,
+}
+
+/// A value of each sample that decides where it may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attribute {
+    /// A scalar field of integers or booleans, such as `label`.
+    Column(String),
+    /// One text for each sample that is divided, in the order of the samples.
+    Values(Vec<String>),
+}
+
+/// What is divided: a sample, with those that must stay with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    stratum: u32,
+    hash: u64,
+    /// The number of its group, or of the sample.
+    unit: u64,
+    sample: u64,
+}
+
+impl Split {
+    /// Parts of these shares, which sum up to 1. The samples of a part are `share × samples`, rounded up
+    /// or down, and at least one.
+    ///
+    /// # Errors
+    /// `Usage` if there are fewer than two shares, one is not above 0, or they do not sum up to 1.
+    pub fn new(shares: &[f64], seed: u64) -> Result<Self> {
+        let refuse = |expected: &str, found: String| Err(Error::usage("shares of a split", expected, found));
+        if shares.len() < 2 {
+            return refuse("two or more", format!("{shares:?}"));
+        }
+        if !shares.iter().all(|share| share.is_finite() && *share > 0.0) {
+            return refuse("numbers above 0", format!("{shares:?}"));
+        }
+        let sum: f64 = shares.iter().sum();
+        if (sum - 1.0).abs() > 1e-6 {
+            let refused = refuse("a sum of 1", format!("{sum}, of {shares:?}"));
+            return refused
+                .map_err(|e| e.with_hint("divide the number of samples of each part by that of all samples"));
+        }
+        let shares = shares.iter().map(|share| share / sum).collect();
+        Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
+    }
+
+    /// Gives each part the same share of each value: of each class. The number of samples of a class in a
+    /// part differs from its share by less than 2, and by at most 1 if there are two parts.
+    #[must_use]
+    pub fn stratify(mut self, by: Attribute) -> Self {
+        self.stratify = Some(by);
+        self
+    }
+
+    /// Keeps samples of the same value in one part: all of one patient. The list is then cut between two
+    /// groups, as near to the shares as that is possible. With [`Split::stratify`], a group counts as of
+    /// the class that most of its samples have.
+    #[must_use]
+    pub fn groups(mut self, by: Attribute) -> Self {
+        self.groups = Some(by);
+        self
+    }
+
+    /// Decides the part of each sample (or group) by its own hash, without looking at the others. So it
+    /// stays in its part when the dataset grows or shrinks. The parts have their shares as a coin has
+    /// its two sides: of 10,000 samples at 0.9 some 9,000, give or take 60.
+    #[must_use]
+    pub fn growing(mut self) -> Self {
+        self.is_growing = true;
+        self
+    }
+
+    /// The samples of each part, in stored order. `members` are the samples that are divided, each once;
+    /// `None` for all of the dataset. Opens every shard, reads no record. Memory: 40 bytes a sample
+    /// while it works.
+    ///
+    /// # Errors
+    /// `Usage` if a part would be empty, there is no such column of integers, there is not one value for
+    /// each sample, or a growing split is to be stratified; else as [`Dataset::shard`].
+    pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
+        if self.is_growing && self.stratify.is_some() {
+            let error = Error::usage("split", "a growing one, or a stratified one", "both");
+            return Err(error.with_hint("a growing split looks at no other sample, so it cannot count classes"));
+        }
+        let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
+        let groups = self.groups.as_ref().map(|by| by.values(dataset, &samples, "groups")).transpose()?;
+        let strata = self.stratify.as_ref().map(|by| by.values(dataset, &samples, "stratify")).transpose()?;
+        let mut entries = match &groups {
+            Some(groups) => self.grouped(&samples, groups, strata.as_deref()),
+            None => self.single(dataset, &samples, strata.as_deref())?,
+        };
+        entries.sort_unstable();
+        let mut parts = vec![Vec::new(); self.shares.len()];
+        if self.is_growing {
+            self.deal_by_hash(&entries, &mut parts);
+        } else {
+            self.deal(&entries, &mut parts);
+        }
+        for (number, (part, share)) in parts.iter_mut().zip(&self.shares).enumerate() {
+            if part.is_empty() {
+                let units = if groups.is_some() { " in their groups" } else { "" };
+                let what = format!("part {number} of a split, of share {share}");
+                let found = format!("none of {} samples{units}", samples.len());
+                return Err(Error::usage(what, "at least one sample", found).with_hint(self.way_out()));
+            }
+            part.sort_unstable();
+        }
+        Ok(parts)
+    }
+
+    fn way_out(&self) -> shardpack_format::Hint {
+        if self.is_growing {
+            shardpack_format::Hint::new("a part of a growing split is split again by another ")
+                .and([Setting::named("seed")])
+        } else {
+            "choose larger shares".into()
+        }
+    }
+
+    /// Every sample is its own unit, placed by its key.
+    fn single(&self, dataset: &Dataset, samples: &[u64], strata: Option<&[String]>) -> Result<Vec<Entry>> {
+        let numbers = strata.map(numbered);
+        let mut entries = Vec::with_capacity(samples.len());
+        let mut open = None;
+        for (at, &sample) in samples.iter().enumerate() {
+            let (number, record) = dataset.locate(sample)?;
+            let shard = match open.take() {
+                Some((opened, shard)) if opened == number => shard,
+                _ => dataset.shard(number)?,
+            };
+            let key = shard.index().key(record).ok_or_else(|| Error::internal("key of a record", "one", record))?;
+            let stratum = numbers.as_ref().and_then(|numbers| numbers.get(at)).copied().unwrap_or(0);
+            entries.push(Entry { stratum, hash: self.hash(key), unit: sample, sample });
+            open = Some((number, shard));
+        }
+        Ok(entries)
+    }
+
+    /// A group is a unit, placed by its name. Its stratum is that of most of its samples, of several such
+    /// the first.
+    fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<Entry> {
+        let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
+        let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
+        for (at, group) in group_of.iter().enumerate() {
+            let stratum = stratum_of.as_ref().and_then(|strata| strata.get(at)).copied().unwrap_or(0);
+            *counts.entry(*group).or_default().entry(stratum).or_default() += 1;
+        }
+        let most = |counts: &BTreeMap<u32, u64>| {
+            let first_of_most = counts.iter().rev().max_by_key(|(_, count)| **count);
+            first_of_most.map_or(0, |(stratum, _)| *stratum)
+        };
+        let strata: BTreeMap<u32, u32> = counts.iter().map(|(group, counts)| (*group, most(counts))).collect();
+        let entry = |((&sample, name), group): ((&u64, &String), u32)| {
+            let stratum = strata.get(&group).copied().unwrap_or(0);
+            Entry { stratum, hash: self.hash(name), unit: group.into(), sample }
+        };
+        samples.iter().zip(groups).zip(group_of).map(entry).collect()
+    }
+
+    /// 64 bits of SHA-256: the same on every machine, in every version.
+    fn hash(&self, name: &str) -> u64 {
+        let hash = Sha256::new()
+            .chain_update(b"shardpack split 1\0")
+            .chain_update(self.seed.to_le_bytes())
+            .chain_update(name)
+            .finalize();
+        hash.iter().take(8).fold(0, |value, &byte| value << 8 | u64::from(byte))
+    }
+
+    fn deal_by_hash(&self, entries: &[Entry], parts: &mut [Vec<u64>]) {
+        const ALL: f64 = 18_446_744_073_709_551_616.0;
+        for entry in entries {
+            let (mut part, mut end) = (0, 0.0);
+            for (number, share) in self.shares.iter().enumerate() {
+                part = number;
+                end += share;
+                if (entry.hash as f64) < end * ALL {
+                    break;
+                }
+            }
+            parts.get_mut(part).into_iter().for_each(|part| part.push(entry.sample));
+        }
+    }
+
+    /// Cuts each stratum at what the parts lack by then, so that rounding does not add up.
+    fn deal(&self, entries: &[Entry], parts: &mut [Vec<u64>]) {
+        let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
+        let mut seen = 0;
+        for stratum in entries.chunk_by(|a, b| a.stratum == b.stratum) {
+            let units: Vec<&[Entry]> = stratum.chunk_by(|a, b| a.unit == b.unit).collect();
+            seen += stratum.len();
+            let lacking = self.shares.iter().zip(&*parts).map(|(share, part)| share * seen as f64 - part.len() as f64);
+            let counts = allotted(stratum.len(), &lacking.collect::<Vec<_>>());
+            let is_enough = is_one_stratum && units.len() >= parts.len();
+            let (mut from, mut left, mut left_counts) = (0, stratum.len(), stratum.len());
+            let last = parts.len().saturating_sub(1);
+            for (number, (part, count)) in parts.iter_mut().zip(counts).enumerate() {
+                // What groups before it took too much or too little, all later parts bear.
+                let wanted = (count * left).checked_div(left_counts).unwrap_or(0);
+                let (least, most) = match is_enough {
+                    true => (from + 1, units.len() - (last - number)),
+                    false => (from, units.len()),
+                };
+                let (mut end, mut given) = (from, 0_usize);
+                while end < most {
+                    let size = units.get(end).map_or(0, |unit| unit.len());
+                    // The cut that is nearer to what is wanted: behind this unit, or before it.
+                    let is_nearer = (given + size).abs_diff(wanted) < given.abs_diff(wanted);
+                    if number < last && end >= least && !is_nearer {
+                        break;
+                    }
+                    given += size;
+                    end += 1;
+                }
+                for unit in units.get(from..end).unwrap_or_default() {
+                    part.extend(unit.iter().map(|entry| entry.sample));
+                }
+                (from, left, left_counts) = (end, left - given, left_counts - count);
+            }
+        }
+    }
+}
+
+impl Attribute {
+    fn values(&self, dataset: &Dataset, samples: &[u64], option: &str) -> Result<Vec<String>> {
+        match self {
+            Self::Values(values) if values.len() == samples.len() => Ok(values.clone()),
+            Self::Values(values) => {
+                let expected = format!("{}, one for each sample", samples.len());
+                Err(Error::usage(format!("values of `{option}`"), expected, values.len()))
+            }
+            Self::Column(name) => {
+                let column = dataset.column(name)?;
+                if matches!(column.dtype(), Dtype::F16 | Dtype::F32 | Dtype::F64) {
+                    let expected = format!("integers, for `{option}`");
+                    return Err(Error::usage(format!("field `{}`", name.escape_debug()), expected, column.dtype())
+                        .with_hint("give one value for each sample, such as the number of its range"));
+                }
+                samples.iter().map(|&sample| text_of(&column, sample)).collect()
+            }
+        }
+    }
+}
+
+fn text_of(column: &Column, sample: u64) -> Result<String> {
+    let value = column.value(sample);
+    Ok(value.ok_or_else(|| Error::usage("sample index", format!("one below {}", column.len()), sample))?.to_string())
+}
+
+/// The number of each text among the different ones, which are sorted.
+fn numbered(texts: &[String]) -> Vec<u32> {
+    let mut numbers: BTreeMap<&str, u32> = texts.iter().map(|text| (text.as_str(), 0)).collect();
+    numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
+    texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
+}
+
+/// Whole numbers that sum up to `count`, each next to what is wanted: rounded down, then up where most is
+/// lacking, of several the first.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
+fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
+    let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();
+    loop {
+        let sum: usize = out.iter().sum();
+        let lacks = |at: usize| wanted.get(at).zip(out.get(at)).map_or(0.0, |(wanted, out)| wanted - *out as f64);
+        let by = |a: &usize, b: &usize| lacks(*a).total_cmp(&lacks(*b));
+        let all = 0..out.len();
+        let (at, step) = match sum.cmp(&count) {
+            std::cmp::Ordering::Equal => return out,
+            std::cmp::Ordering::Less => (all.rev().max_by(by), 1),
+            std::cmp::Ordering::Greater => (all.filter(|&at| out.get(at).is_some_and(|&out| out > 0)).min_by(by), -1),
+        };
+        let Some(changed) = at.and_then(|at| out.get_mut(at)) else { return out };
+        *changed = changed.saturating_add_signed(step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lacking_most_is_rounded_up() {
+        assert_eq!(allotted(90, &[0.8 * 90.0, (1.0 - 0.8) * 90.0]), [72, 18]);
+        assert_eq!(allotted(10, &[10.0 / 3.0; 3]), [4, 3, 3]);
+        assert_eq!(allotted(3, &[1.5, 1.5]), [2, 1]);
+        assert_eq!(allotted(0, &[0.3, -0.3]), [0, 0]);
+        // Two parts have too much already.
+        assert_eq!(allotted(1, &[2.8, -0.9, -0.9]), [1, 0, 0]);
+    }
+
+    #[test]
+    fn the_hash_stays() {
+        // Of Python: int.from_bytes(hashlib.sha256(b"shardpack split 1\0" + bytes(8) + b"a").digest()[:8])
+        let split = Split::new(&[0.5, 0.5], 0).unwrap();
+        assert_eq!(split.hash("a"), 0xae33_2680_4afb_3083);
+    }
+}

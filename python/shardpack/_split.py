@@ -1,0 +1,82 @@
+"""A split of a dataset: what is asked for, as the core takes it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardpack import _shardpack
+
+if TYPE_CHECKING:
+    from shardpack._dataset import Dataset
+
+Attribute: TypeAlias = "str | Sequence[Any] | NDArray[Any]"
+"""The name of a scalar field, or a value for each sample: an integer, a boolean or a text."""
+
+
+def parts(
+    dataset: Dataset,
+    shares: float | Sequence[float],
+    stratify: Attribute | None,
+    groups: Attribute | Callable[[str], Any] | None,
+    seed: int,
+    growing: bool,
+) -> list[NDArray[np.uint64]]:
+    """Numbers of the samples of each part, as the whole dataset counts them."""
+    if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
+        raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
+    return dataset._core.split(
+        _shares(shares),
+        operator.index(seed),
+        _attribute("stratify", stratify, dataset),
+        _attribute("groups", groups, dataset),
+        bool(growing),
+        dataset._members,
+    )
+
+
+def _shares(given: float | Sequence[float]) -> list[float]:
+    """The shares of the parts: of one number, this and what is left."""
+    if isinstance(given, str):
+        raise TypeError(f"split: expected a share such as 0.8, or several, found the string {given!r}")
+    if not isinstance(given, Sequence | np.ndarray):
+        share = float(given)
+        if not 0 < share < 1:
+            expected = "a share between 0 and 1, or several that sum up to 1"
+            raise _shardpack.UsageError(f"split: expected {expected}, found {given!r}")
+        return [share, 1 - share]
+    return [float(share) for share in given]
+
+
+def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, dataset: Dataset) -> str | list[str] | None:
+    """A name, or a text for each sample."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        kinds = {field.name: field.kind for field in dataset.schema}
+        if given not in kinds and given not in dataset.columns:
+            scalars = ", ".join(name for name, kind in kinds.items() if kind == "scalar") or "none"
+            raise _shardpack.UsageError(f"{option}: expected a scalar field out of {scalars}, found {given!r}")
+        if kinds.get(given, "scalar") != "scalar":
+            raise _shardpack.UsageError(
+                f"{option}: expected a scalar field, found {given!r}, of kind {kinds[given]}, "
+                "which only the records hold\n"
+                f"hint: {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
+            )
+        return given
+    values = [given(key) for key in dataset.keys] if callable(given) else given
+    return [_text(option, value) for value in (values.tolist() if isinstance(values, np.ndarray) else values)]
+
+
+def _text(option: str, value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    try:
+        return str(operator.index(value))
+    except TypeError:
+        expected = "integers, booleans or texts, one for each sample"
+        raise TypeError(f"{option}: expected {expected}, found {value!r}") from None
