@@ -25,13 +25,18 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
 
 # A box may be three things, and only who made it knows which.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
+# Nor does the name tell one mask of several channels from one for each object.
+_MASKS = "mask() | instance_masks()"
 
 
 # Words of names of arrays that hold places in a picture.
 _PLACES = {
-    "mask": "mask()", "masks": "mask()", "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
+    "mask": "mask()", "masks": _MASKS, "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
     "bboxes": _BOXES, "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
+    "polygon": "polygons()", "polygons": "polygons()",
 }  # fmt: skip
+# Words of names of JSON that holds polygons.
+_POLYGONS = {"polygon", "polygons", "segmentation", "segmentations"}
 # Masks of other things than pictures.
 _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
@@ -54,6 +59,8 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
             continue
         if kinds.get(name) == "array":
             moves = f"align={{{name!r}: sp.align.{place}}} moves it along"
+        elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
+            moves = f"align={{{name!r}: sp.align.polygons()}} moves it along"
         elif kinds.get(name) == "json":
             # Lists of a table of labels are JSON.
             moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} moves along'
@@ -67,10 +74,14 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
 
 def _of_name(name: str) -> str | None:
     """How an array follows its picture that says by its name where things are in it."""
-    words = re.split("[^a-z]+", name.lower())
+    words = _words(name)
     if _ELSEWHERE.intersection(words):
         return None
     return next((_PLACES[word] for word in words if word in _PLACES), None)
+
+
+def _words(name: str) -> list[str]:
+    return re.split("[^a-z]+", name.lower())
 
 
 # How many samples are looked at to find arrays that have a row for each box.
@@ -90,7 +101,10 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
     for name in others:
         for of in boxes:
             if _has_a_row_for_each(samples, name, of):
-                by_name = {"keypoints()": f"keypoints(rows={of!r})", _BOXES: _BOXES}
+                by_name = {
+                    "keypoints()": f"keypoints(rows={of!r})", "polygons()": f"polygons(rows={of!r})",
+                    _MASKS: f"instance_masks(rows={of!r})", _BOXES: _BOXES,
+                }  # fmt: skip
                 follows = by_name.get(_of_name(name) or "", f"rows_of({of!r})")
                 raise _shardpack.UsageError(
                     f"align: expected `{name}` to follow `{of}`, since it has a row for each box in the {len(samples)} samples "

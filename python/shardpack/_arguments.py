@@ -173,11 +173,16 @@ def _fields(
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
     # A patch of one size can be cut out of all.
     varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
-    varying -= {name for name, text in align if text.startswith("mask")}
-    varying |= {name for name, text in align if not text.startswith("mask")}
+    for name, text in align:
+        if text.split(",")[0] == "mask":
+            varying -= {name}
+        elif kinds.get(name) == "array":
+            varying |= {name}
     chosen = names(fields)
     if chosen is None:
-        chosen = [name for name in kinds if name not in plain]
+        # Polygons follow a picture, so they are asked for, also if they are JSON.
+        polygons = {name for name, _ in align if kinds.get(name) == "json"}
+        chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
         raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying

@@ -128,8 +128,8 @@ class Loader(Configured):
         Arrays whose length differs from sample to sample (boxes, token ids) are a list with one array for each row.
         These lists are not part of :attr:`predicted_bytes`. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
     align : mapping from field to str or None, optional
-        Fields that follow the view of their picture, which crops, scales and mirrors it: masks, boxes, keypoints, and
-        what belongs to each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes": sp.align.boxes("xywh")}``.
+        Fields that follow the view of their picture, which crops, scales and mirrors it: masks, boxes, keypoints,
+        polygons, and what belongs to each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes": sp.align.boxes("xywh")}``.
         Masks are tensors of the view's size, the others lists with one array for each row. ``None`` in place of a text:
         the field comes as it is stored, which would be a warning for names such as ``boxes``, and an error for an array
         with a row for each box of a field of boxes that is aligned.

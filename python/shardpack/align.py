@@ -1,4 +1,4 @@
-"""Fields that follow their picture, for ``Loader(align=…)``: masks, boxes and keypoints go where its view goes.
+"""Fields that follow their picture, for ``Loader(align=…)``: masks, boxes, keypoints, polygons go where its view goes.
 
 Each function gives the text that names it, such as ``"boxes,format=xywh"``. One draw is for all fields of a sample: what
 the view crops, scales and mirrors of the picture, it crops, scales and mirrors of them. All coordinates are those of the
@@ -17,7 +17,7 @@ import operator
 from collections.abc import Sequence
 from typing import Literal, SupportsIndex
 
-__all__ = ["boxes", "keypoints", "mask", "rows_of"]
+__all__ = ["boxes", "instance_masks", "keypoints", "mask", "polygons", "rows_of"]
 
 
 def mask(picture: str | None = None, *, fill: float = 255) -> str:
@@ -34,6 +34,22 @@ def mask(picture: str | None = None, *, fill: float = 255) -> str:
         has. Tell the loss to ignore it, as ``CrossEntropyLoss(ignore_index=255)`` does, or choose the background.
     """
     return _text("mask", [("picture", picture), ("fill", None if fill == 255 else repr(float(fill)))])
+
+
+def instance_masks(*, rows: str | None = None, picture: str | None = None) -> str:
+    """Masks of objects, ``[masks, height, width]``: as high and wide as the picture, and as many as the sample has. In
+    the batch they are a list of arrays of their own type, ``[masks, height, width]`` of the view, one for each row. Each
+    pixel has the value at its centre (nearest neighbour), and is 0 in the borders where the view pads the picture.
+
+    Parameters
+    ----------
+    rows : str, optional
+        The field of boxes that these are the masks of, one box for each: those of boxes that are left out are left out
+        too. Default: all masks stay, also those of which the view shows nothing.
+    picture : str, optional
+        The field of the picture that they follow. Default: the only one among the fields.
+    """
+    return _text("instances", [("rows", rows), ("picture", picture)])
 
 
 def boxes(
@@ -91,6 +107,28 @@ def keypoints(
     pairs = "/".join(f"{operator.index(a)}-{operator.index(b)}" for a, b in swap)
     given = [("unit", "relative" if relative else None), ("swap", pairs or None)]
     return _text("keypoints", [*given, ("rows", rows), ("picture", picture)])
+
+
+def polygons(*, rows: str | None = None, relative: bool = False, picture: str | None = None) -> str:
+    """Polygons: an array ``[points, 2]`` or ``[polygons, points, 2]``, or JSON, such as COCO's ``segmentation``: a list
+    for each object, whose innermost lists are ``x, y, x, y, …``. In the batch they are a list, one item for each row: a
+    float32 array of the same shape, or lists of the same form.
+
+    A polygon keeps all of its points, and is not clipped: it may reach beyond the view. What draws it clips it. Mirrored
+    polygons turn the other way round. In an array, NaN stays NaN, behind polygons of fewer points. In JSON an object
+    without lists (``None``, or the run lengths that COCO has for crowds) becomes ``None``.
+
+    Parameters
+    ----------
+    rows : str, optional
+        The field of boxes that these are the polygons of, one box for each object: those of boxes that are left out are
+        left out too. Default: all stay, also those out of sight.
+    relative : bool, default False
+        As in :func:`boxes`.
+    picture : str, optional
+        The field of the picture that they follow. Default: the only one among the fields.
+    """
+    return _text("polygons", [("unit", "relative" if relative else None), ("rows", rows), ("picture", picture)])
 
 
 def rows_of(boxes: str) -> str:

@@ -70,6 +70,8 @@ def test_alignments_are_texts() -> None:
     assert sp.align.boxes("cxcywh", relative=True, visible=0.5) == "boxes,format=cxcywh,unit=relative,visible=0.5"
     assert sp.align.keypoints(swap=[(1, 2), (np.int64(3), 4)], rows="boxes") == "keypoints,swap=1-2/3-4,rows=boxes"
     assert sp.align.rows_of("boxes") == "rows,of=boxes"
+    assert sp.align.instance_masks() == "instances" and sp.align.instance_masks(rows="boxes") == "instances,rows=boxes"
+    assert sp.align.polygons(relative=True, rows="boxes", picture="left") == "polygons,unit=relative,rows=boxes,picture=left"
     with pytest.raises(TypeError):
         sp.align.keypoints(swap=[(1.5, 2)])  # type: ignore[list-item]
 
@@ -247,7 +249,7 @@ def test_what_photos_do_not_have_is_said(scenes: sp.Dataset) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"align": {"boxes": "box"}}, sp.UsageError, "expected mask, boxes, keypoints"),
+        ({"align": {"boxes": "box"}}, sp.UsageError, "expected mask, instances, boxes, keypoints, polygons"),
         ({"align": {"boxes": 3}}, TypeError, r"align\['boxes'\]: expected a string"),
         ({"align": ["boxes"]}, TypeError, "align: expected a mapping"),
         ({"align": ALIGN, "fields": ["image"]}, sp.UsageError, "align: expected fields out of image, found 'mask'"),

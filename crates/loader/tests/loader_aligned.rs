@@ -281,3 +281,90 @@ fn masks_come_as_the_type_that_is_asked_for() {
         assert_eq!(wide, plain.all());
     }
 }
+
+/// Polygons around the quadrants are moved as their boxes, but not clipped; the mask of each quadrant is
+/// that part of the mask of all.
+#[test]
+fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
+    let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();
+    let scenes = Scenes::with(17, |scene, values| {
+        let corners = scene.boxes().into_iter().flat_map(|[x0, y0, x1, y1]| [x0, y0, x1, y0, x1, y1, x0, y1]);
+        let polygons: Vec<u8> = corners.flat_map(f32::to_le_bytes).collect();
+        values[4] = Some((Codec::Raw, polygons, plain(Dtype::F32, &[5, 4, 2]), None));
+        let mask = values[1].as_ref().unwrap().1.clone();
+        let of_each = (0..5).flat_map(|quadrant| mask.iter().map(move |&value| u8::from(value == quadrant)));
+        let [height, width] = scene.upright().map(u64::from);
+        values[3] = Some((Codec::Raw, of_each.collect(), plain(Dtype::Bool, &[5, height, width]), None));
+        if scene.id == 3 {
+            // None of all three.
+            values[2] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4]), None));
+            values[3] = Some((Codec::Raw, Vec::new(), plain(Dtype::Bool, &[0, height, width]), None));
+            values[4] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4, 2]), None));
+        }
+    });
+    let (mut beyond, mut shown, mut left_out, mut beside) = (0, 0, 0, 0);
+    for (image, rows) in [
+        ("rrc48", true),
+        ("rrc40x56,scale=0.3..1,flip=1", true),
+        ("pad49x96,flip=0.5", true),
+        ("resize24x40,flip=0.5", false),
+    ] {
+        let rows = if rows { ",rows=boxes" } else { "" };
+        let align = align(&[
+            ("classes", &format!("instances{rows}")),
+            ("points", &format!("polygons{rows}")),
+            ("mask", "mask"),
+            ("boxes", "boxes"),
+        ]);
+        for batch in batches(&scenes, LoaderOptions { align, ..options(image) }) {
+            let [boxes, classes, points] = ["boxes", "classes", "points"].map(|name| batch.objects(name).unwrap());
+            for row in 0..batch.len() {
+                let (_, mask) = grids(&batch, row, PixelLayout::HeightWidthChannels);
+                let (height, width) = (mask.len(), mask[0].len());
+                let boxes: Vec<[f32; 4]> = floats(boxes[row]);
+                let Some(Object::Array(masks)) = classes[row] else { panic!() };
+                let polygons: Vec<[f32; 2]> = floats(points[row]);
+                let stored = if batch.indices()[row] == 3 { 0 } else { 5 };
+                let count = if rows.is_empty() { stored } else { boxes.len() };
+                assert_eq!(
+                    (masks.dtype(), masks.shape()),
+                    (Dtype::Bool, &[count, height, width].map(|n| n as u64)[..])
+                );
+                assert_eq!(polygons.len(), count * 4);
+                left_out += stored - count;
+                let [right, bottom] = [width as f32, height as f32];
+                for (number, (polygon, of)) in
+                    polygons.chunks(4).zip(masks.bytes().chunks_exact(height * width)).enumerate()
+                {
+                    let sides = |axis: usize| polygon.iter().map(move |point| point[axis]);
+                    let low = |axis| sides(axis).fold(f32::INFINITY, f32::min);
+                    let high = |axis| sides(axis).fold(f32::NEG_INFINITY, f32::max);
+                    let is_beyond = low(0) < 0.0 || low(1) < 0.0 || high(0) > right || high(1) > bottom;
+                    beyond += u32::from(is_beyond);
+                    if !rows.is_empty() {
+                        let clipped = [low(0).max(0.0), low(1).max(0.0), high(0).min(right), high(1).min(bottom)];
+                        let near = clipped.iter().zip(boxes[number]).all(|(a, b)| (a - b).abs() < 1e-3);
+                        assert!(near, "{image}: {clipped:?} {:?}", boxes[number]);
+                    }
+                    for (at, value) in of.iter().enumerate() {
+                        let (y, x) = (at / width, at % width);
+                        if *value == 1 {
+                            // All pixels of an object are of one quadrant, within its polygon.
+                            let first = of.iter().position(|value| *value == 1).unwrap();
+                            assert!(mask[y][x] == mask[first / width][first % width] && mask[y][x] < 4);
+                            let [x, y] = [x as f32 + 0.5, y as f32 + 0.5];
+                            assert!(low(0) <= x && x <= high(0) && low(1) <= y && y <= high(1), "{image}");
+                            shown += 1;
+                        }
+                        beside += u32::from(mask[y][x] == 255);
+                    }
+                }
+                let all: usize = masks.bytes().iter().map(|value| usize::from(*value)).sum();
+                if rows.is_empty() && stored > 0 {
+                    assert_eq!(all, mask.iter().flatten().filter(|value| **value < 4).count());
+                }
+            }
+        }
+    }
+    assert!(beyond > 50 && shown > 50_000 && left_out > 50 && beside > 1_000, "{beyond} {shown} {left_out} {beside}");
+}

@@ -12,7 +12,7 @@ use loader_support::aligned::{Scenes, align, batches, options};
 use shardpack_format::*;
 use shardpack_loader::order::Mode;
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
-use shardpack_reader::Error;
+use shardpack_reader::{DatasetOptions, Error, Limits};
 
 #[test]
 fn samples_that_lack_something_and_damage() {
@@ -137,4 +137,45 @@ fn what_cannot_be_aligned_is_refused_at_open() {
     let mut colours = options("rrc16");
     colours.augment_pictures = vec!["color_jitter(brightness=0.5)".parse().unwrap()];
     assert_eq!(batches(&scenes, colours).len(), 1);
+}
+
+#[test]
+fn masks_of_objects_and_polygons_that_are_none() {
+    let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();
+    let error = |text: &str, shape: &dyn Fn([u64; 2]) -> Vec<u64>, limits: Limits| {
+        let scenes = Scenes::with(4, |scene, values| {
+            let shape = shape(scene.upright().map(u64::from));
+            let bytes = vec![1; shape.iter().product::<u64>() as usize];
+            values[3] = Some((Codec::Raw, bytes, plain(Dtype::U8, &shape), None));
+        });
+        let align = align(&[("classes", text), ("boxes", "boxes")]);
+        let fields = Some(vec!["image".into()]);
+        let dataset = DatasetOptions::new().limits(limits).open(scenes.path()).unwrap();
+        let mut loader = Loader::open(&dataset, LoaderOptions { align, fields, ..options("resize200x300") }).unwrap();
+        loader.next_batch().unwrap().map(|_| ()).map_err(|error| error.to_string())
+    };
+    let all = Limits::default;
+    for (text, shape, said) in [
+        (
+            "instances",
+            &(|_: [u64; 2]| vec![2_u64, 3, 4]) as &dyn Fn([u64; 2]) -> Vec<u64>,
+            "aligned as masks of objects: shape: expected [masks,",
+        ),
+        ("instances", &|[h, w]| vec![h, w], "shape: expected [masks,"),
+        (
+            "instances,rows=boxes",
+            &|[h, w]| vec![4, h, w],
+            "rows that belong to boxes: expected 5, one for each box, found 4",
+        ),
+        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: shape: expected [points, 2]"),
+        ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected 5, one for each box, found 4"),
+    ] {
+        let error = error(text, shape, all()).unwrap_err();
+        assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");
+    }
+    // Many masks of a small picture: what they take in a large view counts.
+    let small = Limits { max_decoded_bytes: 1 << 20, ..all() };
+    assert!(error("instances", &|[h, w]| vec![100, h, w], all()).is_ok());
+    let error = error("instances", &|[h, w]| vec![100, h, w], small).unwrap_err();
+    assert!(error.contains("max_decoded_bytes") && error.contains("6000000"), "{error}");
 }

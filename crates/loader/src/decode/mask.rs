@@ -1,10 +1,10 @@
 //! Masks that follow their picture: for each pixel of the view the value at its centre.
 
-use super::points::Shape;
+use super::points::{Kept, Shape, check_rows};
 use super::record::FieldOf;
 use crate::fields::loses;
-use shardpack_array::{ArrayDecoder, Region, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Result};
+use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Limits, Result};
 use shardpack_jpeg::PixelLayout;
 
 /// Scratch memory that a thread keeps at most from one mask to the next.
@@ -121,6 +121,63 @@ impl MaskRows {
         }
         Ok(())
     }
+}
+
+/// Masks of the objects of a picture, `[masks, height, width]`, as the view shows them; zero stands beside
+/// a padded picture. `kept`: which of the objects are left.
+///
+/// # Errors
+/// `Usage` if they have not the size of their picture, or are not as many as there were boxes; `Limit` if
+/// they are larger than a decoded field may be.
+pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&Kept>, limits: &Limits) -> Result<Array> {
+    let Shape { picture: [height, width], crop } = *shape;
+    let count = match *array.shape() {
+        [count, h, w] if array.bytes().is_empty() || [h, w] == [height, width].map(u64::from) => count,
+        // Nothing has no size.
+        _ if array.bytes().is_empty() => 0,
+        ref other => {
+            let expected = format!("[masks, {height}, {width}], as high and wide as its upright picture");
+            let error = Error::usage("shape", expected, format!("{other:?}"));
+            let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
+            return Err(if is_one { error.with_hint("one mask for all is aligned as a mask") } else { error });
+        }
+    };
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let rows: Vec<usize> = match kept {
+        Some(kept) => {
+            check_rows(count, kept)?;
+            kept.rows.clone()
+        }
+        None => (0..count).collect(),
+    };
+    let sides = [rows.len() as u64, crop.height.into(), crop.width.into()];
+    let bytes = ElementType::from(array.dtype()).array_bytes(&sides)?;
+    if bytes > limits.max_decoded_bytes {
+        return Err(Error::limit("masks as the view shows them", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+    }
+    let too_large = |_| Error::limit("masks as the view shows them", "memory", usize::MAX as u64, bytes);
+    let mut out = vec![0; usize::try_from(bytes).map_err(too_large)?];
+    let (mut ys, mut xs) = (Vec::new(), Vec::new());
+    let inner = crop.inner;
+    positions(&mut ys, (crop.area.y, crop.area.height), inner.height, height, false);
+    positions(&mut xs, (crop.area.x, crop.area.width), inner.width, width, crop.flip);
+    let element = array.dtype().size();
+    let (line, from_line) = (crop.width as usize * element, width as usize * element);
+    let (plane, from_plane) = (crop.height as usize * line, height as usize * from_line);
+    for (row, out) in rows.into_iter().zip(out.chunks_exact_mut(plane.max(1))) {
+        let lines = out.chunks_exact_mut(line.max(1)).skip(inner.y as usize);
+        for (y, line) in ys.iter().zip(lines) {
+            let start = row * from_plane + y * from_line;
+            let from = array.bytes().get(start..start + from_line).unwrap_or_default();
+            for (x, to) in xs.iter().zip(line.chunks_exact_mut(element.max(1)).skip(inner.x as usize)) {
+                let Some(from) = from.get(x * element..(x + 1) * element) else {
+                    return Err(Error::internal("element of a mask", "one", x));
+                };
+                copy(to, from);
+            }
+        }
+    }
+    Array::new(array.dtype(), sides.to_vec(), out)
 }
 
 /// Most masks have elements of one byte: a copy of known length is a move.

@@ -13,6 +13,7 @@ mod opening;
 mod picture_row;
 mod pictures;
 mod points;
+mod polygons;
 mod recipe;
 mod record;
 mod row;

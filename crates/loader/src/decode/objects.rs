@@ -1,6 +1,8 @@
 //! Takes values that are no tensors out of the record that a thread has in hand for its tensors.
 
+use super::mask::instances;
 use super::points::{Kept, Shape, moved, rows_of};
+use super::polygons;
 use crate::fields::{Followed, Follows, Object, ObjectPlan};
 use crate::options::Align;
 use shardpack_array::{ArrayDecoder, decode_bytes};
@@ -38,7 +40,7 @@ pub(crate) fn of_sample(
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
             let named = |error| name_aligned(plan, plans, error);
-            let Some(Some(Object::Array(array))) = objects.get(number) else { continue };
+            let Some(Some(object)) = objects.get(number) else { continue };
             let of = |boxes: Option<usize>| boxes.and_then(|boxes| kept.get(boxes)?.as_ref());
             let followed = match &plan.follows {
                 Follows::Picture { align, picture, boxes } if matches!(align, Align::Boxes { .. }) == of_boxes => {
@@ -47,22 +49,43 @@ pub(crate) fn of_sample(
                     } else {
                         record.shape(picture).map_err(named)?
                     };
-                    shape.map(|shape| moved(align, array, &shape, of(*boxes))).transpose().map_err(named)?
+                    let follow = |shape| follow((align, object), &shape, of(*boxes), limits);
+                    shape.map(follow).transpose().map_err(named)?
                 }
                 Follows::Boxes(boxes) if !of_boxes => {
-                    let rows = of(Some(*boxes)).map(|kept| Ok((rows_of(array, kept)?, None)));
+                    let Object::Array(array) = object else { continue };
+                    let rows = of(Some(*boxes)).map(|kept| Ok((Object::Array(rows_of(array, kept)?), None)));
                     rows.transpose().map_err(named)?
                 }
                 _ => continue,
             };
             // Without its picture, or its boxes, nobody knows where it would be.
-            let (array, rows) = followed.map_or((None, None), |(array, rows)| (Some(array), rows));
+            let (followed, rows) = followed.map_or((None, None), |(object, rows)| (Some(object), rows));
             if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
-                (*object, *kept) = (array.map(Object::Array), rows);
+                (*object, *kept) = (followed, rows);
             }
         }
     }
     Ok(objects)
+}
+
+/// A value as the view shows it; of boxes, which are left.
+fn follow(
+    (align, object): (&Align, &Object),
+    shape: &Shape,
+    kept: Option<&Kept>,
+    limits: &Limits,
+) -> Result<(Object, Option<Kept>), FormatError> {
+    match (align, object) {
+        (Align::Instances { .. }, Object::Array(array)) => {
+            Ok((Object::Array(instances(array, shape, kept, limits)?), None))
+        }
+        (Align::Polygons { relative, .. }, Object::Json(text)) => {
+            Ok((Object::Json(polygons::of_json(text, *relative, shape, kept)?), None))
+        }
+        (_, Object::Array(array)) => moved(align, array, shape, kept).map(|(array, rows)| (Object::Array(array), rows)),
+        _ => Err(FormatError::internal("aligned value", "an array, or JSON of polygons", "another")),
+    }
 }
 
 /// Values that are not what the caller says of them are said to be so.

@@ -1,5 +1,6 @@
 //! Boxes and keypoints that follow their picture.
 
+use super::polygons;
 use crate::options::{Align, BoxFormat};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Hint, Result, Setting};
@@ -30,7 +31,7 @@ pub(crate) struct Kept {
 
 impl Shape {
     /// A point in the view, in pixels of it.
-    fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+    pub(super) fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Crop { area, inner, flip, .. } = self.crop;
         let x = (x - area.x) * f64::from(inner.width) / area.width;
         let y = (y - area.y) * f64::from(inner.height) / area.height;
@@ -39,7 +40,7 @@ impl Shape {
     }
 
     /// Width and height of what coordinates are given in: the picture, and the view.
-    fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
+    pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
@@ -53,8 +54,8 @@ impl Shape {
     }
 }
 
-/// Boxes or keypoints as the view shows them; of boxes, which are left. `kept`: of keypoints that
-/// belong to boxes, which boxes are left.
+/// Boxes, keypoints or polygons as the view shows them; of boxes, which are left. `kept`: of what
+/// belongs to boxes, which boxes are left.
 ///
 /// # Errors
 /// `Usage` if the values are not what they are said to be: an array of another shape, numbers of
@@ -77,8 +78,12 @@ pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&K
             let moved = keypoints(array.shape(), &numbers, (*relative, swap), shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
-        Align::Mask { .. } | Align::Rows { .. } => {
-            Err(Error::internal("aligned points", "boxes or keypoints", "others"))
+        Align::Polygons { relative, .. } => {
+            let moved = polygons::of_array(array.shape(), &numbers, *relative, shape)?;
+            Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
+        }
+        Align::Mask { .. } | Align::Instances { .. } | Align::Rows { .. } => {
+            Err(Error::internal("aligned points", "boxes, keypoints or polygons", "others"))
         }
     }
 }
@@ -244,21 +249,28 @@ fn keypoints(
 /// # Errors
 /// `Usage` if it has not as many rows as there were boxes.
 pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
-    let expected = || format!("{}, one for each box", kept.of);
     let Some((&found, rest)) = array.shape().split_first() else {
-        return Err(Error::usage("rows that belong to boxes", expected(), "a single value"));
+        let expected = format!("{}, one for each box", kept.of);
+        return Err(Error::usage("rows that belong to boxes", expected, "a single value"));
     };
-    if found != kept.of as u64 {
-        return Err(Error::usage("rows that belong to boxes", expected(), found));
-    }
+    check_rows(usize::try_from(found).unwrap_or(usize::MAX), kept)?;
     let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
     let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
     let shape = std::iter::once(kept.rows.len() as u64).chain(rest.iter().copied()).collect();
     Array::new(array.dtype(), shape, rows.flatten().copied().collect())
 }
 
+/// # Errors
+/// `Usage` if there are not as many rows as there were boxes.
+pub(super) fn check_rows(found: usize, kept: &Kept) -> Result<()> {
+    if found == kept.of {
+        return Ok(());
+    }
+    Err(Error::usage("rows that belong to boxes", format!("{}, one for each box", kept.of), found))
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
-fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
+pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
     Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())
 }
 

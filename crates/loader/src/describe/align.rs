@@ -142,7 +142,8 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     for (at, (name, align)) in options.align.iter().enumerate() {
         align.check()?;
         let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
-        if kind != Some(FieldKind::Array) {
+        let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
+        if kind != Some(FieldKind::Array) && !is_json {
             let what = kind.map_or("no field of the dataset".to_owned(), |kind| format!("of kind {kind:?}"));
             let refused = refuse("fields of arrays", format!("{}, {what}", quoted(name)));
             return match kind {
@@ -163,8 +164,8 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
             let found = || format!("{}, for {}", quoted(of), quoted(name));
             let Some(boxes) = boxes else { return refuse("rows of a field that is aligned as boxes", found()) };
-            if matches!(align, Align::Keypoints { .. }) && align.picture() != boxes.picture() {
-                return refuse("keypoints and their boxes on one picture", found());
+            if !matches!(align, Align::Rows { .. }) && align.picture() != boxes.picture() {
+                return refuse("fields on the picture of their boxes", found());
             }
         }
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How a field follows the view of the picture of its sample, which crops, scales and mirrors it.
 /// All coordinates are those of the upright picture.
 ///
-/// As text: `mask`, `boxes`, `keypoints` or `rows`, then what differs from the defaults, such as
+/// As text: `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, then what differs from the defaults, such as
 /// `boxes,format=xywh,visible=0.25`.
 ///
 /// ```
@@ -29,6 +29,16 @@ pub enum Align {
         /// What stands beside the picture where a view pads it, in the type of the batch. Default
         /// 255, which losses of segmentation are told to ignore.
         fill: f64,
+    },
+    /// Masks of objects, `[masks, height, width]`, as high and wide as the picture and as many as the
+    /// sample has: each as [`Align::Mask`], with zero beside a padded picture. Objects of their own type,
+    /// `[masks, height, width]` of the view.
+    Instances {
+        /// The picture that they follow. Default: the only one.
+        picture: Option<String>,
+        /// The field of boxes that these are the masks of, one box for each: those of boxes that are
+        /// left out are left out too. Default none: all are there, also those of which nothing is shown.
+        rows: Option<String>,
     },
     /// Boxes `[boxes, 4]` of any numbers: moved, clipped at the borders of the view, and left out
     /// where too little is left. Objects of float32, in the same format.
@@ -56,6 +66,20 @@ pub enum Align {
         swap: Vec<(u32, u32)>,
         /// The field of boxes that these are the points of, one box for each: those of boxes that
         /// are left out are left out too. Default none.
+        rows: Option<String>,
+    },
+    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON, of which the outermost list
+    /// has an item for each object and the innermost ones are x, y, x, y, as COCO's `segmentation`.
+    /// Points are moved as [`Align::Keypoints`], but none is hidden and nothing is clipped: a polygon
+    /// keeps its points, and may reach beyond the view. Objects of float32 of the same shape, or JSON of
+    /// the same form; what is no list there, such as run lengths of COCO, becomes `null`.
+    Polygons {
+        /// The picture that they follow. Default: the only one.
+        picture: Option<String>,
+        /// As in [`Align::Boxes`].
+        relative: bool,
+        /// The field of boxes that these are the polygons of, one box for each object: those of boxes
+        /// that are left out are left out too. Default none.
         rows: Option<String>,
     },
     /// An array of which each row belongs to a box, such as classes `[boxes]`: rows of boxes that
@@ -96,6 +120,8 @@ impl Align {
         let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
         match self {
             Self::Mask { .. } => "a mask".into(),
+            Self::Instances { .. } => "masks of objects".into(),
+            Self::Polygons { relative, .. } => format!("polygons {}", unit(*relative)),
             Self::Boxes { format, relative, .. } => format!("boxes {} {}", format.name(), unit(*relative)),
             Self::Keypoints { relative, .. } => format!("keypoints {}", unit(*relative)),
             Self::Rows { of } => format!("rows of `{}`", of.escape_debug()),
@@ -105,7 +131,7 @@ impl Align {
     /// The field of boxes whose rows this field has.
     pub(crate) const fn rows(&self) -> Option<&String> {
         match self {
-            Self::Keypoints { rows, .. } => rows.as_ref(),
+            Self::Keypoints { rows, .. } | Self::Polygons { rows, .. } | Self::Instances { rows, .. } => rows.as_ref(),
             Self::Rows { of } => Some(of),
             Self::Mask { .. } | Self::Boxes { .. } => None,
         }
@@ -114,9 +140,11 @@ impl Align {
     /// The picture that is named.
     pub(crate) fn picture(&self) -> Option<&str> {
         match self {
-            Self::Mask { picture, .. } | Self::Boxes { picture, .. } | Self::Keypoints { picture, .. } => {
-                picture.as_deref()
-            }
+            Self::Mask { picture, .. }
+            | Self::Instances { picture, .. }
+            | Self::Boxes { picture, .. }
+            | Self::Keypoints { picture, .. }
+            | Self::Polygons { picture, .. } => picture.as_deref(),
             Self::Rows { .. } => None,
         }
     }
@@ -136,7 +164,7 @@ impl Align {
 /// The class of pixels that count for nothing.
 const MASK_FILL: f64 = 255.0;
 
-const KINDS: &str = "mask, boxes, keypoints, or rows with of=FIELD";
+const KINDS: &str = "mask, instances, boxes, keypoints, polygons, or rows with of=FIELD";
 
 impl FromStr for Align {
     type Err = Error;
@@ -181,13 +209,23 @@ impl FromStr for Align {
                 let rows = take("rows").map(str::to_owned);
                 Self::Keypoints { picture: take("picture").map(str::to_owned), relative, swap, rows }
             }
+            "polygons" => {
+                let relative = unit(take("unit"))?;
+                let rows = take("rows").map(str::to_owned);
+                Self::Polygons { picture: take("picture").map(str::to_owned), relative, rows }
+            }
+            "instances" => {
+                let rows = take("rows").map(str::to_owned);
+                Self::Instances { picture: take("picture").map(str::to_owned), rows }
+            }
             "rows" => Self::Rows { of: take("of").ok_or_else(|| fail("rows,of=FIELD"))?.to_owned() },
             _ => return Err(fail(KINDS)),
         };
         if !options.is_empty() {
             return Err(fail(
-                "for mask picture=FIELD and fill=; for boxes picture=FIELD, format=, unit= and visible=; for keypoints \
-                 picture=FIELD, unit=, swap= and rows=FIELD; for rows of=FIELD; each once",
+                "for mask picture=FIELD and fill=; for instances picture=FIELD and rows=FIELD; for boxes picture=FIELD, \
+                 format=, unit= and visible=; for keypoints picture=FIELD, unit=, swap= and rows=FIELD; for polygons \
+                 picture=FIELD, unit= and rows=FIELD; for rows of=FIELD; each once",
             ));
         }
         align.check()?;
@@ -215,15 +253,20 @@ mod tests {
         let points =
             Align::Keypoints { picture: None, relative: false, swap: vec![(1, 2), (3, 4)], rows: Some("boxes".into()) };
         assert_eq!(parse("keypoints,swap=1-2/3-4,rows=boxes"), points);
+        let polygons = Align::Polygons { picture: None, relative: true, rows: Some("boxes".into()) };
+        assert_eq!(parse("polygons,unit=relative,rows=boxes"), polygons);
+        assert_eq!(parse("instances,picture=left"), Align::Instances { picture: Some("left".into()), rows: None });
         assert_eq!(parse("rows,of=boxes"), Align::Rows { of: "boxes".into() });
     }
 
     #[test]
     fn what_is_none_is_refused_in_words() {
         for (bad, said) in [
-            ("", "mask, boxes"),
-            ("box", "mask, boxes"),
-            ("mask,nearest", "mask, boxes"),
+            ("", "mask, instances, boxes"),
+            ("box", "mask, instances, boxes"),
+            ("mask,nearest", "mask, instances, boxes"),
+            ("polygons,swap=1-2", "each once"),
+            ("instances,fill=0", "each once"),
             ("mask,format=xyxy", "each once"),
             ("boxes,fill=0", "each once"),
             ("mask,fill=ignore", "fill=0"),

@@ -137,6 +137,10 @@ impl Scenes {
         Self { dir, all }
     }
 
+    pub fn path(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
     pub fn open(&self) -> Dataset {
         Dataset::open(self.dir.path()).unwrap()
     }

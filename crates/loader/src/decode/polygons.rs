@@ -1,0 +1,398 @@
+//! Polygons that follow their picture: an array of points, or lists in lists of JSON, as COCO has them.
+
+use super::points::{Kept, Shape, check_rows, floats};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use shardpack_array::Array;
+use shardpack_format::{Error, Result};
+use std::fmt;
+
+/// Relative: no polygon reaches so many sides of its picture beyond it.
+const FAR: f64 = 10.0;
+
+/// Points as the view shows them, `[…, points, 2]`. None is hidden, and nothing is clipped; what is not a
+/// number stays so.
+///
+/// # Errors
+/// `Usage` if it has another shape, or clearly numbers of the other unit.
+pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
+    if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
+        let expected = "[points, 2] or [polygons, points, 2]";
+        return Err(Error::usage("shape", expected, format!("{shape_of:?}")));
+    }
+    let mut unit = Unit::default();
+    let (points, _) = numbers.as_chunks::<2>();
+    let mut out = Vec::with_capacity(numbers.len());
+    for point in points {
+        unit.see(*point);
+        out.extend(placed(*point, relative, shape));
+    }
+    unit.check(relative)?;
+    floats(&out, shape_of.to_vec())
+}
+
+/// The same of JSON: lists of numbers are x, y, x, y; lists of lists may be as deep as they like, and the
+/// outermost one has an item for each object. What is neither, such as a mask of COCO in run lengths,
+/// becomes `null`. `kept`: which of the objects are left.
+///
+/// # Errors
+/// `Usage` if lists hold something else, an odd number of numbers, or clearly numbers of the other unit,
+/// or are not as many as there were boxes. `Format` if it is no JSON.
+pub(crate) fn of_json(text: &str, relative: bool, shape: &Shape, kept: Option<&Kept>) -> Result<String> {
+    let mut walk = Walk {
+        out: String::with_capacity(text.len()),
+        relative,
+        shape,
+        kept,
+        objects: 0,
+        unit: Unit::default(),
+        odd: None,
+    };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = Items { walk: &mut walk, depth: 0 }.deserialize(&mut json).and_then(|()| json.end());
+    if let Some((expected, found)) = walk.odd {
+        return Err(Error::usage("polygons", expected, found));
+    }
+    read.map_err(|error| Error::format("polygons", "JSON", error))?;
+    walk.unit.check(relative)?;
+    if let Some(kept) = kept {
+        check_rows(walk.objects, kept)?;
+    }
+    Ok(walk.out)
+}
+
+fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
+    let (from, to) = shape.units(relative);
+    let [x, y] = shape.moved([x * from[0], y * from[1]]);
+    [x / to[0], y / to[1]]
+}
+
+/// What tells shares of the sides from pixels.
+#[derive(Default)]
+struct Unit {
+    far: Option<[f64; 2]>,
+    /// A point with a number that is no share.
+    beyond: bool,
+    /// A point that is not on whole pixels.
+    between: Option<[f64; 2]>,
+}
+
+impl Unit {
+    fn see(&mut self, point: [f64; 2]) {
+        if !point.iter().all(|number| number.is_finite()) {
+            return;
+        }
+        if self.far.is_none() && point.iter().any(|number| number.abs() > FAR) {
+            self.far = Some(point);
+        }
+        self.beyond |= !point.iter().all(|number| (0.0..=1.0).contains(number));
+        if self.between.is_none() && point.iter().any(|number| number.fract() != 0.0) {
+            self.between = Some(point);
+        }
+    }
+
+    /// As of boxes: shares that are many times the side, or pixels that are all within the first one.
+    fn check(&self, relative: bool) -> Result<()> {
+        match (relative, self.far, self.beyond, self.between) {
+            (true, Some(point), ..) => {
+                let expected = "shares of the sides of its picture";
+                Err(Error::usage("numbers of a relative polygon", expected, format!("{point:?}"))
+                    .with_hint("numbers in pixels are not relative"))
+            }
+            (false, _, false, Some(point)) => {
+                let found = format!("{point:?}, and all others of the picture up to 1");
+                Err(Error::usage("numbers of a polygon in pixels", "some above 1", found)
+                    .with_hint("shares of the sides of the picture are relative"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The way through a JSON text, and what was written so far.
+struct Walk<'a> {
+    out: String,
+    relative: bool,
+    shape: &'a Shape,
+    kept: Option<&'a Kept>,
+    /// Items of the outermost list.
+    objects: usize,
+    unit: Unit,
+    /// What was expected, and found in its place.
+    odd: Option<(&'static str, String)>,
+}
+
+impl Walk<'_> {
+    fn refuse<E: serde::de::Error>(&mut self, expected: &'static str, found: impl Into<String>) -> E {
+        self.odd.get_or_insert((expected, found.into()));
+        E::custom(expected)
+    }
+}
+
+/// A list.
+struct Items<'w, 'a> {
+    walk: &'w mut Walk<'a>,
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+const LISTS: &str = "lists of x, y, x, y or lists of such";
+
+impl<'de> Visitor<'de> for Items<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(LISTS)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Self { walk, depth } = self;
+        walk.out.push('[');
+        let mut list = List::default();
+        loop {
+            if depth == 0
+                && let Some(kept) = walk.kept
+                && kept.rows.binary_search(&walk.objects).is_err()
+            {
+                if items.next_element::<IgnoredAny>()?.is_none() {
+                    break;
+                }
+                walk.objects += 1;
+                continue;
+            }
+            if items.next_element_seed(Item { walk, depth, list: &mut list })?.is_none() {
+                break;
+            }
+            if depth == 0 {
+                walk.objects += 1;
+            }
+        }
+        if list.x.is_some() {
+            return Err(walk.refuse("as many x as y", "an odd count of numbers in a list"));
+        }
+        if list.has_points && list.has_lists {
+            return Err(walk.refuse(LISTS, "numbers and lists in one list"));
+        }
+        walk.out.push(']');
+        Ok(())
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        Err(self.walk.refuse(LISTS, "null"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        Err(self.walk.refuse(LISTS, "an object"))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
+        Err(self.walk.refuse(LISTS, "a text"))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
+        Err(self.walk.refuse(LISTS, "a boolean"))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<(), E> {
+        Err(self.walk.refuse(LISTS, "a number"))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<(), E> {
+        self.visit_f64(0.0)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<(), E> {
+        self.visit_f64(0.0)
+    }
+}
+
+/// What a list holds.
+#[derive(Default)]
+struct List {
+    /// Of a point of which y comes next.
+    x: Option<f64>,
+    has_points: bool,
+    has_lists: bool,
+}
+
+/// An item of a list.
+struct Item<'w, 'a> {
+    walk: &'w mut Walk<'a>,
+    depth: usize,
+    list: &'w mut List,
+}
+
+impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl Item<'_, '_> {
+    /// Begins an item that is no number.
+    fn begin(&mut self) {
+        if self.list.has_lists {
+            self.walk.out.push(',');
+        }
+        self.list.has_lists = true;
+    }
+}
+
+impl<'de> Visitor<'de> for Item<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(LISTS)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, items: A) -> Result<(), A::Error> {
+        self.begin();
+        Items { walk: self.walk, depth: self.depth + 1 }.visit_seq(items)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        self.begin();
+        self.walk.out.push_str("null");
+        Ok(())
+    }
+
+    fn visit_unit<E: serde::de::Error>(mut self) -> Result<(), E> {
+        self.begin();
+        self.walk.out.push_str("null");
+        Ok(())
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
+        let Self { walk, list, depth } = self;
+        if depth == 0 && walk.kept.is_some() {
+            return Err(walk.refuse("a list for each box", "a number"));
+        }
+        let Some(x) = list.x.take() else {
+            list.x = Some(number);
+            return Ok(());
+        };
+        walk.unit.see([x, number]);
+        let [x, y] = placed([x, number], walk.relative, walk.shape).map(|number| number as f32);
+        if !(x.is_finite() && y.is_finite()) {
+            return Err(walk.refuse("numbers that float32 holds", format!("{number:?}")));
+        }
+        let comma = if list.has_points { "," } else { "" };
+        list.has_points = true;
+        walk.out.push_str(&format!("{comma}{x:?},{y:?}"));
+        Ok(())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
+        Err(self.walk.refuse(LISTS, "a text"))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
+        Err(self.walk.refuse(LISTS, "a boolean"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_jpeg::{Area, Crop, Rect};
+
+    /// The upper left 8 × 8 pixels of 16 × 16, doubled.
+    fn doubled(flip: bool) -> Shape {
+        let area = Area { x: 0.0, y: 0.0, width: 8.0, height: 8.0 };
+        let inner = Rect { x: 0, y: 0, width: 16, height: 16 };
+        let crop = Crop { area, window: inner, height: 16, width: 16, flip, inner, fill: [0; 3] };
+        Shape { picture: [16, 16], crop }
+    }
+
+    #[test]
+    fn lists_keep_their_form() {
+        let moved = |text: &str| of_json(text, false, &doubled(false), None);
+        for (text, expected) in [
+            ("[]", "[]"),
+            ("[[]]", "[[]]"),
+            ("[1, 2, 30, -4.5]", "[2.0,4.0,60.0,-9.0]"),
+            ("[[1,2],[3,4]]", "[[2.0,4.0],[6.0,8.0]]"),
+            (
+                "[[[1,2,3,4,0.1,6]],[[7,8,9,10,1e1,12],[1,1,2,2]]]",
+                "[[[2.0,4.0,6.0,8.0,0.2,12.0]],[[14.0,16.0,18.0,20.0,20.0,24.0],[2.0,2.0,4.0,4.0]]]",
+            ),
+            (r#"[{"size":[16,16],"counts":[3,9]},null,[[5,5,6,6]]]"#, "[null,null,[[10.0,10.0,12.0,12.0]]]"),
+        ] {
+            assert_eq!(moved(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!(of_json("[[3,4]]", false, &doubled(true), None).unwrap(), "[[10.0,8.0]]");
+        assert_eq!(of_json("[[0.25,0.5]]", true, &doubled(false), None).unwrap(), "[[0.5,1.0]]");
+    }
+
+    #[test]
+    fn objects_out_of_sight_are_left_out() {
+        let kept = |of, rows: &[usize]| Kept { of, rows: rows.to_vec() };
+        let moved = |text: &str, kept: &Kept| of_json(text, false, &doubled(false), Some(kept));
+        let three = "[[[1,2,3,4]],[[5,6,7,8]],[[9,10,11,12]]]";
+        assert_eq!(moved(three, &kept(3, &[0, 2])).unwrap(), "[[[2.0,4.0,6.0,8.0]],[[18.0,20.0,22.0,24.0]]]");
+        assert_eq!(moved(three, &kept(3, &[])).unwrap(), "[]");
+        assert_eq!(moved("[null,[[2,2,3,3]]]", &kept(2, &[1])).unwrap(), "[[[4.0,4.0,6.0,6.0]]]");
+        let error = moved(three, &kept(2, &[0])).unwrap_err().to_string();
+        assert!(error.contains("expected 2, one for each box, found 3"), "{error}");
+        let error = moved("[1,2]", &kept(1, &[0])).unwrap_err().to_string();
+        assert!(error.contains("expected a list for each box, found a number"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_polygon_is_refused() {
+        for (text, said) in [
+            ("3", "polygons: expected lists"),
+            ("null", "found null"),
+            ("{}", "found an object"),
+            ("[[1,2,3]]", "an odd count of numbers"),
+            ("[[1,2,[3,4]]]", "numbers and lists in one list"),
+            (r#"[["a"]]"#, "found a text"),
+            ("[[true]]", "found a boolean"),
+            ("[[1e300,5]]", "numbers that float32 holds"),
+            ("[[0.25,0.5]]", "numbers of a polygon in pixels: expected some above 1"),
+        ] {
+            let error = of_json(text, false, &doubled(false), None).unwrap_err();
+            assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains(said), "{text}: {error}");
+        }
+        let error = of_json("[[100,50]]", true, &doubled(false), None).unwrap_err().to_string();
+        assert!(error.contains("numbers of a relative polygon"), "{error}");
+        let deep = "[".repeat(100_000);
+        for text in ["[[1,2]", "[[1,2]]x", "[[NaN,2]]", "", &deep] {
+            let error = of_json(text, false, &doubled(false), None).unwrap_err();
+            assert!(!matches!(error, Error::Usage { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn arrays_keep_their_shape() {
+        let moved = |shape: &[u64], numbers: &[f64]| of_array(shape, numbers, false, &doubled(false));
+        let numbers = |array: Array| -> Vec<f32> {
+            array.bytes().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+        };
+        assert_eq!(numbers(moved(&[2, 2], &[1.0, 2.0, 40.0, -4.0]).unwrap()), [2.0, 4.0, 80.0, -8.0]);
+        // A polygon of fewer points than others of its array ends in what is no number.
+        let padded = numbers(moved(&[1, 2, 2], &[1.0, 2.0, f64::NAN, f64::NAN]).unwrap());
+        assert!(padded[..2] == [2.0, 4.0] && padded[2..].iter().all(|number| number.is_nan()));
+        assert_eq!(moved(&[0], &[]).unwrap().shape(), [0]);
+        assert!(moved(&[1, 3], &[1.0, 2.0, 3.0]).unwrap_err().to_string().contains("[points, 2]"));
+        assert!(moved(&[2], &[1.0, 2.0]).is_err());
+    }
+}
