@@ -5,6 +5,7 @@ Checks little on purpose. The reader that checks everything is `format-spec/read
 
 import json
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,3 +115,31 @@ def blosc2_chunks(payload):
         (size,) = struct.unpack_from("<i", payload, 12)
         yield payload[:size]
         payload = payload[size:]
+
+
+def with_value(data, value):
+    """A shard of one record with one stored field and no scalars, with other stored bytes of the same codec and decoded size;
+    every length and checksum is put right.
+    """
+    footer = bytearray(data[-128:])
+    (index_offset, index_bytes) = struct.unpack_from("<2Q", footer, 80)
+    index, frame = bytearray(data[index_offset : index_offset + index_bytes]), bytearray(data[64:128])
+    (head_bytes,) = struct.unpack_from("<I", frame, 24)
+    head = bytearray(data[128 : 64 + head_bytes])
+    struct.pack_into("<Q", head, 8, len(value))
+    body, record_bytes = bytes(head) + value, head_bytes + len(value)
+    struct.pack_into("<Q", frame, 16, record_bytes)
+    struct.pack_into("<I", frame, 28, zlib.crc32(body))
+    struct.pack_into("<I", frame, 60, zlib.crc32(frame[:60]))
+    (metadata_bytes,) = struct.unpack_from("<Q", index, 16)
+    # Columns of one row, each aligned: offset, length, crc32.
+    at = 64 + -(-metadata_bytes // 64) * 64
+    struct.pack_into("<Q", index, at + 64, record_bytes)
+    struct.pack_into("<I", index, at + 128, zlib.crc32(body))
+    out = data[:64] + frame + body
+    out += bytes(-len(out) % 64)
+    struct.pack_into("<2Q", footer, 64, len(out) + len(index) + 128, 1)
+    struct.pack_into("<2Q", footer, 80, len(out), len(index))
+    struct.pack_into("<I", footer, 96, zlib.crc32(index))
+    struct.pack_into("<I", footer, 116, zlib.crc32(footer[:116]))
+    return bytes(out + index + footer)

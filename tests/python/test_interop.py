@@ -1,13 +1,17 @@
-"""Stored arrays are read by the libraries that the formats come from: python-blosc2 and zstandard, and put together by NumPy."""
+"""Stored arrays are read by the libraries that the formats come from: python-blosc2 and zstandard, and put together by NumPy.
+Chunks that python-blosc2 makes are read by the command and by the reader of the specification, or refused in words.
+"""
 
 import struct
+import subprocess
+import sys
 import unittest
 
 import blosc2
 import numpy as np
 import zstandard
-from shardfile import UNIT_BYTES, Descriptor, blosc2_chunks, records
-from support import CommandTest, cube, cubes, shards
+from shardfile import UNIT_BYTES, Descriptor, blosc2_chunks, records, with_value
+from support import ROOT, CommandTest, cube, cubes, shards
 
 FILTERS = {"none": [], "shuffle": [1], "bitshuffle": [2], "bytedelta": [1, 35]}
 BLOSC2_CODECS = {"blosc2-lz4": 1, "blosc2-lz4hc": 1, "blosc2-zstd": 4}
@@ -150,6 +154,131 @@ class Interop(CommandTest):
                 if codec == "blosc2-lz4":
                     sizes = [len(blosc2.decompress2(chunk)) for chunk in blosc2_chunks(field.data)]
                     self.assertEqual(sizes, [UNIT_BYTES, 6_400_000 - UNIT_BYTES])
+
+
+class ForeignChunks(CommandTest):
+    """A chunk of python-blosc2 in the place of ours: of an array of one unit."""
+
+    SHAPE = (10, 50, 100)
+
+    def setUp(self):
+        super().setUp()
+        self.shells = {}
+
+    def shell(self, dtype):
+        """A shard of one cube of this type, stored with Blosc2."""
+        if dtype not in self.shells:
+            source = self.tmp / f"src-{dtype}"
+            source.mkdir()
+            np.save(source / "a.npy", np.tile(np.arange(100), 500).reshape(self.SHAPE).astype(dtype))
+            out = self.tmp / f"shell-{dtype}"
+            options = ["--values", "keep", "--codec", "blosc2-lz4", "--filter", "shuffle", "--layout", "as-given", "--band-difference", "off"]
+            self.ok("pack", source, out, *options)
+            (shard,) = shards(out)
+            ((_, fields),) = records(shard)
+            assert fields["cube"].codec == "blosc2", fields
+            self.shells[dtype] = shard.read_bytes()
+        return self.shells[dtype]
+
+    def shard(self, dtype, chunk):
+        path = self.tmp / "foreign.shard"
+        path.write_bytes(with_value(self.shell(dtype), chunk))
+        ((_, fields),) = records(path)
+        assert fields["cube"].data == chunk
+        return path
+
+    def check(self, expected, chunk):
+        """Both readers give the array: the slow one, of the specification, that of one type."""
+        shard = self.shard(expected.dtype.name, chunk)
+        np.testing.assert_array_equal(blosc2.decompress2(chunk), expected.tobytes())
+        out = self.tmp / "cube.npy"
+        out.write_bytes(self.ok("cat", shard, "0", "--field", "cube").bytes)
+        np.testing.assert_array_equal(np.load(out), expected)
+        if expected.dtype == "float32":
+            read = subprocess.run([sys.executable, ROOT / "format-spec" / "reader.py", "verify", shard], capture_output=True, text=True)
+            self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
+
+    def refuse(self, dtype, chunk, *words):
+        """Both readers say what is wrong with the chunk, of which c-blosc2 makes the array."""
+        shard = self.shard(dtype, chunk)
+        verified = self.expect(1, "verify", shard, "--deep")
+        for word in words:
+            self.assertIn(word, verified.out + verified.err)
+        read = subprocess.run([sys.executable, ROOT / "format-spec" / "reader.py", "verify", shard], capture_output=True, text=True)
+        self.assertEqual(read.returncode, 1, read.stdout + read.stderr)
+
+    @staticmethod
+    def chunk(array, **given):
+        """Made as the format asks for it, but for what is given."""
+        size = array.dtype.itemsize
+        filters = given.pop("filters", [blosc2.Filter.SHUFFLE])
+        options = {
+            "codec": blosc2.Codec.LZ4, "clevel": 5, "typesize": size, "nthreads": 1, "filters": filters,
+            "filters_meta": [size if f == blosc2.Filter.BYTEDELTA else 0 for f in filters],
+            "blocksize": min(STREAM_BYTES * size, array.nbytes), "splitmode": blosc2.SplitMode.ALWAYS_SPLIT, **given,
+        }  # fmt: skip
+        return blosc2.compress2(array, **options)
+
+    def arrays(self):
+        rng = np.random.default_rng(0)
+        for dtype in ("uint8", "int16", "float32", "float64"):
+            steps = np.tile(np.arange(100), 500) + rng.integers(0, 3, 50_000)
+            yield steps.reshape(self.SHAPE).astype(dtype)
+
+    def test_every_codec_and_filter_of_the_format(self):
+        filters = [[], [blosc2.Filter.SHUFFLE], [blosc2.Filter.BITSHUFFLE], [blosc2.Filter.BYTEDELTA], [blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA]]
+        for array in self.arrays():
+            for codec in (blosc2.Codec.LZ4, blosc2.Codec.LZ4HC, blosc2.Codec.ZSTD):
+                for chosen in filters:
+                    with self.subTest(dtype=array.dtype, codec=codec, filters=chosen):
+                        self.check(array, self.chunk(array, codec=codec, filters=chosen or [blosc2.Filter.NOFILTER]))
+
+    def test_every_kind_of_chunk_of_the_format(self):
+        noise = np.random.default_rng(0).integers(0, 1 << 16, self.SHAPE).astype("uint16")
+        stored = self.chunk(noise)
+        self.assertTrue(stored[2] & 2, "stored as it is")
+        self.check(noise, stored)
+        for array in (np.zeros(self.SHAPE, "uint16"), np.full(self.SHAPE, 7, "uint16"), np.full(self.SHAPE, np.nan, "float32")):
+            self.check(array, self.chunk(array))
+        for kind, value, array in [
+            (blosc2.SpecialValue.ZERO, None, np.zeros(self.SHAPE, "uint16")),
+            (blosc2.SpecialValue.NAN, None, np.full(self.SHAPE, np.nan, "float32")),
+            (blosc2.SpecialValue.NAN, None, np.full(self.SHAPE, np.nan, "float64")),
+            (blosc2.SpecialValue.VALUE, (513).to_bytes(2, "little"), np.full(self.SHAPE, 513, "uint16")),
+        ]:
+            with self.subTest(kind=kind):
+                self.check(array, self.special(kind, array, value))
+
+    @staticmethod
+    def special(kind, array, value=None):
+        chunks = blosc2.SChunk(chunksize=array.nbytes, cparams={"typesize": array.dtype.itemsize, "codec": blosc2.Codec.LZ4})
+        chunks.fill_special(array.size, kind, *[] if value is None else [value])
+        return chunks.get_chunk(0)
+
+    def test_what_the_format_does_not_allow_is_refused_in_words(self):
+        array = np.tile(np.arange(100), 500).reshape(self.SHAPE).astype("uint16")
+        cases = {
+            "block size": {"blocksize": 8192},
+            "split": {"splitmode": blosc2.SplitMode.NEVER_SPLIT},
+            "coder": {"codec": blosc2.Codec.ZLIB},
+            "filter": {"filters": [blosc2.Filter.DELTA]},
+        }
+        for word, given in cases.items():
+            with self.subTest(word):
+                self.refuse("uint16", self.chunk(array, **given), "a.npy", word)
+        with self.subTest("blosclz"):
+            self.refuse("uint16", self.chunk(array, codec=blosc2.Codec.BLOSCLZ), "a.npy")
+        with self.subTest("not initialised"):
+            self.refuse("uint16", self.special(blosc2.SpecialValue.UNINIT, array), "a.npy")
+        with self.subTest("lazy"):
+            path = self.tmp / "frame.b2frame"
+            cparams = {"typesize": 2, "codec": blosc2.Codec.LZ4, "blocksize": array.nbytes, "splitmode": blosc2.SplitMode.ALWAYS_SPLIT}
+            blosc2.SChunk(chunksize=array.nbytes, data=array, urlpath=str(path), cparams=cparams)
+            self.refuse("uint16", blosc2.open(str(path)).get_lazychunk(0), "a.npy")
+        with self.subTest("cut short, and longer"):
+            whole = self.chunk(array)
+            self.refuse("uint16", whole[:-1], "a.npy")
+            self.refuse("uint16", whole + b"\0", "a.npy")
 
 
 if __name__ == "__main__":
