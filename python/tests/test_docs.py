@@ -99,6 +99,7 @@ def alignment(folder: Path) -> None:
     """Pictures of three rectangles, what belongs to them, and a caption."""
     rng = np.random.default_rng(0)
     schema = {"image": "image", "mask": "array", "boxes": "array", "classes": "array", "caption": "text"}
+    schema |= {"masks": "array", "segmentation": "json"}
     with sp.Writer(folder / "scenes", schema, shuffle=False) as writer:
         for number in range(40):
             mask = np.zeros((128, 160), np.uint8)
@@ -109,7 +110,9 @@ def alignment(folder: Path) -> None:
                 boxes.append([left, top, 35, 30])
             picture = np.array([[0, 0, 0], [200, 0, 0], [0, 200, 0], [0, 0, 200]], np.uint8)[mask]
             values = {"boxes": np.array(boxes, np.float32), "classes": np.arange(3), "caption": f"scene {number}"}
-            writer.write({"image": picture, "mask": mask, **values})
+            corners = [[[x, y, x + w, y, x + w, y + h, x, y + h]] for x, y, w, h in boxes]
+            objects = {"masks": np.stack([mask == kind + 1 for kind in range(3)]), "segmentation": corners}
+            writer.write({"image": picture, "mask": mask, **values, **objects})
 
 
 @page("folders.md")
@@ -147,6 +150,12 @@ def growing(folder: Path) -> None:
         week = folder / ("week-0" if int(path.stem) < 60 else "week-1") / path.parent.name
         week.mkdir(parents=True, exist_ok=True)
         path.rename(week / path.name)
+
+
+@page("../slow.md")
+def slow(folder: Path) -> None:
+    photos(folder / "photos")
+    sp.pack(folder / "photos", folder / "train")
 
 
 @page("README.md")
