@@ -81,7 +81,7 @@ fn follow(
             Ok((Object::Array(instances(array, shape, kept, limits)?), None))
         }
         (Align::Polygons { relative, .. }, Object::Json(text)) => {
-            Ok((Object::Json(polygons::of_json(text, *relative, shape, kept)?), None))
+            Ok((Object::Json(polygons::of_json(text, *relative, shape, kept, limits)?), None))
         }
         (_, Object::Array(array)) => moved(align, array, shape, kept).map(|(array, rows)| (Object::Array(array), rows)),
         _ => Err(FormatError::internal("aligned value", "an array, or JSON of polygons", "another")),

@@ -3,7 +3,7 @@
 use super::points::{Kept, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use shardpack_array::Array;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Limits, Result};
 use std::fmt;
 
 /// Relative: no polygon reaches so many sides of its picture beyond it.
@@ -36,8 +36,15 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
 ///
 /// # Errors
 /// `Usage` if lists hold something else, an odd number of numbers, or clearly numbers of the other unit,
-/// or are not as many as there were boxes. `Format` if it is no JSON.
-pub(crate) fn of_json(text: &str, relative: bool, shape: &Shape, kept: Option<&Kept>) -> Result<String> {
+/// or are not as many as there were boxes. `Format` if it is no JSON; `Limit` if what becomes of it is
+/// larger than a decoded field may be.
+pub(crate) fn of_json(
+    text: &str,
+    relative: bool,
+    shape: &Shape,
+    kept: Option<&Kept>,
+    limits: &Limits,
+) -> Result<String> {
     let mut walk = Walk {
         out: String::with_capacity(text.len()),
         relative,
@@ -45,12 +52,13 @@ pub(crate) fn of_json(text: &str, relative: bool, shape: &Shape, kept: Option<&K
         kept,
         objects: 0,
         unit: Unit::default(),
-        odd: None,
+        most_bytes: limits.max_decoded_bytes,
+        problem: None,
     };
     let mut json = serde_json::Deserializer::from_str(text);
     let read = Items { walk: &mut walk, depth: 0 }.deserialize(&mut json).and_then(|()| json.end());
-    if let Some((expected, found)) = walk.odd {
-        return Err(Error::usage("polygons", expected, found));
+    if let Some(problem) = walk.problem {
+        return Err(problem);
     }
     read.map_err(|error| Error::format("polygons", "JSON", error))?;
     walk.unit.check(relative)?;
@@ -117,13 +125,14 @@ struct Walk<'a> {
     /// Items of the outermost list.
     objects: usize,
     unit: Unit,
-    /// What was expected, and found in its place.
-    odd: Option<(&'static str, String)>,
+    most_bytes: u64,
+    /// Why it ends before its end.
+    problem: Option<Error>,
 }
 
 impl Walk<'_> {
     fn refuse<E: serde::de::Error>(&mut self, expected: &'static str, found: impl Into<String>) -> E {
-        self.odd.get_or_insert((expected, found.into()));
+        self.problem.get_or_insert(Error::usage("polygons", expected, found.into()));
         E::custom(expected)
     }
 }
@@ -289,6 +298,13 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
         let comma = if list.has_points { "," } else { "" };
         list.has_points = true;
         walk.out.push_str(&format!("{comma}{x:?},{y:?}"));
+        let bytes = walk.out.len() as u64;
+        if bytes > walk.most_bytes {
+            let error = Error::limit("polygons", "max_decoded_bytes", walk.most_bytes, bytes);
+            let text = error.to_string();
+            walk.problem.get_or_insert(error);
+            return Err(E::custom(text));
+        }
         Ok(())
     }
 
@@ -324,7 +340,7 @@ mod tests {
 
     #[test]
     fn lists_keep_their_form() {
-        let moved = |text: &str| of_json(text, false, &doubled(false), None);
+        let moved = |text: &str| of_json(text, false, &doubled(false), None, &Limits::default());
         for (text, expected) in [
             ("[]", "[]"),
             ("[[]]", "[[]]"),
@@ -338,14 +354,14 @@ mod tests {
         ] {
             assert_eq!(moved(text).unwrap(), expected, "{text}");
         }
-        assert_eq!(of_json("[[3,4]]", false, &doubled(true), None).unwrap(), "[[10.0,8.0]]");
-        assert_eq!(of_json("[[0.25,0.5]]", true, &doubled(false), None).unwrap(), "[[0.5,1.0]]");
+        assert_eq!(of_json("[[3,4]]", false, &doubled(true), None, &Limits::default()).unwrap(), "[[10.0,8.0]]");
+        assert_eq!(of_json("[[0.25,0.5]]", true, &doubled(false), None, &Limits::default()).unwrap(), "[[0.5,1.0]]");
     }
 
     #[test]
     fn objects_out_of_sight_are_left_out() {
         let kept = |of, rows: &[usize]| Kept { of, rows: rows.to_vec() };
-        let moved = |text: &str, kept: &Kept| of_json(text, false, &doubled(false), Some(kept));
+        let moved = |text: &str, kept: &Kept| of_json(text, false, &doubled(false), Some(kept), &Limits::default());
         let three = "[[[1,2,3,4]],[[5,6,7,8]],[[9,10,11,12]]]";
         assert_eq!(moved(three, &kept(3, &[0, 2])).unwrap(), "[[[2.0,4.0,6.0,8.0]],[[18.0,20.0,22.0,24.0]]]");
         assert_eq!(moved(three, &kept(3, &[])).unwrap(), "[]");
@@ -369,16 +385,26 @@ mod tests {
             ("[[1e300,5]]", "numbers that float32 holds"),
             ("[[0.25,0.5]]", "numbers of a polygon in pixels: expected some above 1"),
         ] {
-            let error = of_json(text, false, &doubled(false), None).unwrap_err();
+            let error = of_json(text, false, &doubled(false), None, &Limits::default()).unwrap_err();
             assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains(said), "{text}: {error}");
         }
-        let error = of_json("[[100,50]]", true, &doubled(false), None).unwrap_err().to_string();
+        let error = of_json("[[100,50]]", true, &doubled(false), None, &Limits::default()).unwrap_err().to_string();
         assert!(error.contains("numbers of a relative polygon"), "{error}");
         let deep = "[".repeat(100_000);
         for text in ["[[1,2]", "[[1,2]]x", "[[NaN,2]]", "", &deep] {
-            let error = of_json(text, false, &doubled(false), None).unwrap_err();
+            let error = of_json(text, false, &doubled(false), None, &Limits::default()).unwrap_err();
             assert!(!matches!(error, Error::Usage { .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn what_becomes_of_a_text_has_a_limit() {
+        let text = format!("[[{}]]", vec!["3,3"; 1000].join(","));
+        let limits = |max_decoded_bytes| Limits { max_decoded_bytes, ..Limits::default() };
+        let moved = |limits| of_json(&text, false, &doubled(false), None, &limits);
+        assert_eq!(moved(limits(8003)).unwrap().len(), 8003);
+        let error = moved(limits(8000)).unwrap_err();
+        assert!(matches!(error, Error::Limit { .. }), "{error}");
     }
 
     #[test]

@@ -11,16 +11,13 @@ use std::collections::BTreeMap;
 /// How a dataset is divided into parts. The parts are a pure function of the keys of the samples, the
 /// seed and what is asked for here.
 ///
-/// ```
-/// use shardpack_loader::order::{Attribute, Split};
-/// # fn main() -> Result<(), shardpack_loader::Error> {
+/// ```no_run
+/// use shardpack_loader::order::{Attribute, Members, Order, Runs, Split};
+/// let dataset = shardpack_loader::Dataset::open("train")?;
 /// let split = Split::new(&[0.8, 0.1, 0.1], 0)?.stratify(Attribute::Column("label".into()));
-/// # if let Ok(dataset) = shardpack_loader::Dataset::open("no-such-dataset") {
-/// let parts = split.parts(&dataset, None)?;
-/// assert_eq!(parts.len(), 3);
-/// # }
-/// # Ok(())
-/// # }
+/// let [train, val, test] = split.parts(&dataset, None)?.try_into().unwrap_or_default();
+/// let order = Order::of(&dataset, 42).subset(Members::new(&Runs::of(&dataset, Runs::BYTES), train));
+/// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Split {
