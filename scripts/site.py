@@ -27,7 +27,7 @@ PACKAGE = ROOT / "python" / "shardpack"
 # Pages of the reference: what each is about, and the names of the package on it. A name on none is an error.
 PAGES = {
     "dataset": ("Datasets", ["Dataset", "Subset", "Concat", "concat", "Field", "Sample", "Row", "verify"]),
-    "loader": ("Loaders and batches", ["Loader", "Batch", "Ragged", "Views", "Shuffle", "Indices", "Weights"]),
+    "loader": ("Loaders and batches", ["Loader", "Batch", "Ragged", "Views", "stitch", "Stitcher", "Scene", "Shuffle", "Indices", "Weights"]),
     "pack": (
         "Packing and writing",
         ["pack", "plan", "merge", "add", "remove", "compact", "report", "Report", "Writer", "PackOptions", "AddOptions",
