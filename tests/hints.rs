@@ -11,8 +11,8 @@ use std::process::Command;
 
 /// Options of single commands (of `convert`, too), and of a loader where they are not named after a field of
 /// `LoaderOptions`.
-const OTHERS: [&str; 11] =
-    ["max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format", "append", "classes"];
+const OTHERS: [&str; 12] =
+    ["all_generations", "max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format", "append", "classes"];
 
 /// The fields of `LoaderOptions`.
 fn of_loaders() -> Vec<String> {
@@ -101,6 +101,8 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("cat", "src/cli/cat.rs"),
         ("bench", "src/cli/bench/"),
         ("report", "src/cli/report/"),
+        ("salvage", "crates/pack/src/salvage/"),
+        ("salvage", "crates/reader/src/salvage/"),
         // Every part of reading a source is one of packing; of adding, `AddOptions::can_follow` decides.
         ("pack", "crates/pack/src/sources/"),
         ("pack", "crates/pack/src/pack/"),

@@ -9,7 +9,7 @@ use making::{contents, run, write_cubes};
 use serde_json::Value;
 use shardpack_format::{FOOTER_BYTES, Limits, MANIFEST_NAME};
 use shardpack_pack::pack::PackOptions;
-use shardpack_pack::salvage::{Survey, restore_manifest};
+use shardpack_pack::salvage::{SalvageOptions, Survey, restore_manifest};
 use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::{VerifyOptions, verify};
 use shardpack_writer::{Report, WriteOptions};
@@ -27,9 +27,14 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
+/// Whatever the generation: the manifest of some of these datasets is lost.
+fn all() -> SalvageOptions {
+    SalvageOptions { all_generations: true, ..SalvageOptions::default() }
+}
+
 fn salvage(path: &Path, out: &Path) -> (Survey, Report) {
     let (limits, cancel) = (Limits::default(), AtomicBool::new(false));
-    let mut survey = Survey::scan(path, &limits, &cancel).unwrap();
+    let mut survey = Survey::scan(path, &all(), &cancel).unwrap();
     let report = survey.write(out, &limits, &WriteOptions::default()).unwrap();
     assert_eq!(report.samples, survey.samples());
     let verified = verify(out, &VerifyOptions::default()).unwrap();
@@ -115,11 +120,11 @@ fn shards_of_others_and_copies_are_left_out() {
 fn nothing_to_save_is_an_error() {
     let scratch = tempfile::tempdir().unwrap();
     let (limits, cancel) = (Limits::default(), AtomicBool::new(false));
-    assert!(Survey::scan(&scratch.path().join("nowhere"), &limits, &cancel).is_err());
-    let error = Survey::scan(scratch.path(), &limits, &cancel).unwrap_err();
+    assert!(Survey::scan(&scratch.path().join("nowhere"), &all(), &cancel).is_err());
+    let error = Survey::scan(scratch.path(), &all(), &cancel).unwrap_err();
     assert!(error.to_string().contains("found neither a manifest nor files that end in .shard"), "{error}");
     fs::write(scratch.path().join("noise.shard"), [7; 5000]).unwrap();
-    let mut survey = Survey::scan(scratch.path(), &limits, &cancel).unwrap();
+    let mut survey = Survey::scan(scratch.path(), &all(), &cancel).unwrap();
     let out = scratch.path().join("out");
     assert!(survey.write(&out, &limits, &WriteOptions::default()).is_err());
     assert!(!out.exists());
@@ -142,18 +147,18 @@ fn a_manifest_made_anew_says_what_the_lost_one_said() {
     let before = manifest();
     assert!(before["fidelity"]["cube"]["changed"].as_u64() > Some(0));
     fs::remove_file(&path).unwrap();
-    restore_manifest(&dataset, &Limits::default()).unwrap();
+    restore_manifest(&dataset, &all()).unwrap();
     assert_eq!(manifest(), before);
 
     // One that is there is kept, under a free name each time.
     for name in ["manifest.json.damaged", "manifest.json.damaged-1"] {
         fs::write(&path, name).unwrap();
-        restore_manifest(&dataset, &Limits::default()).unwrap();
+        restore_manifest(&dataset, &all()).unwrap();
         assert_eq!((manifest(), fs::read_to_string(dataset.join(name)).unwrap()), (before.clone(), name.to_owned()));
     }
     // A damaged shard has no place in a manifest that says all is whole.
     fs::write(dataset.join("shard-00001.shard"), b"gone").unwrap();
-    assert!(restore_manifest(&dataset, &Limits::default()).is_err());
+    assert!(restore_manifest(&dataset, &all()).is_err());
     assert_eq!(manifest(), before);
 }
 
@@ -163,7 +168,7 @@ fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
     std::thread::spawn(move || {
-        let survey = Survey::scan(&path, &Limits::default(), &AtomicBool::new(false)).unwrap();
+        let survey = Survey::scan(&path, &all(), &AtomicBool::new(false)).unwrap();
         let _ = send.send(survey);
     });
     receive.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits, or reads, for ever")
@@ -197,14 +202,14 @@ fn pipes_devices_and_links_are_named_and_never_opened() {
         // A manifest made anew puts nothing in the place of what a link leads to, and keeps the
         // link.
         fs::remove_file(&shard).unwrap();
-        assert!(restore_manifest(&dataset, &Limits::default()).is_err(), "a shard is missing");
+        assert!(restore_manifest(&dataset, &all()).is_err(), "a shard is missing");
     }
     let (_scratch, dataset, _) = packed();
     let target = outside.path().join("target");
     fs::write(&target, "of the user").unwrap();
     fs::remove_file(dataset.join(MANIFEST_NAME)).unwrap();
     symlink(&target, dataset.join(MANIFEST_NAME)).unwrap();
-    restore_manifest(&dataset, &Limits::default()).unwrap();
+    restore_manifest(&dataset, &all()).unwrap();
     assert_eq!(fs::read_to_string(&target).unwrap(), "of the user");
     assert_eq!(fs::read_link(dataset.join("manifest.json.damaged")).unwrap(), target);
     assert_eq!(contents(&dataset), contents_of_good());
@@ -218,7 +223,7 @@ fn another_dataset_of_the_same_names_and_sizes_is_another_dataset() {
     pictures(&b, &[("one", b"11111"), ("two", b"22x22"), ("three", b"33333")], 300);
     let (limits, cancel) = (Limits::default(), AtomicBool::new(true));
     let into_out = |from: &Path, cancel: Option<&AtomicBool>| {
-        let mut survey = Survey::scan(from, &limits, &AtomicBool::new(false)).unwrap();
+        let mut survey = Survey::scan(from, &SalvageOptions::default(), &AtomicBool::new(false)).unwrap();
         let options = WriteOptions { cancel, threads: 1, ..WriteOptions::default() };
         survey.write(&out, &limits, &options)
     };

@@ -241,6 +241,9 @@ pub(super) struct SalvageArgs {
     /// Folder of the dataset to write; the damaged one is not changed. Or the same folder, to
     /// rebuild only its manifest
     pub out: PathBuf,
+    /// Take the samples of all shards, also of older generations: removed samples come back
+    #[arg(long)]
+    pub all_generations: bool,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,

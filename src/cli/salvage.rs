@@ -4,7 +4,8 @@ use super::args::SalvageArgs;
 use super::{Outcome, interrupt, open, show, sniff, units};
 use crate::place::{COPY, refuse_url};
 use serde_json::json;
-use shardpack_pack::salvage::{Survey, restore_manifest};
+use shardpack_format::{Note, Voice};
+use shardpack_pack::salvage::{SalvageOptions, Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
 
 /// How many losses the text lists; `--json` has them all.
@@ -15,15 +16,16 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.out, "salvage", "name a folder of this machine")?;
     sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
+    let how = SalvageOptions { limits: limits.clone(), all_generations: args.all_generations };
     if same_folder(args) {
-        return restore(args, &limits);
+        return restore(args, &how);
     }
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let options = WriteOptions { cancel: Some(cancel), ..WriteOptions::default() };
-    let salvaged = Survey::scan(&args.dataset, &limits, cancel).and_then(|mut survey| {
+    let salvaged = Survey::scan(&args.dataset, &how, cancel).and_then(|mut survey| {
         let report = survey.write(&args.out, &limits, &options)?;
-        survey.notes.extend(report.notes.iter().cloned());
+        survey.notes.extend(report.notes.iter().cloned().map(Note::new));
         Ok((survey, report))
     });
     let (survey, report) = match salvaged {
@@ -43,11 +45,11 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
             "lost": lost,
             "lost_unlisted": survey.lost_unlisted,
             "damage": damage,
-            "notes": survey.notes,
+            "notes": survey.notes.iter().map(|note| note.told(Voice::Command)).collect::<Vec<_>>(),
         }))?;
     } else {
         let mut text = String::new();
-        survey.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+        survey.notes.iter().for_each(|note| text += &format!("note: {}\n", note.told(Voice::Command)));
         damage.iter().for_each(|damage| text += &format!("damaged, but nothing was lost: {damage}\n"));
         lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
         let more = survey.places_lost().saturating_sub(SHOWN as u64);
@@ -74,8 +76,8 @@ fn same_folder(args: &SalvageArgs) -> bool {
     }
 }
 
-fn restore(args: &SalvageArgs, limits: &shardpack_format::Limits) -> anyhow::Result<Outcome> {
-    let rebuilt = restore_manifest(&args.dataset, limits)?;
+fn restore(args: &SalvageArgs, options: &SalvageOptions) -> anyhow::Result<Outcome> {
+    let rebuilt = restore_manifest(&args.dataset, options)?;
     let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
     let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);
     if args.json {

@@ -40,7 +40,7 @@ pub use json::check_json;
 pub use limits::Limits;
 pub use manifest::{MANIFEST_NAME, Manifest, ShardEntry};
 pub use name::{
-    MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, shard_name, shard_name_of,
+    MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, generation_of_shard_name, shard_name, shard_name_of,
 };
 pub use record::{FRAME_BYTES, FieldPlace, FieldValue, Frame, RECORD_MAGIC, Record};
 pub use record_builder::{RecordBuilder, StoredField};

@@ -49,6 +49,20 @@ pub fn generation_of_name(name: &str) -> Option<u32> {
     (number > 0 && generation_name(number) == name).then_some(number)
 }
 
+/// The generation in a name that [`shard_name_of`] makes.
+///
+/// ```
+/// use shardpack_format::generation_of_shard_name;
+/// assert_eq!(generation_of_shard_name("shard-00007-0002.shard"), Some(2));
+/// assert_eq!(generation_of_shard_name("shard-00007.shard"), None);
+/// ```
+#[must_use]
+pub fn generation_of_shard_name(name: &str) -> Option<u32> {
+    let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
+    let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
+    (shard_name_of(number, generation) == name).then_some(generation)
+}
+
 /// Checks a shard name from a manifest: one file name, or a folder and a file name, of
 /// `A–Z a–z 0–9 . _ -`.
 ///

@@ -4,28 +4,47 @@
 //! copies them, record by record, through the writer, so the result is as complete and as checked
 //! as any packed dataset. The damaged files are only read.
 
-use crate::export::durable;
+mod folder;
+mod restore;
+
+pub use restore::{restore_manifest, tally_of};
+
 use crate::pack::{Tally, copy_record};
 use crate::sources::words::plural;
 use anyhow::{Context, bail};
+use folder::Folder;
 use serde_json::json;
 use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, MANIFEST_NAME, Manifest, Metadata, Record, Schema,
+    ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Manifest, Metadata, Note, Record, Schema,
 };
-use shardpack_reader::{Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, Shard, rebuild_manifest};
+use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
 use shardpack_writer::{
-    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, Tally as _, WriteOptions,
+    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, WriteOptions,
     write_dataset,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most places that are listed. A shard of small records can lose millions, one by one.
 const LISTED: usize = 10_000;
+
+/// How a damaged dataset is salvaged.
+///
+/// ```
+/// assert!(!shardpack_pack::salvage::SalvageOptions::default().all_generations);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SalvageOptions {
+    /// What the files may ask for.
+    pub limits: Limits,
+    /// Take the samples of all shards, those of older generations and removed samples too. Without
+    /// it, a folder is salvaged by the manifest of its newest generation, and refused if that is not
+    /// whole.
+    pub all_generations: bool,
+}
 
 /// What a salvage found.
 #[derive(Debug, Default)]
@@ -42,7 +61,7 @@ pub struct Survey {
     /// What is wrong with headers, footers and indexes. No sample is lost by it.
     pub damage: Vec<String>,
     /// Things that the user should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// Where a whole record is.
@@ -89,14 +108,17 @@ impl Survey {
         }
     }
 
-    /// Scans a lone shard, or all shards of a folder: those that its manifest names and all others
-    /// that end in `.shard`. Raising `cancel` ends it early.
+    /// Scans a lone shard, or the shards of a folder: those that the newest manifest names, and, of
+    /// a dataset that never grew or with [`SalvageOptions::all_generations`], all others that end in
+    /// `.shard`. Raising `cancel` ends it early.
     ///
     /// # Errors
-    /// If the path cannot be read, or holds no shard at all.
-    pub fn scan(path: &Path, limits: &Limits, cancel: &AtomicBool) -> anyhow::Result<Self> {
+    /// If the path cannot be read, holds no shard at all, or has no whole manifest of its newest
+    /// generation: then `all_generations` goes on.
+    pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> anyhow::Result<Self> {
         let mut survey = Self::default();
-        let folder = Folder::look(path, limits, &mut survey)?;
+        let limits = &options.limits;
+        let folder = Folder::look(path, options, &mut survey)?;
         let mut scans = Vec::new();
         for shard in &folder.shards {
             match folder.scan(shard, limits) {
@@ -125,7 +147,6 @@ impl Survey {
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
-        survey.note_generations(&scans, &folder);
         survey.take_metadata(&scans, limits);
         survey.take_classes(&scans, folder.manifest.as_ref());
         survey.note_missing_shards(&scans, folder.manifest.as_ref());
@@ -224,18 +245,6 @@ impl Survey {
         }
     }
 
-    /// Shards of older generations, which may hold what was removed.
-    fn note_generations(&mut self, scans: &[(&PathBuf, SalvageScan)], folder: &Folder) {
-        let older = scans.iter().filter(|(shard, _)| folder.is_older(shard)).count() as u64;
-        if older > 0 {
-            self.notes.push(format!(
-                "{} of older generations copied as well: samples that were removed since are there again, unless \
-                 `shardpack compact` comes first",
-                plural(older, "shard")
-            ));
-        }
-    }
-
     /// Numbers that are missing among the shards' own numbers. (Shards that a manifest lists are
     /// known by name.)
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
@@ -262,11 +271,10 @@ impl Survey {
         let mut metadata = match self.metadata.take() {
             Some(metadata) => metadata,
             None => {
-                self.notes.push(
+                self.notes.push(Note::new(
                     "no schema was found: fields are named by their place, and the bytes of scalar fields are kept \
-                     one by one"
-                        .into(),
-                );
+                     one by one",
+                ));
                 let bytes = self.read(first)?;
                 guess_metadata(&Record::parse(&bytes, limits)?, limits)?
             }
@@ -353,59 +361,6 @@ impl SampleSource for Records<'_> {
     }
 }
 
-/// What to scan.
-struct Folder {
-    shards: Vec<PathBuf>,
-    manifest: Option<Manifest>,
-    root: PathBuf,
-    /// `None` for a lone shard.
-    folder: Option<SalvageFolder>,
-}
-
-impl Folder {
-    fn look(path: &Path, limits: &Limits, survey: &mut Survey) -> anyhow::Result<Self> {
-        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", path.display()))?.is_dir() {
-            return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new(), folder: None });
-        }
-        let folder = SalvageFolder::open(path)?;
-        let manifest = folder.manifest(limits);
-        let manifest = manifest.map_err(|error| survey.damage.push(format!("`{MANIFEST_NAME}`: {error}"))).ok();
-        let mut shards: Vec<PathBuf> =
-            manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // A manifest may be stale or of another dataset: what lies there and looks like a shard is
-        // looked at as well.
-        shards.extend(folder.shard_names()?.into_iter().map(|name| path.join(name)));
-        shards.sort();
-        shards.dedup();
-        if shards.is_empty() {
-            bail!(
-                "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
-                path.display()
-            );
-        }
-        Ok(Self { shards, manifest, root: path.to_owned(), folder: Some(folder) })
-    }
-
-    fn scan(&self, shard: &Path, limits: &Limits) -> shardpack_reader::Result<SalvageScan> {
-        let name = shard.strip_prefix(&self.root).ok().and_then(Path::to_str);
-        match (&self.folder, name) {
-            (Some(folder), Some(name)) => folder.scan(name, limits),
-            _ => SalvageScan::open(shard, limits),
-        }
-    }
-
-    /// Whether the manifest is that of a later generation, which does not have this shard.
-    fn is_older(&self, shard: &Path) -> bool {
-        self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
-    }
-
-    /// The number of samples that the manifest gives for a shard.
-    fn samples(&self, shard: &Path) -> Option<u64> {
-        let entries = &self.manifest.as_ref()?.shards;
-        entries.iter().find(|entry| self.root.join(&entry.name) == shard).map(|entry| entry.samples)
-    }
-}
-
 /// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
 fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metadata> {
     // Before any is made: a record may hold gibibytes of scalars.
@@ -428,62 +383,6 @@ fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metada
     }
     fields.extend((0..record.scalars.len()).map(|i| Field::scalar(format!("scalar-byte-{i}"), Dtype::U8)));
     Ok(Metadata { schema: Schema::new(fields)?, ..Metadata::default() })
-}
-
-/// The figures of a shard, out of the columns of its index. The sums come out as the writer made
-/// them: sample by sample within a shard; then shard by shard.
-pub fn tally_of(shard: &Shard) -> Tally {
-    let index = shard.index();
-    let schema = &index.metadata().schema;
-    let scalars = schema.scalars().count();
-    let mut packed = Vec::new();
-    let mut tally = Tally::default();
-    for record in 0..index.len() {
-        packed.clear();
-        for position in 0..scalars {
-            let value = index.scalar(record, position);
-            debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
-            packed.extend(value.unwrap_or_default());
-        }
-        tally.merge(Tally::of_record(schema, index.key(record).unwrap_or_default(), &packed));
-    }
-    tally
-}
-
-/// Makes a manifest anew for a folder whose shards are whole, and writes it there; one that is
-/// there already is kept under another name.
-///
-/// # Errors
-/// If a shard is damaged or missing, or the manifest cannot be written.
-pub fn restore_manifest(folder: &Path, limits: &Limits) -> anyhow::Result<Rebuilt> {
-    let mut total = Tally::default();
-    let rebuilt = rebuild_manifest(folder, limits, &mut |shard, manifest| {
-        total.merge(tally_of(shard));
-        manifest.fidelity = total.fidelity();
-        Ok(())
-    })?;
-    replace_manifest(folder, &rebuilt.manifest.encode()?)
-        .with_context(|| format!("cannot write `{}`", folder.join(MANIFEST_NAME).display()))?;
-    Ok(rebuilt)
-}
-
-/// Puts a manifest in place atomically and durably. The old one is kept under the first free name
-/// `manifest.json.damaged…`.
-fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let path = folder.join(MANIFEST_NAME);
-    let temporary = folder.join(".manifest.json.tmp");
-    // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written
-    // through.
-    durable::write_new(&temporary, bytes)?;
-    if path.symlink_metadata().is_ok() {
-        let kept = (0..1000).map(|n| match n {
-            0 => folder.join("manifest.json.damaged"),
-            n => folder.join(format!("manifest.json.damaged-{n}")),
-        });
-        durable::keep(&path, kept)?;
-    }
-    fs::rename(&temporary, &path)?;
-    durable::sync_folder(folder)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 use crate::bounded;
 use shardpack_format::{DatasetId, Footer, Identity, IndexBuilder, RecordBuilder, StoredField, shard_name};
 
@@ -31,7 +32,8 @@ fn shards(folder: &Path, numbers: &[u32], count: u32) {
 }
 
 fn scan(folder: &Path, limits: &Limits) -> Survey {
-    Survey::scan(folder, limits, &AtomicBool::new(false)).unwrap()
+    let options = SalvageOptions { limits: limits.clone(), all_generations: true };
+    Survey::scan(folder, &options, &AtomicBool::new(false)).unwrap()
 }
 
 #[test]

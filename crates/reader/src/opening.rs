@@ -203,8 +203,13 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
 /// What the packer keeps in its folder until the dataset is complete.
 const JOURNAL: &str = ".shardpack-journal.jsonl";
 
+/// Whether the folder holds what `pack` keeps there until a dataset is complete.
+pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
+    storage.open(JOURNAL).is_ok()
+}
+
 fn no_manifest(storage: &dyn Storage) -> Error {
-    if storage.open(JOURNAL).is_ok() {
+    if is_being_packed(storage) {
         let found = "one whose packing was interrupted, or goes on";
         let hint = "give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
         return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found).with_hint(hint);
@@ -218,7 +223,10 @@ fn no_manifest(storage: &dyn Storage) -> Error {
             "`shardpack pack` makes a dataset out of a folder of files; packed in splits, each folder below is one",
         ),
         n => no_dataset(format!("{n} shard{}, but no manifest", if n == 1 { "" } else { "s" }))
-            .with_hint("`shardpack salvage` rebuilds a manifest; a shard can also be opened alone"),
+            .with_hint(
+                "`shardpack salvage` puts the newest whole manifest-000N.json into its place; without one it rebuilds a \
+                 manifest, and samples that were removed may come back. A shard can also be opened alone",
+            ),
     }
 }
 

@@ -138,7 +138,10 @@ impl Error {
             | Self::Locked { hint, .. } => hint.clone(),
             Self::NoSpace { .. } => "make room, then run the same command again: finished shards are kept".into(),
             Self::Cancelled => "run the same command again to go on: finished shards are kept".into(),
-            Self::Damaged { .. } => start_over("`shardpack salvage` rebuilds a manifest and saves what is whole; "),
+            Self::Damaged { .. } => start_over(
+                "`shardpack salvage` saves what is whole, from the newest whole manifest on; without one, samples that \
+                 were removed may come back; ",
+            ),
             Self::Io { source, .. } => return source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),
             Self::Format(error) | Self::Internal(error) => return error.hint(),

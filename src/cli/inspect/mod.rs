@@ -26,7 +26,11 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
     if facts.problems.is_empty() {
         return Ok(Outcome::Fine);
     }
-    show::hint(&"`shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole".into());
+    show::hint(
+        &"`shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole; without a whole \
+          manifest, samples that were removed may come back"
+            .into(),
+    );
     Ok(Outcome::Problem)
 }
 

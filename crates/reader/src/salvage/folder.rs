@@ -1,12 +1,12 @@
 //! The folder of a damaged dataset: regular files directly in it, or one folder below, and nothing
 //! that a link leads to.
 
+use super::newest::Newest;
 use super::scan::SalvageScan;
 use crate::error::Result;
 use crate::fs::{Folder, Storage};
 use crate::handles::{Handles, ShardFile};
-use crate::opening::read_manifest;
-use shardpack_format::{Limits, MANIFEST_NAME, Manifest, SharedMetadata};
+use shardpack_format::{Limits, SharedMetadata};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -46,13 +46,12 @@ impl SalvageFolder {
         Ok(Self { storage, handles, known: OnceLock::new() })
     }
 
-    /// The manifest, if it is whole.
+    /// The manifest of the newest generation, as far as the folder has it whole.
     ///
     /// # Errors
-    /// `Io` if there is none, `Usage` at once if it is no regular file, `Format` or `Limit` if it
-    /// is not as it should be.
-    pub fn manifest(&self, limits: &Limits) -> Result<Manifest> {
-        read_manifest(&*self.storage.open(MANIFEST_NAME)?, &self.storage.path().join(MANIFEST_NAME), limits)
+    /// `Io` if the folder cannot be listed.
+    pub fn newest(&self, limits: &Limits) -> Result<Newest> {
+        Newest::find(&*self.storage, limits)
     }
 
     /// Names of the entries directly in the folder that end in `.shard`, sorted.

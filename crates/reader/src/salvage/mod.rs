@@ -3,11 +3,13 @@
 
 mod folder;
 mod metadata;
+mod newest;
 mod rebuild;
 mod scan;
 pub(crate) mod walk;
 
 pub use folder::SalvageFolder;
 pub use metadata::MetadataSource;
+pub use newest::Newest;
 pub use rebuild::{Rebuilt, rebuild_manifest};
 pub use scan::{Lost, SalvageScan, SalvageSource, Salvaged, WholeRecord};

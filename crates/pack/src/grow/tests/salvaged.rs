@@ -1,6 +1,8 @@
 //! Generations, salvaged and verified.
 
 use super::*;
+use crate::salvage::{SalvageOptions, Survey, restore_manifest};
+use std::path::Path;
 
 #[test]
 fn generations_that_are_whole_lose_nothing_when_salvaged() {
@@ -10,16 +12,23 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     place.photo("week/d.jpg", 4);
     place.add("week", &AddOptions::default()).unwrap();
     let out = place.path("out");
-    let scan = || crate::salvage::Survey::scan(&out, &Limits::default(), &AtomicBool::new(false)).unwrap();
-    assert_eq!((scan().samples(), scan().places_lost(), scan().notes), (4, 0, Vec::new()));
+    let all = SalvageOptions { all_generations: true, ..SalvageOptions::default() };
+    let scan = |options: &SalvageOptions| Survey::scan(&out, options, &AtomicBool::new(false)).unwrap();
+    let newest = SalvageOptions::default();
+    let survey = scan(&newest);
+    assert_eq!((survey.samples(), survey.places_lost(), survey.notes), (4, 0, Vec::new()));
     remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
-    let survey = scan();
+    let survey = scan(&newest);
+    assert_eq!((survey.samples(), survey.places_lost()), (3, 0), "{:?}", survey.lost);
+    assert!(survey.notes[0].text.starts_with("1 shard of older generations left out"), "{:?}", survey.notes);
+    let survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
-    assert!(survey.notes[0].starts_with("1 shard of older generations copied as well"), "{:?}", survey.notes);
+    assert!(survey.notes[0].text.starts_with("samples that were removed are among these"), "{:?}", survey.notes);
     // A sample that took the place of one is the one that is kept.
     place.photo("next/a.jpg", 9);
     place.add("next", &AddOptions::default()).unwrap();
-    let mut survey = scan();
+    assert_eq!(scan(&newest).places_lost(), 0);
+    let mut survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 1), "{:?}", survey.lost);
     assert!(survey.lost[0].contains("sample `a.jpg`: there twice"), "{:?}", survey.lost);
     let saved = place.path("saved");
@@ -29,10 +38,15 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
         dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec()
     };
     assert_eq!(bytes(&Dataset::open(&saved).unwrap()), bytes(&place.open(None)));
-    // The shards alone do not tell which of them the newest generation has.
-    let error = crate::salvage::restore_manifest(&out, &Limits::default()).unwrap_err();
-    let hint = error.chain().find_map(|cause| cause.downcast_ref::<shardpack_reader::Error>()?.hint()).unwrap();
-    assert!(hint.to_string().contains("copy `manifest-0004.json` over `manifest.json`"), "{hint}");
+    // A lost manifest comes back from the one that is kept, to the byte.
+    let (path, before) = (out.join("manifest.json"), fs::read(out.join("manifest.json")).unwrap());
+    for lost in [None, Some(b"{".as_slice())] {
+        fs::remove_file(&path).unwrap();
+        lost.map(|bytes| fs::write(&path, bytes).unwrap());
+        crate::salvage::restore_manifest(&out, &newest).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+    fs::remove_file(out.join("manifest.json.damaged")).unwrap();
     for (generation, notes) in [
         (1, "3 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
         (2, "2 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
@@ -42,4 +56,87 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
         let report = verify(&out, &VerifyOptions { generation: Some(generation), ..Default::default() }).unwrap();
         assert_eq!(report.notes, [notes, "`extra.shard` is not in the manifest: not verified"]);
     }
+}
+
+/// A dataset of three samples, of which the second generation has two.
+fn withdrawn() -> (Place, std::path::PathBuf) {
+    let place = Place::new();
+    place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
+    place.pack(&kept());
+    let out = place.path("out");
+    remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
+    (place, out)
+}
+
+#[test]
+fn removed_samples_stay_away_whatever_became_of_the_manifest() {
+    let damages: [(&str, &dyn Fn(&Path)); 7] = [
+        ("cut", &|out| fs::write(out.join("manifest.json"), "{\"format\": \"shar").unwrap()),
+        ("lost", &|out| fs::remove_file(out.join("manifest.json")).unwrap()),
+        ("older", &|out| fs::copy(out.join("manifest-0001.json"), out.join("manifest.json")).map(drop).unwrap()),
+        ("its generation changed", &|out| edit(&out.join("manifest.json"), "shardpack_generation", "shardpack_generatiom")),
+        ("the name of its shard changed", &|out| {
+            edit(&out.join("manifest.json"), "shard-00000-0002.shard", "shard-00000.shard");
+        }),
+        ("the newest one that is kept lost", &|out| fs::remove_file(out.join("manifest-0002.json")).unwrap()),
+        ("the newest one that is kept cut", &|out| fs::write(out.join("manifest-0002.json"), "{").unwrap()),
+    ];
+    for (what, damage) in damages {
+        let (place, out) = withdrawn();
+        damage(&out);
+        let mut survey = Survey::scan(&out, &SalvageOptions::default(), &AtomicBool::new(false)).expect(what);
+        assert_eq!((survey.samples(), survey.places_lost()), (2, 0), "{what}: {:?}", survey.lost);
+        let saved = place.path("saved");
+        survey.write(&saved, &Limits::default(), &shardpack_writer::WriteOptions::default()).unwrap();
+        assert!(Dataset::open(&saved).unwrap().by_key("a.jpg").unwrap().is_none(), "{what}");
+        restore_manifest(&out, &SalvageOptions::default()).expect(what);
+        assert!(Dataset::open(&out).unwrap().by_key("a.jpg").unwrap().is_none(), "{what}");
+    }
+}
+
+#[test]
+fn without_the_newest_manifest_nothing_is_salvaged_unless_all_generations_are_wanted() {
+    let both = |out: &Path| {
+        fs::remove_file(out.join("manifest.json")).unwrap();
+        fs::remove_file(out.join("manifest-0002.json")).unwrap();
+    };
+    let damages: [(&str, &dyn Fn(&Path)); 4] = [
+        ("an older one is left", &both),
+        ("an older one has its name", &|out| {
+            fs::copy(out.join("manifest-0001.json"), out.join("manifest.json")).unwrap();
+            fs::write(out.join("manifest-0002.json"), "{").unwrap();
+        }),
+        ("one of another number has its name", &|out| {
+            fs::copy(out.join("manifest-0001.json"), out.join("manifest-0002.json")).unwrap();
+            fs::remove_file(out.join("manifest.json")).unwrap();
+        }),
+        ("none is left", &|out| {
+            both(out);
+            fs::remove_file(out.join("manifest-0001.json")).unwrap();
+        }),
+    ];
+    for (what, damage) in damages {
+        let (_place, out) = withdrawn();
+        damage(&out);
+        let scan = |all_generations| {
+            let options = SalvageOptions { all_generations, ..SalvageOptions::default() };
+            Survey::scan(&out, &options, &AtomicBool::new(false))
+        };
+        let error = scan(false).expect_err(what);
+        let text = error.to_string();
+        assert!(text.contains("samples that were removed may be among"), "{what}: {text}");
+        let hint = error.downcast_ref::<shardpack_reader::Error>().and_then(shardpack_reader::Error::hint).unwrap();
+        assert_eq!(hint.options().collect::<Vec<_>>(), ["all_generations"], "{what}");
+        assert!(restore_manifest(&out, &SalvageOptions::default()).is_err(), "{what}");
+        let survey = scan(true).unwrap();
+        assert_eq!(survey.samples(), 3, "{what}");
+        assert!(survey.notes[0].text.starts_with("samples that were removed may be among these"), "{what}");
+    }
+}
+
+/// Replaces the first `old` of a file.
+fn edit(path: &Path, old: &str, new: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(old));
+    fs::write(path, text.replacen(old, new, 1)).unwrap();
 }

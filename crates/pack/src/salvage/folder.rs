@@ -1,0 +1,89 @@
+//! The folder of a damaged dataset: which of its shards are scanned.
+
+use super::{SalvageOptions, Survey};
+use crate::sources::words::plural;
+use anyhow::{Context, bail};
+use shardpack_format::{Hint, Limits, Manifest, Note, Setting};
+use shardpack_reader::{SalvageFolder, SalvageScan};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What to scan.
+pub(super) struct Folder {
+    pub(super) shards: Vec<PathBuf>,
+    pub(super) manifest: Option<Manifest>,
+    root: PathBuf,
+    /// `None` for a lone shard.
+    folder: Option<SalvageFolder>,
+}
+
+impl Folder {
+    pub(super) fn look(path: &Path, options: &SalvageOptions, survey: &mut Survey) -> anyhow::Result<Self> {
+        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", path.display()))?.is_dir() {
+            return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new(), folder: None });
+        }
+        let folder = SalvageFolder::open(path)?;
+        let names = folder.shard_names()?;
+        let newest = folder.newest(&options.limits)?;
+        if newest.manifest.is_some() || !names.is_empty() {
+            newest.known_or(options.all_generations, path)?;
+        }
+        survey.damage.extend(newest.damage.iter().map(ToString::to_string));
+        if !newest.is_certain {
+            survey.notes.push(Note::new("samples that were removed may be among these: no manifest tells them apart"));
+        }
+        let manifest = newest.manifest.map(|(_, manifest)| manifest);
+        let mut shards: Vec<PathBuf> =
+            manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
+        // A manifest may be stale or of another dataset: what lies there and looks like a shard is
+        // looked at as well. But not what a later generation has left behind.
+        let listed: BTreeSet<&PathBuf> = shards.iter().collect();
+        let mut others: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();
+        others.retain(|shard| !listed.contains(shard));
+        if manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && !others.is_empty() {
+            let count = plural(others.len() as u64, "shard");
+            survey.notes.push(match options.all_generations {
+                true if !newest.is_certain => Note::new(format!("{count} of other generations copied as well")),
+                true => Note::new(format!(
+                    "samples that were removed are among these: {count} of older generations copied as well"
+                )),
+                false => Note::new(format!(
+                    "{count} of older generations left out: samples that were removed may be among theirs"
+                ))
+                .with_hint(Hint::set([Setting::on("all_generations")]).then(" takes them as well")),
+            });
+            if !options.all_generations {
+                others.clear();
+            }
+        }
+        shards.extend(others);
+        shards.sort();
+        if shards.is_empty() {
+            bail!(
+                "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
+                path.display()
+            );
+        }
+        Ok(Self { shards, manifest, root: path.to_owned(), folder: Some(folder) })
+    }
+
+    pub(super) fn scan(&self, shard: &Path, limits: &Limits) -> shardpack_reader::Result<SalvageScan> {
+        let name = shard.strip_prefix(&self.root).ok().and_then(Path::to_str);
+        match (&self.folder, name) {
+            (Some(folder), Some(name)) => folder.scan(name, limits),
+            _ => SalvageScan::open(shard, limits),
+        }
+    }
+
+    /// Whether the manifest is that of a later generation, which does not have this shard.
+    pub(super) fn is_older(&self, shard: &Path) -> bool {
+        self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
+    }
+
+    /// The number of samples that the manifest gives for a shard.
+    pub(super) fn samples(&self, shard: &Path) -> Option<u64> {
+        let entries = &self.manifest.as_ref()?.shards;
+        entries.iter().find(|entry| self.root.join(&entry.name) == shard).map(|entry| entry.samples)
+    }
+}

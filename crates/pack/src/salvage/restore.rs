@@ -1,0 +1,78 @@
+//! A manifest for a folder that has lost its own.
+
+use super::SalvageOptions;
+use crate::export::durable;
+use crate::pack::Tally;
+use anyhow::Context;
+use shardpack_format::MANIFEST_NAME;
+use shardpack_reader::{Rebuilt, SalvageFolder, Shard, rebuild_manifest};
+use shardpack_writer::Tally as _;
+use std::fs;
+use std::path::Path;
+
+/// The figures of a shard, out of the columns of its index. The sums come out as the writer made
+/// them: sample by sample within a shard; then shard by shard.
+pub fn tally_of(shard: &Shard) -> Tally {
+    let index = shard.index();
+    let schema = &index.metadata().schema;
+    let scalars = schema.scalars().count();
+    let mut packed = Vec::new();
+    let mut tally = Tally::default();
+    for record in 0..index.len() {
+        packed.clear();
+        for position in 0..scalars {
+            let value = index.scalar(record, position);
+            debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
+            packed.extend(value.unwrap_or_default());
+        }
+        tally.merge(Tally::of_record(schema, index.key(record).unwrap_or_default(), &packed));
+    }
+    tally
+}
+
+/// Puts a manifest into a folder: the newest whole one that is kept there of a dataset with
+/// generations; else one that is made anew of the shards, which must be whole. One that is there
+/// already is kept under another name.
+///
+/// # Errors
+/// If the newest generation cannot be told and [`SalvageOptions::all_generations`] is not set, if a
+/// shard is damaged or missing, or if the manifest cannot be written.
+pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Result<Rebuilt> {
+    let newest = SalvageFolder::open(folder)?.newest(&options.limits)?;
+    newest.known_or(options.all_generations, folder)?;
+    let rebuilt = match newest.manifest {
+        Some((_, manifest)) if newest.is_certain && manifest.generation() > 1 => {
+            Rebuilt { manifest, left_out: Vec::new() }
+        }
+        _ => {
+            let mut total = Tally::default();
+            rebuild_manifest(folder, &options.limits, &mut |shard, manifest| {
+                total.merge(tally_of(shard));
+                manifest.fidelity = total.fidelity();
+                Ok(())
+            })?
+        }
+    };
+    replace_manifest(folder, &rebuilt.manifest.encode()?)
+        .with_context(|| format!("cannot write `{}`", folder.join(MANIFEST_NAME).display()))?;
+    Ok(rebuilt)
+}
+
+/// Puts a manifest in place atomically and durably. The old one is kept under the first free name
+/// `manifest.json.damaged…`.
+fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let path = folder.join(MANIFEST_NAME);
+    let temporary = folder.join(".manifest.json.tmp");
+    // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written
+    // through.
+    durable::write_new(&temporary, bytes)?;
+    if path.symlink_metadata().is_ok() {
+        let kept = (0..1000).map(|n| match n {
+            0 => folder.join("manifest.json.damaged"),
+            n => folder.join(format!("manifest.json.damaged-{n}")),
+        });
+        durable::keep(&path, kept)?;
+    }
+    fs::rename(&temporary, &path)?;
+    durable::sync_folder(folder)
+}

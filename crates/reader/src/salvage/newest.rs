@@ -1,0 +1,128 @@
+//! The manifest that a damaged folder is salvaged by: that of the newest generation (spec §3.5).
+
+use crate::error::{Error, Result};
+use crate::fs::{Storage, read_exact_at};
+use crate::opening::{is_being_packed, read_manifest};
+use shardpack_format::{
+    Error as FormatError, FOOTER_BYTES, Footer, Hint, Limits, MANIFEST_NAME, Manifest, Setting, ShardEntry,
+    generation_name, generation_of_name, generation_of_shard_name,
+};
+use std::cmp::Ordering;
+use std::path::Path;
+
+/// What a folder says of the newest generation of its dataset.
+///
+/// A removed sample stays in the shards of older generations until they are compacted. Only the
+/// manifest of the newest generation tells these shards from those that still count.
+#[derive(Debug)]
+pub struct Newest {
+    /// The newest whole manifest and its file name: `manifest.json`, or `manifest-0003.json` if
+    /// `manifest.json` is missing, damaged or older.
+    pub manifest: Option<(String, Manifest)>,
+    /// Whether no file of the folder is of a later generation than this manifest.
+    pub is_certain: bool,
+    /// What is wrong with the manifests that were passed over.
+    pub damage: Vec<Error>,
+}
+
+impl Newest {
+    /// Looks at the manifests of a folder, and at the names of its shards.
+    pub(super) fn find(storage: &dyn Storage, limits: &Limits) -> Result<Self> {
+        let path = storage.path();
+        let names = std::fs::read_dir(path).map_err(|e| Error::io(path, "list", e))?;
+        let names: Vec<String> = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let mut kept: Vec<u32> = names.iter().filter_map(|name| generation_of_name(name)).collect();
+        kept.sort_unstable_by(|a, b| b.cmp(a));
+        let of_shards = names.iter().filter_map(|name| generation_of_shard_name(name));
+        let latest = of_shards.chain(kept.first().copied()).max().unwrap_or(1);
+
+        let mut damage = Vec::new();
+        let whole = |name: &str| read_manifest(&*storage.open(name)?, &path.join(name), limits);
+        let current = whole(MANIFEST_NAME).map_err(|error| damage.push(error)).ok();
+        let mut numbered = None;
+        for number in kept {
+            let name = generation_name(number);
+            let found = whole(&name).and_then(|manifest| match manifest.generation() {
+                found if found == number => Ok(manifest),
+                found => Err(FormatError::format("generation of the manifest", number, found)
+                    .in_file(path.join(&name).to_string_lossy())
+                    .into()),
+            });
+            match found {
+                Ok(manifest) => {
+                    numbered = Some((name, manifest));
+                    break;
+                }
+                Err(error) => damage.push(error),
+            }
+        }
+        let manifest = match (current, numbered) {
+            (Some(current), Some((name, numbered))) if is_better(storage, &numbered, &current, limits) => {
+                damage.push(older(&path.join(MANIFEST_NAME), &name, &current, &numbered));
+                Some((name, numbered))
+            }
+            (Some(current), _) => Some((MANIFEST_NAME.to_owned(), current)),
+            (None, numbered) => numbered,
+        };
+        let is_certain = match &manifest {
+            // The first generation is kept under its number only once there is a second.
+            Some((name, manifest)) => {
+                manifest.generation() >= latest && (name == MANIFEST_NAME || manifest.generation() > 1)
+            }
+            // Nothing can have been removed from a dataset that is not complete yet.
+            None => latest == 1 && is_being_packed(storage),
+        };
+        Ok(Self { manifest, is_certain, damage })
+    }
+
+    /// Fails unless the newest generation is known, or the caller wants the samples of all.
+    ///
+    /// # Errors
+    /// `Usage` with the option that goes on without it.
+    pub fn known_or(&self, all_generations: bool, folder: &Path) -> Result<()> {
+        if self.is_certain || all_generations {
+            return Ok(());
+        }
+        let what = format!("`{}`: samples that were removed may be among those in its shards", folder.display());
+        let found = self.manifest.as_ref().map_or("none".to_owned(), |(name, _)| format!("`{name}`, and later files"));
+        Err(Error::usage(what, "a whole manifest of the newest generation", found).with_hint(
+            Hint::new("put a copy of the newest manifest into its place, or use ")
+                .and([Setting::on("all_generations")])
+                .then(" to take the samples of all shards, removed ones too"),
+        ))
+    }
+}
+
+/// Whether the manifest of a number is to be preferred: it is newer, or of the same generation,
+/// another text, and more of its shards are there as it says.
+fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
+    let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
+    match numbered.generation().cmp(&current.generation()) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => {
+            (numbered.dataset_id, &numbered.shards) != (current.dataset_id, &current.shards)
+                && fitting(numbered) > fitting(current)
+        }
+    }
+}
+
+/// Whether the shard is there with this size and this footer.
+fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
+    let footer = || -> Option<Footer> {
+        let file = storage.open(&entry.name).ok().filter(|file| file.len() == entry.bytes)?;
+        let mut bytes = [0; 128];
+        read_exact_at(&*file, storage.path(), &mut bytes, entry.bytes.checked_sub(FOOTER_BYTES)?).ok()?;
+        Footer::parse(&bytes, entry.bytes, limits).ok()
+    };
+    footer().is_some_and(|footer| footer.crc32() == entry.footer_crc32)
+}
+
+fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Error {
+    let (found, expected) = (current.generation(), numbered.generation());
+    let error = match found == expected {
+        true => FormatError::format("shards of the manifest", format!("those of `{name}`"), "others, which are not there"),
+        false => FormatError::format("generation of the manifest", format!("{expected}, as `{name}` has it"), found),
+    };
+    error.in_file(path.to_string_lossy()).into()
+}
