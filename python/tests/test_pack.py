@@ -242,7 +242,7 @@ def test_a_datasets_columns_of_figures_are_not_shown_as_the_users(tmp_path: Path
     rebuilt = tmp_path / "rebuilt"
     shutil.copytree(tmp_path / "out", rebuilt)
     (rebuilt / "manifest.json").unlink()
-    done = subprocess.run([sys.executable, "-m", "shardpack", "salvage", str(rebuilt), str(rebuilt)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "shardpack", "salvage", str(rebuilt), str(rebuilt), "--all-generations"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     expected = {**(sp.Dataset(tmp_path / "out").fidelity or {})}
     found = sp.Dataset(rebuilt).fidelity or {}

@@ -140,9 +140,9 @@ class Damage(CommandTest):
         for path, digest in digests(self.tmp / "back").items():
             self.assertEqual(digests(self.source)[path], digest)
 
-    def salvage(self):
+    def salvage(self, *options):
         """Salvage the damaged dataset; returns what then comes out of it."""
-        result = shardpack("salvage", self.out, self.tmp / "saved")
+        result = shardpack("salvage", self.out, self.tmp / "saved", *options)
         self.assertIn(result.code, (0, 1), repr(result))
         self.ok("verify", self.tmp / "saved", "--deep", "--digest")
         self.ok("unpack", self.tmp / "saved", self.tmp / "back")
@@ -162,7 +162,15 @@ class Damage(CommandTest):
 
     def test_salvage_without_a_manifest(self):
         (self.out / "manifest.json").unlink()
-        self.assertEqual(self.salvage(), digests(self.source))
+        first = "samples that were removed may be among those in its shards"
+        for out in (self.tmp / "saved", self.out):
+            refused = self.expect(2, "salvage", self.out, out)
+            self.assertIn(first, refused.err.splitlines()[0])
+            self.assertIn("--all-generations", refused.err)
+        self.assertIn("samples that were removed may come back", self.expect(2, "inspect", self.out).err)
+        self.assertEqual(self.salvage("--all-generations"), digests(self.source))
+        told = self.expect(0, "salvage", self.out, self.tmp / "again", "--all-generations")
+        self.assertTrue(told.out.startswith("note: samples that were removed may be among these"), told.out)
 
     def test_salvage_of_a_cut_shard_keeps_what_stands_before_the_cut(self):
         shard = shards(self.out)[0]

@@ -100,12 +100,31 @@ class GrowTest(CommandTest):
         for lost in ("shard-00002.shard", "manifest.json"):
             (self.data / lost).unlink()
             out = self.tmp / f"without {lost}"
+            # `manifest-0002.json` stands in for the lost one.
             self.expect(1, "salvage", self.data, out)
             manifest = json.loads((out / "manifest.json").read_text())
             self.assertEqual(manifest["classes"], classes)
             listed = self.expect(0, "ls", out, "--columns", "label", "--json").out.splitlines()
             for sample in map(json.loads, listed):
                 self.assertEqual(classes[sample["label"]], sample["key"].split("/")[0])
+
+    def test_removed_samples_do_not_come_back_with_a_lost_manifest(self):
+        (self.tmp / "keys").write_text("class 0/0000.jpg\n")
+        self.expect(0, "remove", self.data, "--keys", self.tmp / "keys")
+        key = lambda out: "class 0/0000.jpg" in self.expect(0, "ls", out).out.splitlines()
+        (self.data / "manifest.json").write_text('{"format": "shar')
+        told = self.expect(0, "salvage", self.data, self.tmp / "saved").out
+        self.assertIn("older generations left out", told)
+        self.assertIn("hint: `--all-generations` takes them as well", told)
+        self.assertFalse(key(self.tmp / "saved"))
+        told = self.expect(0, "salvage", self.data, self.tmp / "all", "--all-generations").out
+        self.assertTrue(told.startswith("note: samples that were removed are among these"), told)
+        self.assertTrue(key(self.tmp / "all"))
+        for path in self.data.glob("manifest*"):
+            path.unlink()
+        refused = self.expect(2, "salvage", self.data, self.tmp / "refused")
+        self.assertIn("samples that were removed may be among", refused.err.splitlines()[0])
+        self.assertFalse((self.tmp / "refused").exists())
 
     def test_keys_of_a_text_from_another_system(self):
         keys = self.tmp / "keys.txt"

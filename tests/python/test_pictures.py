@@ -158,7 +158,7 @@ class Tiled(CommandTest):
         self.ok("pack", pictures(self.tmp / "src"), self.tmp / "out", "--jpeg", "reencode", "--score", "all")
         before = self.manifest()["fidelity"]
         (self.tmp / "out" / "manifest.json").unlink()
-        self.ok("salvage", self.tmp / "out", self.tmp / "out")
+        self.ok("salvage", self.tmp / "out", self.tmp / "out", "--all-generations")
         self.assertEqual(self.manifest()["fidelity"], before)
 
     def test_options_without_effect_are_refused(self):

@@ -19,8 +19,7 @@ use shardpack_format::{
 };
 use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
 use shardpack_writer::{
-    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, WriteOptions,
-    write_dataset,
+    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, WriteOptions, write_dataset,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};

@@ -1,7 +1,7 @@
 use super::*;
-use std::fs;
 use crate::bounded;
 use shardpack_format::{DatasetId, Footer, Identity, IndexBuilder, RecordBuilder, StoredField, shard_name};
+use std::fs;
 
 /// Shards of one sample each, with these numbers, that say they are of `count`.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {

@@ -51,7 +51,8 @@ pub use fs::{CacheStats, Folder, Listed, ReadAt, Storage, Traffic, is_url, open_
 pub use opening::DatasetOptions;
 pub use process::peak_rss_bytes;
 pub use salvage::{
-    Lost, MetadataSource, Newest, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,
+    Lost, MetadataSource, Newest, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord,
+    rebuild_manifest,
 };
 pub use sample::{Image, RecordView, Sample};
 pub use scalar::Scalar;

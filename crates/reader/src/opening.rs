@@ -222,11 +222,10 @@ fn no_manifest(storage: &dyn Storage) -> Error {
         0 => no_dataset("neither manifest nor shards".to_owned()).with_hint(
             "`shardpack pack` makes a dataset out of a folder of files; packed in splits, each folder below is one",
         ),
-        n => no_dataset(format!("{n} shard{}, but no manifest", if n == 1 { "" } else { "s" }))
-            .with_hint(
-                "`shardpack salvage` puts the newest whole manifest-000N.json into its place; without one it rebuilds a \
+        n => no_dataset(format!("{n} shard{}, but no manifest", if n == 1 { "" } else { "s" })).with_hint(
+            "`shardpack salvage` puts the newest whole manifest-000N.json into its place; without one it rebuilds a \
                  manifest, and samples that were removed may come back. A shard can also be opened alone",
-            ),
+        ),
     }
 }
 

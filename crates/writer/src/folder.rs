@@ -186,7 +186,8 @@ impl Survey {
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
             let found = format!("shards without their manifest: {}", list(&strays));
-            let hint = start_over("`shardpack salvage` rebuilds a manifest, and samples that were removed may come back; ");
+            let hint =
+                start_over("`shardpack salvage` rebuilds a manifest, and samples that were removed may come back; ");
             return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
         }
         Ok(())

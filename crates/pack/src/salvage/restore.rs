@@ -7,7 +7,6 @@ use anyhow::Context;
 use shardpack_format::MANIFEST_NAME;
 use shardpack_reader::{Rebuilt, SalvageFolder, Shard, rebuild_manifest};
 use shardpack_writer::Tally as _;
-use std::fs;
 use std::path::Path;
 
 /// The figures of a shard, out of the columns of its index. The sums come out as the writer made
@@ -61,18 +60,22 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Resu
 /// Puts a manifest in place atomically and durably. The old one is kept under the first free name
 /// `manifest.json.damaged…`.
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let path = folder.join(MANIFEST_NAME);
-    let temporary = folder.join(".manifest.json.tmp");
+    let folder = durable::open_folder(folder)?;
+    let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
     // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written
     // through.
-    durable::write_new(&temporary, bytes)?;
-    if path.symlink_metadata().is_ok() {
-        let kept = (0..1000).map(|n| match n {
-            0 => folder.join("manifest.json.damaged"),
-            n => folder.join(format!("manifest.json.damaged-{n}")),
-        });
-        durable::keep(&path, kept)?;
+    durable::write_new(&folder, temporary, bytes)?;
+    match durable::is_regular(&folder, name) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        found => {
+            found?;
+            let kept = (0..1000).map(|n| match n {
+                0 => "manifest.json.damaged".to_owned(),
+                n => format!("manifest.json.damaged-{n}"),
+            });
+            durable::keep(&folder, name, kept)?;
+        }
     }
-    fs::rename(&temporary, &path)?;
-    durable::sync_folder(folder)
+    durable::replace(&folder, temporary, name)?;
+    durable::sync_folder(&folder)
 }

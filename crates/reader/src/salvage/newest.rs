@@ -121,7 +121,9 @@ fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
 fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Error {
     let (found, expected) = (current.generation(), numbered.generation());
     let error = match found == expected {
-        true => FormatError::format("shards of the manifest", format!("those of `{name}`"), "others, which are not there"),
+        true => {
+            FormatError::format("shards of the manifest", format!("those of `{name}`"), "others, which are not there")
+        }
         false => FormatError::format("generation of the manifest", format!("{expected}, as `{name}` has it"), found),
     };
     error.in_file(path.to_string_lossy()).into()

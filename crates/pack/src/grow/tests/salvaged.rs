@@ -74,7 +74,9 @@ fn removed_samples_stay_away_whatever_became_of_the_manifest() {
         ("cut", &|out| fs::write(out.join("manifest.json"), "{\"format\": \"shar").unwrap()),
         ("lost", &|out| fs::remove_file(out.join("manifest.json")).unwrap()),
         ("older", &|out| fs::copy(out.join("manifest-0001.json"), out.join("manifest.json")).map(drop).unwrap()),
-        ("its generation changed", &|out| edit(&out.join("manifest.json"), "shardpack_generation", "shardpack_generatiom")),
+        ("its generation changed", &|out| {
+            edit(&out.join("manifest.json"), "shardpack_generation", "shardpack_generatiom")
+        }),
         ("the name of its shard changed", &|out| {
             edit(&out.join("manifest.json"), "shard-00000-0002.shard", "shard-00000.shard");
         }),
