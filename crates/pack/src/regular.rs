@@ -1,9 +1,13 @@
 //! Opens files that a stranger named: regular files and nothing else. The reader and the writer have
 //! a function of their own each, for folders by handle and for files that are written.
 
+use crate::export::durable;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
 
 /// Opens a regular file for reading.
 ///
@@ -19,7 +23,6 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     options.read(true);
     #[cfg(unix)]
     {
-        use rustix::fs::OFlags;
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
     }
@@ -29,12 +32,79 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
+/// A folder of the user's, outside of which no link may lead.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    /// Its real path, without links.
+    root: PathBuf,
+    folder: OwnedFd,
+}
+
+impl Bounds {
+    /// The bounds of a folder, by its real path.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(crate) fn of(root: PathBuf) -> io::Result<Self> {
+        let folder = durable::open_folder(&root)?;
+        Ok(Self { root, folder })
+    }
+
+    /// Opens a regular file below the folder for reading; `None` if the path does not lead below it.
+    /// Links inside the folder are followed. The way is checked while it is walked, not before: a link
+    /// that is put there meanwhile is not followed.
+    pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
+        let below = path.strip_prefix(&self.root).ok()?;
+        Some(match self.open_plain(below) {
+            // Some part is a link, or there is no such folder.
+            Err(error)
+                if matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::LOOP | Errno::NOTDIR)) =>
+            {
+                self.open_real(path)
+            }
+            opened => opened,
+        })
+    }
+
+    fn open_real(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        let real = std::fs::canonicalize(path)?;
+        let outside =
+            || io::Error::new(io::ErrorKind::InvalidInput, "expected a file of the source, found a link out of it");
+        self.open_plain(real.strip_prefix(&self.root).map_err(|_| outside())?)
+    }
+
+    /// Without links: each part of the way is opened in the one before it.
+    fn open_plain(&self, below: &Path) -> io::Result<(File, Metadata)> {
+        const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+        let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut folder = None;
+        for part in below.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+            folder = Some(openat(folder.as_ref().unwrap_or(&self.folder), part, FOLDER, Mode::empty())?);
+        }
+        let folder = folder.as_ref().unwrap_or(&self.folder);
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Symlink => return Err(Errno::LOOP.into()),
+            other => return Err(not_regular(other.is_dir())),
+        }
+        let file = durable::open(folder, Path::new(name))?;
+        let metadata = file.metadata()?;
+        Ok((file, metadata))
+    }
+}
+
+fn not_regular(is_folder: bool) -> io::Error {
+    let found = if is_folder { "a folder" } else { "a pipe, socket or device" };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}"))
+}
+
 fn check(metadata: &Metadata) -> io::Result<()> {
     if metadata.is_file() {
         return Ok(());
     }
-    let found = if metadata.is_dir() { "a folder" } else { "a pipe, socket or device" };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}")))
+    Err(not_regular(metadata.is_dir()))
 }
 
 #[cfg(all(test, unix))]
@@ -59,5 +129,30 @@ mod tests {
         let plain = folder.path().join("plain");
         std::fs::write(&plain, b"abc").unwrap();
         assert_eq!(open(&plain).unwrap().1.len(), 3);
+    }
+
+    #[test]
+    fn links_lead_to_files_inside_the_bounds_and_to_no_others() {
+        use std::os::unix::fs::symlink;
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = std::fs::canonicalize(folder.path()).unwrap();
+        let bounds = Bounds::of(root.clone()).unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), b"abc").unwrap();
+        std::fs::write(outside.path().join("file"), b"secret").unwrap();
+        symlink("../b/file", root.join("a/b/inner")).unwrap();
+        symlink(root.join("a/b"), root.join("whole")).unwrap();
+        symlink(outside.path().join("file"), root.join("a/out")).unwrap();
+        symlink(outside.path(), root.join("elsewhere")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        let open = |name: &str| bounds.open(&root.join(name)).unwrap().map(|(_, metadata)| metadata.len());
+        for name in ["a/b/file", "a/b/inner", "whole/file", "whole/inner"] {
+            assert_eq!(open(name).unwrap(), 3, "{name}");
+        }
+        for name in ["a/out", "elsewhere/file", "a/../a/b/file", "dangling", "a/b/none", "a/b/file/x", "a"] {
+            assert!(open(name).is_err(), "{name}");
+        }
+        assert!(bounds.open(outside.path()).is_none());
+        assert!(open("a/out").unwrap_err().to_string().contains("a link out of it"));
     }
 }

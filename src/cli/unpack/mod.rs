@@ -10,7 +10,7 @@ use crate::place::refuse_url_to_write;
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind, Hinted};
-use shardpack_pack::export::{FileNames, ICC_FIELD};
+use shardpack_pack::export::{FileNames, ICC_FIELD, OutFolder};
 use shardpack_pack::pack::refuse_inside;
 use shardpack_reader::{Dataset, RecordView};
 use std::fs::{self, File, TryLockError};
@@ -33,12 +33,15 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let (names, table_name) = names(&dataset, columns.as_deref())?;
     fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", args.dir.display()))?;
     let _held = hold(&args.dir)?;
+    let out = OutFolder::open(&args.dir).with_context(|| format!("cannot open `{}`", args.dir.display()))?;
     let start = Instant::now();
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum(), Some(dataset.len()));
-    let unpacker = Unpacker::new(&args.dir, names, cancel);
+    let unpacker = Unpacker::new(&args.dir, &out, names, cancel);
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
-    let mut table =
-        columns.as_ref().map(|columns| Table::create(&dataset, columns, args.dir.join(&table_name))).transpose()?;
+    let mut table = columns
+        .as_ref()
+        .map(|columns| Table::create(&dataset, columns, &out, args.dir.join(&table_name)))
+        .transpose()?;
     let on_sample = |view: &RecordView<'_>| table.as_mut().map_or(Ok(()), |table| table.add(view));
     let done = unpacker.run(&dataset, threads, on_sample, |samples, bytes| bar.read(samples, bytes));
     bar.finish();

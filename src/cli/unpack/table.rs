@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use shardpack_format::{Error as FormatError, FieldKind};
-use shardpack_pack::export::{Pending, Placed};
+use shardpack_pack::export::{OutFolder, Pending, Placed};
 use shardpack_reader::{Dataset, RecordView, Scalar};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
@@ -43,8 +43,14 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn create(dataset: &'a Dataset, columns: &'a [String], path: PathBuf) -> anyhow::Result<Self> {
-        let out = Pending::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+    pub(super) fn create(
+        dataset: &'a Dataset,
+        columns: &'a [String],
+        folder: &OutFolder,
+        path: PathBuf,
+    ) -> anyhow::Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let out = folder.begin(name).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(Self { dataset, columns, path, out: BufWriter::new(out), bytes: 0, damaged: Vec::new() })
     }
 

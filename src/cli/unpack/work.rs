@@ -3,12 +3,11 @@
 use crate::cli::show;
 use anyhow::{Context, bail};
 use shardpack_format::{Error as FormatError, check_key};
-use shardpack_pack::export::{self, Content, FileField, FileNames, Placed};
+use shardpack_pack::export::{self, Content, FileField, FileNames, OutFolder, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -63,6 +62,7 @@ fn is_about_name(error: &anyhow::Error) -> bool {
 /// Unpacks samples into a folder.
 pub(super) struct Unpacker<'a> {
     dir: &'a Path,
+    out: &'a OutFolder,
     names: FileNames,
     cancel: &'a AtomicBool,
     stop: AtomicBool,
@@ -70,8 +70,8 @@ pub(super) struct Unpacker<'a> {
 }
 
 impl<'a> Unpacker<'a> {
-    pub(super) fn new(dir: &'a Path, names: FileNames, cancel: &'a AtomicBool) -> Self {
-        Self { dir, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
+    pub(super) fn new(dir: &'a Path, out: &'a OutFolder, names: FileNames, cancel: &'a AtomicBool) -> Self {
+        Self { dir, out, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
     /// Unpacks everything that can be read, and hands each sample to `on_sample` in stored order.
@@ -191,19 +191,18 @@ impl<'a> Unpacker<'a> {
         let mut whole = true;
         for (frame, content) in files {
             // The frames of a clip lie in a folder of its name.
-            let path = self.path(&if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") })?;
-            whole &= self.place(view, &path, &content)?;
+            let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
+            check(&name)?;
+            whole &= self.place(view, &name, &content)?;
         }
         Ok(whole)
     }
 
     /// Whether the file is there now.
-    fn place(&self, view: &RecordView<'_>, path: &Path, content: &Content<'_>) -> anyhow::Result<bool> {
-        let write = || {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            export::place(path, content)
-        };
-        let placed = write()
+    fn place(&self, view: &RecordView<'_>, name: &str, content: &Content<'_>) -> anyhow::Result<bool> {
+        let path = self.dir.join(name);
+        let placed = self.out.place(name, content);
+        let placed = placed
             .with_context(|| format!("cannot write `{}` for sample `{}`", path.display(), view.key().escape_debug()))?;
         let mut tally = self.tally();
         match placed {
@@ -216,14 +215,14 @@ impl<'a> Unpacker<'a> {
         }
         Ok(placed != Placed::Occupied)
     }
+}
 
-    /// A path below the folder. The key was checked when the record was parsed; check it again here
-    /// for separators of other systems.
-    fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
-        check_key(name)?;
-        if cfg!(windows) && name.contains(['\\', ':']) {
-            bail!("sample key: expected a name without \\ and :, found `{}`", name.escape_debug());
-        }
-        Ok(self.dir.join(name))
+/// The key was checked when the record was parsed; check the name again here for separators of other
+/// systems.
+fn check(name: &str) -> anyhow::Result<()> {
+    check_key(name)?;
+    if cfg!(windows) && name.contains(['\\', ':']) {
+        bail!("sample key: expected a name without \\ and :, found `{}`", name.escape_debug());
     }
+    Ok(())
 }

@@ -1,114 +1,160 @@
 //! Giving files their names so that nothing is ever replaced, also where the file system can do
 //! little: FAT, exFAT and many network mounts have no hard links, and not all can refuse to rename
-//! over a file.
+//! over a file. All names are those of one folder, which is open: nobody can put a link in its place.
 
-use std::fs::{self, File};
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 /// The two calls that not every file system has.
 trait Names {
     /// Renames unless something has the new name.
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename_new(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file one more name.
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn link(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()>;
 }
 
 struct System;
 
 impl Names for System {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+    fn rename_new(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()> {
+        use rustix::fs::{RenameFlags, renameat_with};
+        Ok(renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE)?)
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-    fn rename_new(&self, _: &Path, _: &Path) -> io::Result<()> {
+    fn rename_new(&self, _: BorrowedFd<'_>, _: &Path, _: &Path) -> io::Result<()> {
         Err(ErrorKind::Unsupported.into())
     }
 
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::hard_link(from, to)
+    fn link(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(linkat(folder, from, folder, to, AtFlags::empty())?)
     }
 }
 
-/// Renames a file unless something stands at `to`: then it says `false`, and both stay as they are.
-pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
-    rename_new_by(&System, from, to)
+/// Opens a folder that the user named: links are followed.
+pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-fn rename_new_by(names: &dyn Names, from: &Path, to: &Path) -> io::Result<bool> {
+/// Creates a file, where nothing stands yet, to be read and written.
+pub(crate) fn create_new(folder: impl AsFd, name: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(folder, name, flags, Mode::from_raw_mode(0o666))?))
+}
+
+/// Removes a name: a file, or a link as such.
+pub(crate) fn remove(folder: impl AsFd, name: &Path) -> io::Result<()> {
+    Ok(unlinkat(folder, name, AtFlags::empty())?)
+}
+
+/// Renames a file unless something stands at `to`: then it says `false`, and both stay as they are.
+pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<bool> {
+    rename_new_by(&System, folder.as_fd(), from, to)
+}
+
+fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
     // A way that fails for want of support and one that fails for good look alike on too many
     // systems: the last way tells why.
-    match names.rename_new(from, to) {
+    match names.rename_new(folder, from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
-    match names.link(from, to) {
-        Ok(()) => return fs::remove_file(from).map(|()| true),
+    match names.link(folder, from, to) {
+        Ok(()) => return remove(folder, from).map(|()| true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
     // The name is taken by an empty file that is ours alone, and only that is replaced. A crash in
     // between leaves the empty file.
-    match File::create_new(to) {
+    match create_new(folder, to) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(e) => return Err(e),
     }
-    fs::rename(from, to).map(|()| true).inspect_err(|_| drop(fs::remove_file(to)))
+    replace(folder, from, to).map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Keeps what stands at `path`, whatever it is, under the first of `names` that is free. A regular
+/// Renames a file over whatever file has the new name.
+pub(crate) fn replace(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
+    Ok(renameat(&folder, from, &folder, to)?)
+}
+
+/// Keeps what stands at `name`, whatever it is, under the first of `names` that is free. A regular
 /// file also stays where it is.
-pub(crate) fn keep(path: &Path, names: impl Iterator<Item = PathBuf>) -> io::Result<PathBuf> {
-    keep_by(&System, path, names)
+pub(crate) fn keep(folder: impl AsFd, name: &Path, names: impl Iterator<Item = String>) -> io::Result<String> {
+    keep_by(&System, folder.as_fd(), name, names)
 }
 
-fn keep_by(system: &dyn Names, path: &Path, names: impl Iterator<Item = PathBuf>) -> io::Result<PathBuf> {
-    for name in names {
-        let kept = match system.link(path, &name) {
+fn keep_by(
+    system: &dyn Names,
+    folder: BorrowedFd<'_>,
+    name: &Path,
+    names: impl Iterator<Item = String>,
+) -> io::Result<String> {
+    for kept in names {
+        let to = Path::new(&kept);
+        let done = match system.link(folder, name, to) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(_) if path.symlink_metadata()?.is_file() => copy_new(path, &name),
+            Err(_) if is_regular(folder, name)? => copy_new(folder, name, to),
             // Links, pipes and the like are moved, never opened.
-            Err(_) => rename_new_by(system, path, &name),
+            Err(_) => rename_new_by(system, folder, name, to),
         };
-        if kept? {
-            return Ok(name);
+        if done? {
+            return Ok(kept);
         }
     }
-    let text = format!("every name that `{}` could be kept under is taken", path.display());
+    let text = format!("every name that `{}` could be kept under is taken", name.display());
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
-fn copy_new(from: &Path, to: &Path) -> io::Result<bool> {
-    let mut source = File::open(from)?;
-    let mut copy = match File::create_new(to) {
+/// Whether a regular file, and no link to one, has this name.
+pub(crate) fn is_regular(folder: impl AsFd, name: &Path) -> io::Result<bool> {
+    let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
+}
+
+/// Opens a regular file for reading; a link, a pipe or a device is an error, at once.
+pub(crate) fn open(folder: impl AsFd, name: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "expected a regular file")),
+    }
+}
+
+fn copy_new(folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
+    let mut source = open(folder, from)?;
+    let mut copy = match create_new(folder, to) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         created => created?,
     };
     let copied = io::copy(&mut source, &mut copy).and_then(|_| copy.sync_all());
-    copied.map(|()| true).inspect_err(|_| drop(fs::remove_file(to)))
+    copied.map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
 /// Writes a file under a temporary name of ours, durably; what stands there goes first, and is
 /// never written through.
-pub(crate) fn write_new(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
-    match fs::remove_file(temporary) {
+pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
+    match remove(&folder, temporary) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let mut file = File::create_new(temporary)?;
+    let mut file = create_new(folder, temporary)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
 /// Makes the names in a folder durable, where the file system can do that for folders.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
+pub(crate) fn sync_folder(folder: impl AsFd) -> io::Result<()> {
+    match rustix::fs::fsync(folder).map_err(io::Error::from) {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => Ok(()),
         other => other,
     }
@@ -117,6 +163,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// What a file system has of the two calls; those that it has not fail as FAT does (EPERM) and
     /// as old kernels do (EINVAL).
@@ -126,12 +173,12 @@ mod tests {
     }
 
     impl Names for Some {
-        fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-            if self.renames { System.rename_new(from, to) } else { Err(io::Error::from_raw_os_error(22)) }
+        fn rename_new(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()> {
+            if self.renames { System.rename_new(folder, from, to) } else { Err(io::Error::from_raw_os_error(22)) }
         }
 
-        fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-            if self.links { System.link(from, to) } else { Err(io::Error::from_raw_os_error(1)) }
+        fn link(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()> {
+            if self.links { System.link(folder, from, to) } else { Err(io::Error::from_raw_os_error(1)) }
         }
     }
 
@@ -147,17 +194,19 @@ mod tests {
         for system in &ALL {
             let folder = tempfile::tempdir().unwrap();
             let path = |name: &str| folder.path().join(name);
+            let open = open_folder(folder.path()).unwrap();
+            let rename = |from: &str, to: &str| rename_new_by(system, open.as_fd(), Path::new(from), Path::new(to));
             fs::write(path("new"), "new").unwrap();
             fs::write(path("old"), "old").unwrap();
             fs::create_dir(path("folder")).unwrap();
             for taken in ["old", "folder"] {
-                assert!(!rename_new_by(system, &path("new"), &path(taken)).unwrap());
+                assert!(!rename("new", taken).unwrap());
             }
             assert_eq!(fs::read(path("old")).unwrap(), b"old");
-            assert!(rename_new_by(system, &path("new"), &path("free")).unwrap());
+            assert!(rename("new", "free").unwrap());
             assert_eq!(fs::read(path("free")).unwrap(), b"new");
             assert!(!path("new").exists());
-            assert!(rename_new_by(system, &path("old"), &path("missing/old")).is_err());
+            assert!(rename("old", "missing/old").is_err());
             assert_eq!(fs::read(path("old")).unwrap(), b"old");
         }
     }
@@ -166,11 +215,13 @@ mod tests {
     fn what_is_to_be_kept_is_kept_with_and_without_hard_links() {
         for system in &ALL {
             let folder = tempfile::tempdir().unwrap();
-            let names = || (0..3).map(|n| folder.path().join(format!("kept-{n}")));
+            let names = || (0..3).map(|n| format!("kept-{n}"));
+            let open = open_folder(folder.path()).unwrap();
+            let keep = || keep_by(system, open.as_fd(), Path::new("file"), names());
             let path = folder.path().join("file");
             for n in 0..3 {
                 fs::write(&path, format!("content {n}")).unwrap();
-                assert_eq!(keep_by(system, &path, names()).unwrap(), folder.path().join(format!("kept-{n}")));
+                assert_eq!(keep().unwrap(), format!("kept-{n}"));
                 // A file that is replaced, as a manifest is, takes nothing from what was kept.
                 fs::remove_file(&path).unwrap();
             }
@@ -179,7 +230,7 @@ mod tests {
                 assert_eq!(kept, format!("content {n}"));
             }
             fs::write(&path, "more").unwrap();
-            assert_eq!(keep_by(system, &path, names()).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(keep().unwrap_err().kind(), ErrorKind::AlreadyExists);
         }
     }
 
@@ -190,7 +241,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let (path, kept) = (folder.path().join("link"), folder.path().join("kept"));
             std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-            keep_by(system, &path, std::iter::once(kept.clone())).unwrap();
+            let open = open_folder(folder.path()).unwrap();
+            keep_by(system, open.as_fd(), Path::new("link"), std::iter::once("kept".into())).unwrap();
             assert_eq!(fs::read_link(kept).unwrap(), Path::new("/dev/zero"));
         }
     }

@@ -1,11 +1,14 @@
 //! Files that appear under their names only once they are complete, and never replace another file.
 
 use super::{Content, durable};
-use crate::regular;
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
+use shardpack_format::visible;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Suffix of the names of incomplete files. A killed run leaves one for each thread; the next run
@@ -27,45 +30,111 @@ pub enum Placed {
     Occupied,
 }
 
-/// Writes a file, unless something is already there. Its folder must exist.
-///
-/// # Errors
-/// If it cannot be written. Then no part of it is left.
-pub fn place(path: &Path, content: &Content<'_>) -> io::Result<Placed> {
-    match stands_at(path)? {
-        Standing::Nothing => {}
-        Standing::File(file) if file.metadata()?.len() == content.len() => return compare(content.reader(), file),
-        Standing::File(_) | Standing::Other => return Ok(Placed::Occupied),
+/// A folder into which files are written under names that data brings. It is open, and so is each
+/// folder below while a file is written there: no part of a name is followed through a link, whoever
+/// puts one there and whenever.
+#[derive(Debug)]
+pub struct OutFolder(OwnedFd);
+
+impl OutFolder {
+    /// Opens a folder that the user named: the path to it may have links.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        durable::open_folder(path).map(Self)
     }
-    let mut pending = Pending::create(path)?;
-    content.write_to(&mut pending)?;
-    pending.commit()
+
+    /// Writes a file, unless something is already there. Makes the folders of its name, which has
+    /// `/` between its parts.
+    ///
+    /// # Errors
+    /// If it cannot be written; of kind `NotADirectory` if a part of the name is a link or a file.
+    /// Then no part of it is left.
+    pub fn place(&self, name: &str, content: &Content<'_>) -> io::Result<Placed> {
+        let (folder, name) = self.below(name)?;
+        match stands_at(&folder, &name)? {
+            Standing::Nothing => {}
+            Standing::File(file) if file.metadata()?.len() == content.len() => return compare(content.reader(), file),
+            Standing::File(_) | Standing::Other => return Ok(Placed::Occupied),
+        }
+        let mut pending = Pending::create_in(folder, name)?;
+        content.write_to(&mut pending)?;
+        pending.commit()
+    }
+
+    /// Begins a file. Makes the folders of its name.
+    ///
+    /// # Errors
+    /// As [`OutFolder::place`].
+    pub fn begin(&self, name: &str) -> io::Result<Pending> {
+        let (folder, name) = self.below(name)?;
+        Pending::create_in(folder, name)
+    }
+
+    /// The folder of a name, and the file's own name.
+    fn below(&self, name: &str) -> io::Result<(OwnedFd, PathBuf)> {
+        let (folders, file) = name.rsplit_once('/').map_or(("", name), |(folders, file)| (folders, file));
+        if file.is_empty() || name.split('/').any(|part| matches!(part, "." | "..")) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a name below the folder"));
+        }
+        let mut folder = self.0.try_clone()?;
+        for part in folders.split('/').filter(|part| !part.is_empty()) {
+            folder = folder_in(&folder, part)?;
+        }
+        Ok((folder, file.into()))
+    }
+}
+
+/// A folder in a folder, made if nothing stands there.
+fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || openat(folder, name, flags, Mode::empty());
+    let opened = match open() {
+        Err(Errno::NOENT) => match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => open(),
+            Err(error) => Err(error),
+        },
+        opened => opened,
+    };
+    opened.map_err(|error| match error {
+        Errno::LOOP | Errno::NOTDIR => {
+            let text = format!("`{}` in its path is a file, or a link, which is not followed", visible(name));
+            io::Error::new(io::ErrorKind::NotADirectory, text)
+        }
+        other => other.into(),
+    })
 }
 
 /// A file that is being written next to its final place, and removed unless it is completed.
 #[derive(Debug)]
 pub struct Pending {
+    folder: OwnedFd,
     file: File,
     temporary: PathBuf,
-    path: PathBuf,
+    name: PathBuf,
 }
 
 impl Pending {
-    /// Begins a file that will be at `path`. Its folder must exist.
+    /// Begins a file that will be at `path`, which the user named. Its folder must exist.
     ///
     /// # Errors
     /// If no file can be created there.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let temporary = temporary_of(path);
-        let create = || File::options().read(true).write(true).create_new(true).open(&temporary);
-        let file = match create() {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        Self::create_in(durable::open_folder(path.parent().unwrap_or(Path::new("")))?, name.into())
+    }
+
+    fn create_in(folder: OwnedFd, name: PathBuf) -> io::Result<Self> {
+        let temporary = temporary_of(&name);
+        let file = match durable::create_new(&folder, &temporary) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(&temporary)?;
-                create()?
+                durable::remove(&folder, &temporary)?;
+                durable::create_new(&folder, &temporary)?
             }
             created => created?,
         };
-        Ok(Self { file, temporary, path: path.to_owned() })
+        Ok(Self { folder, file, temporary, name })
     }
 
     /// Gives the file its name, unless something is already there.
@@ -75,11 +144,11 @@ impl Pending {
     pub fn commit(mut self) -> io::Result<Placed> {
         // Refused by the file system, not looked up before: where case does not count, another
         // thread may give the same name at the same time.
-        if durable::rename_new(&self.temporary, &self.path)? {
+        if durable::rename_new(&self.folder, &self.temporary, &self.name)? {
             // Dropped afterwards: there is nothing left under the temporary name.
             return Ok(Placed::New);
         }
-        match stands_at(&self.path)? {
+        match stands_at(&self.folder, &self.name)? {
             Standing::Nothing => Err(io::Error::other("what stood in its place went away meanwhile: run again")),
             Standing::File(other) => {
                 self.file.rewind()?;
@@ -102,25 +171,22 @@ impl Write for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.temporary);
+        let _ = durable::remove(&self.folder, &self.temporary);
     }
 }
 
 enum Standing {
     Nothing,
     File(File),
-    /// A folder, a device, a link that leads nowhere.
+    /// A folder, a device, a link.
     Other,
 }
 
-fn stands_at(path: &Path) -> io::Result<Standing> {
-    match fs::symlink_metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Standing::Nothing),
-        found => found?,
-    };
-    match regular::open(path) {
-        Ok((file, _)) => Ok(Standing::File(file)),
-        Err(_) if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) => Ok(Standing::Other),
+fn stands_at(folder: &OwnedFd, name: &Path) -> io::Result<Standing> {
+    match durable::is_regular(folder, name) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Standing::Nothing),
+        Ok(false) => Ok(Standing::Other),
+        Ok(true) => durable::open(folder, name).map(Standing::File),
         Err(error) => Err(error),
     }
 }
@@ -173,6 +239,12 @@ pub(super) fn is_temporary(path: &str) -> bool {
 mod tests {
     use super::*;
     use std::borrow::Cow;
+    use std::fs;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn place(path: &Path, content: &Content<'_>) -> io::Result<Placed> {
+        OutFolder::open(path.parent().unwrap()).unwrap().place(path.file_name().unwrap().to_str().unwrap(), content)
+    }
 
     fn content(text: &str) -> Content<'_> {
         Content { head: text.as_bytes()[..1].to_vec(), body: Cow::Borrowed(&text.as_bytes()[1..]) }
@@ -249,5 +321,69 @@ mod tests {
         let name = "n".repeat(MAX_NAME_BYTES);
         assert_eq!(place(&folder.path().join(&name), &content("one")).unwrap(), Placed::New);
         assert_eq!(names(folder.path()), [name.as_str()]);
+    }
+
+    #[test]
+    fn no_part_of_a_name_is_followed_through_a_link() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = |name: &str| std::os::unix::fs::symlink(outside.path(), folder.path().join(name)).unwrap();
+        link("a");
+        fs::create_dir(folder.path().join("b")).unwrap();
+        link("b/c");
+        let out = OutFolder::open(folder.path()).unwrap();
+        for name in ["a/x", "b/c/x", "b/c/d/x"] {
+            let error = out.place(name, &content("one")).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{error}");
+            assert!(error.to_string().contains("link, which is not followed"), "{error}");
+        }
+        for name in ["../x", "b/../../x", "b/./x", "b/"] {
+            assert_eq!(out.place(name, &content("one")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+        // A link in the place of a file is neither read nor replaced.
+        fs::write(outside.path().join("secret"), "one").unwrap();
+        std::os::unix::fs::symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
+        assert_eq!(out.place("link", &content("one")).unwrap(), Placed::Occupied);
+        assert_eq!(out.place("b/d/e/x", &content("one")).unwrap(), Placed::New);
+        assert_eq!(names(outside.path()), ["secret"]);
+    }
+
+    #[test]
+    fn a_folder_that_turns_into_a_link_meanwhile_leads_nowhere() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("real")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), path("link")).unwrap();
+        fs::create_dir(path("sub")).unwrap();
+        let stop = AtomicBool::new(false);
+        let (mut placed, mut refused, mut swaps) = (0, 0, 0_u64);
+        std::thread::scope(|scope| {
+            let swapper = scope.spawn(|| {
+                let mut swaps = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    // `sub` is by turns the folder and the link, without a moment of neither.
+                    rustix::fs::renameat_with(
+                        rustix::fs::CWD,
+                        path("sub"),
+                        rustix::fs::CWD,
+                        path("link"),
+                        rustix::fs::RenameFlags::EXCHANGE,
+                    )
+                    .unwrap();
+                    swaps += 1;
+                }
+                swaps
+            });
+            let out = OutFolder::open(folder.path()).unwrap();
+            for number in 0..3_000 {
+                match out.place(&format!("sub/{number}"), &content("one")) {
+                    Ok(_) => placed += 1,
+                    Err(_) => refused += 1,
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            swaps = swapper.join().unwrap();
+        });
+        assert!(placed > 0 && swaps > 100, "{placed} placed, {refused} refused, {swaps} swaps");
+        assert_eq!(names(outside.path()), [""; 0]);
     }
 }

@@ -5,11 +5,11 @@ pub(crate) mod durable;
 mod file;
 mod names;
 
-pub use file::{Pending, Placed, place};
+pub use file::{OutFolder, Pending, Placed};
 pub use names::{FileField, FileNames, file_name};
 
 use crate::npy;
-use shardpack_format::{Field, FieldKind};
+use shardpack_format::{Field, FieldKind, is_hidden};
 use shardpack_jpeg::{Frames, with_metadata};
 use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
@@ -35,6 +35,17 @@ impl Content<'_> {
     /// Reads the head, and then the body.
     pub fn reader(&self) -> impl Read + '_ {
         self.head.as_slice().chain(&*self.body)
+    }
+
+    /// Whether there are characters in it that a terminal would act on, beside line ends and
+    /// tabulators, or bytes that are no UTF-8.
+    #[must_use]
+    pub fn is_hidden_text(&self) -> bool {
+        let has_hidden = |bytes| {
+            std::str::from_utf8(bytes)
+                .map_or(true, |text| text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t')))
+        };
+        has_hidden(&self.head) || has_hidden(&self.body)
     }
 
     /// Number of bytes.

@@ -6,15 +6,15 @@
 use super::error::{Result, SourceError};
 use super::listing::{Entry, Listing};
 use super::walk::FoundFile;
-use crate::regular;
+use crate::regular::{self, Bounds};
 use sha2::{Digest, Sha256};
 use shardpack_reader::{Listed, ReadAt, Storage, is_url};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// An object of at most this size is announced whole when it is listed; of a larger one the ends.
 const WHOLE_BYTES: u64 = 256 << 10;
@@ -34,7 +34,7 @@ const WINDOW_BYTES: u64 = 64 << 10;
 /// assert_eq!(options.files.read_ahead_bytes(), 0);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Files(Arc<Vec<Store>>);
+pub struct Files(Arc<Vec<Store>>, Arc<RwLock<Vec<Bounds>>>);
 
 #[derive(Debug)]
 struct Store {
@@ -140,7 +140,7 @@ impl Files {
         let root = url.trim_end_matches('/').to_owned();
         let mut stores: Vec<Store> = Arc::try_unwrap(self.0).unwrap_or_default();
         stores.push(Store { root, storage, state: Mutex::default() });
-        Self(Arc::new(stores))
+        Self(Arc::new(stores), self.1)
     }
 
     /// Most bytes that should be announced ahead; 0 if all files are of this machine.
@@ -242,11 +242,24 @@ impl Files {
         Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
+    /// From now on, no link in this folder leads out of it. The path is its real one.
+    pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
+        let bounds = Bounds::of(root.to_owned())?;
+        self.1.write().unwrap_or_else(PoisonError::into_inner).push(bounds);
+        Ok(())
+    }
+
+    /// Opens a regular file of this machine.
+    pub(crate) fn open_local(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        let bounds = self.1.read().unwrap_or_else(PoisonError::into_inner);
+        bounds.iter().find_map(|bounds| bounds.open(path)).unwrap_or_else(|| regular::open(path))
+    }
+
     /// Opens a regular file, or an object.
     pub(crate) fn open(&self, path: &Path) -> io::Result<Opened> {
         let inner = match self.place(path) {
             None => {
-                let (file, metadata) = regular::open(path)?;
+                let (file, metadata) = self.open_local(path)?;
                 Inner::File(file, metadata.len())
             }
             Some((store, key)) => {

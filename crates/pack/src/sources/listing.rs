@@ -7,7 +7,6 @@ use super::files::Files;
 use super::kind::{Content, Kind};
 use super::label_notes::LabelsFrom;
 use super::walk::{FoundFile, mtime_ns};
-use crate::regular;
 use serde::{Deserialize, Serialize};
 use shardpack_format::Note;
 use std::fs::{self, File, Metadata};
@@ -189,7 +188,7 @@ impl Listing {
             let read = file.read_exact_at(out, 0);
             return read.map_err(|error| self.files.failure().err().unwrap_or(SourceError::io("read", path)(error)));
         }
-        let (mut file, _) = regular::open(path).map_err(SourceError::io("open", path))?;
+        let (mut file, _) = self.files.open_local(path).map_err(SourceError::io("open", path))?;
         let check = |file: &File| {
             let metadata = file.metadata().map_err(SourceError::io("look at", path))?;
             unchanged(path, bytes, mtime_ns, &metadata)

@@ -187,6 +187,13 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
         return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
     }
+    if !options.follow_links && !options.files.has(src) {
+        for folder in [(real == head.root).then_some(&head.root), options.masks.as_ref()].into_iter().flatten() {
+            if let Ok(real) = fs::canonicalize(folder) {
+                options.files.confine(&real).map_err(SourceError::io("open", folder))?;
+            }
+        }
+    }
     let wanted = of_options(options);
     for (name, value) in wanted.as_object().into_iter().flatten() {
         let noted = head.options.get(name).unwrap_or(&Value::Null);

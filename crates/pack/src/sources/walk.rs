@@ -93,6 +93,9 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
         let found = "a pipe, socket or device";
         return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
     }
+    if follow == Follow::Inside {
+        files.confine(&real).map_err(SourceError::io("open", src))?;
+    }
     let exclude: Vec<_> =
         exclude.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| *path != real).collect();
     let mut walk = Walk {
