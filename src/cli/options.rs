@@ -11,11 +11,12 @@ use shardpack_pack::arguments::Value;
 pub const MAX_RECORD_BYTES: u64 = shardpack_pack::arguments::MAX_BYTES;
 
 /// What the commands accept: records and decoded fields up to `max_record` bytes, defaults for the
-/// rest.
+/// rest; runs of one value up to an eighth of it.
 ///
 /// ```
 /// let limits = shardpack::cli::read_limits(shardpack::cli::MAX_RECORD_BYTES);
 /// assert_eq!((limits.max_record_bytes, limits.max_decoded_bytes), (4 << 30, 4 << 30));
+/// assert_eq!(limits.max_run_bytes, 512 << 20);
 /// ```
 #[must_use]
 pub fn read_limits(max_record: u64) -> Limits {

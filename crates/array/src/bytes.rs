@@ -114,15 +114,16 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
 }
 
 /// Fails if a field of `decoded` bytes expands too much for its `payload`. `coded` of these bytes
-/// are made by a coder (not runs).
+/// are made by a coder; the others are runs, or stored as they are.
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
     }
-    check_coded(decoded, coded, payload, limits)
+    check_coded(decoded, coded, payload, limits)?;
+    limits.check_runs(decoded.saturating_sub(coded), payload)
 }
 
-/// The second half of [`check_expansion`], for callers that decode only part of the field.
+/// The part of [`check_expansion`] about coded bytes, for callers that decode only part of the field.
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
@@ -138,6 +139,11 @@ pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limit
 /// Whether a reader with default limits would refuse such a payload.
 pub(crate) fn expands_too_far(decoded: u64, coded: u64, payload: u64) -> bool {
     decoded > EXPANSION_FREE_BYTES && coded > WRITER_MAX_EXPANSION.saturating_mul(payload)
+}
+
+/// Whether a reader with default limits would refuse the runs of such a payload.
+pub(crate) fn has_too_many_runs(decoded: u64, coded: u64, payload: u64) -> bool {
+    Limits::default().check_runs(decoded.saturating_sub(coded), payload).is_err()
 }
 
 /// Encodes a byte string (text, JSON): as zstd if that is smaller, else unchanged. The same bytes

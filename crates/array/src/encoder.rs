@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::blosc2::{self, Blosc2Coder};
-use crate::bytes::{UNIT_BYTES, ZstdEncoder, expands_too_far};
+use crate::bytes::{UNIT_BYTES, ZstdEncoder, expands_too_far, has_too_many_runs};
 use crate::elements::{Elements, Scratch, Units};
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
@@ -149,7 +149,7 @@ impl ArrayEncoder {
             codec = payload.bulk.codec();
             values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
         }
-        if codec != Codec::Raw && payload.is_no_smaller() {
+        if codec != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
             codec = Codec::Raw;
             payload.bulk = &mut raw;
             values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
@@ -181,7 +181,7 @@ impl ArrayEncoder {
             payload.bulk = fallback(&mut self.fallback, &self.settings)?;
             payload.all(elements, item_bytes)?;
         }
-        if payload.bulk.codec() != Codec::Raw && payload.is_no_smaller() {
+        if payload.bulk.codec() != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
             payload.bulk = &mut raw;
             payload.all(elements, item_bytes)?;
         }
@@ -225,6 +225,11 @@ impl<'a> Payload<'a> {
 
     fn expands_too_far(&self) -> bool {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
+    }
+
+    /// No coder of ours writes a run at length: such an array is stored as it is.
+    fn has_too_many_runs(&self) -> bool {
+        has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
     fn is_no_smaller(&self) -> bool {

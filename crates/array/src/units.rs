@@ -37,7 +37,7 @@ impl<'a> Units<'a> {
     /// # Errors
     /// `Format` if the payload is no such units, or not of the array's length, or its codec is not
     /// for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and more
-    /// than `limits.max_expansion` times its payload.
+    /// than `limits.max_expansion` times its payload, or if its runs are over `limits.max_run_bytes`.
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;

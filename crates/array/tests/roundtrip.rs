@@ -4,10 +4,10 @@
 
 use proptest::prelude::*;
 use shardpack_array::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, Filter, Prefer, ValueRule,
-    Values, decode_bytes, encode_bytes, trial,
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, EncodedArray, Filter, Prefer,
+    Region, Units, ValueRule, Values, Wanted, decode_bytes, encode_bytes, trial,
 };
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits};
 
 fn settings() -> impl Strategy<Value = ArraySettings> {
     let coder = prop_oneof![
@@ -227,6 +227,74 @@ fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
     // Far too small for the size: refused at once, although runs of zeros are free.
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
+}
+
+fn lz4() -> ArrayEncoder {
+    let settings = ArraySettings {
+        values: ValueRule::Keep,
+        coder: Coder::Blosc2Lz4,
+        level: None,
+        filter: Filter::None,
+        band_difference: false,
+        layout: ArrayLayout::AsShape,
+    };
+    ArrayEncoder::new(settings).unwrap()
+}
+
+/// A special chunk of zeros: 32 bytes for the unit.
+fn zeros(bytes: usize) -> [u8; 32] {
+    let mut chunk = [0; 32];
+    let array = Array::new(Dtype::U8, vec![bytes as u64], vec![0; bytes]).unwrap();
+    let encoded = lz4().encode(&array, None).unwrap();
+    chunk.copy_from_slice(&encoded.payload);
+    chunk
+}
+
+#[test]
+fn runs_stand_for_no_more_than_the_limit_however_they_are_read() {
+    let chunk = zeros(4 << 20);
+    let read = |units: u64, region: Option<&Region>, limits: &Limits| {
+        let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![units, 4 << 20, 1]);
+        let payload = chunk.repeat(usize::try_from(units).unwrap());
+        let wanted = Wanted { region, ..Wanted::ALL };
+        let length =
+            region.map_or(descriptor.decoded_bytes().unwrap(), |region| region.shape_of(&descriptor).unwrap().bytes);
+        let mut out = vec![0; usize::try_from(length).unwrap()];
+        ArrayDecoder::new().decode_wanted(Codec::Blosc2, &descriptor, &payload, &wanted, &mut out, limits)
+    };
+    let small = Limits { max_run_bytes: 8 << 20, ..Limits::default() };
+    assert!(read(2, None, &small).is_ok());
+    let error = read(3, None, &small).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
+    // A region counts what it touches.
+    let rows = |height| Region { layout: Layout::AsShape, ..Region::new(0, 0, height, 4 << 20) };
+    assert!(read(64, Some(&rows(2)), &small).is_ok());
+    let error = read(64, Some(&rows(3)), &small).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
+    // 19 kB that decode to 2 GiB are refused before memory is taken for them.
+    let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2 << 30]);
+    let limits = Limits { max_decoded_bytes: 4 << 30, ..Limits::default() };
+    let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &chunk.repeat(512), &limits).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
+    let error = Units::walk(Codec::Blosc2, &descriptor, &chunk.repeat(512), &limits).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
+}
+
+#[test]
+fn an_array_of_more_zeros_than_a_reader_takes_is_stored_at_length() {
+    let bytes = (512 << 20) + (4 << 20);
+    let array = Array::new(Dtype::U64, vec![bytes as u64 / 8], vec![0; bytes]).unwrap();
+    let mut encoder = lz4();
+    let encoded = encoder.encode(&array, None).unwrap();
+    assert_eq!((encoded.codec, encoded.payload.len()), (Codec::Raw, bytes));
+    let decode = |encoded: &EncodedArray| {
+        ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default())
+    };
+    assert!(decode(&encoded).unwrap() == array);
+    let array = Array::new(Dtype::U64, vec![64 << 20], vec![0; 512 << 20]).unwrap();
+    let encoded = encoder.encode(&array, None).unwrap();
+    assert_eq!((encoded.codec, encoded.payload.len()), (Codec::Blosc2, 128 * 32));
+    assert!(decode(&encoded).unwrap() == array);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Upper bounds on what a file may ask for, checked before anything is allocated.
 
+use crate::error::{Error, Result};
+
 /// How much a reader may allocate or walk for a file that it does not trust.
 ///
 /// Every size from a file is compared with one of these before memory is allocated for it. The
@@ -24,8 +26,13 @@ pub struct Limits {
     /// Largest decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
     /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1
-    /// MiB. Default 1000.
+    /// MiB. What a run of one value stands for is counted apart, by `max_run_bytes`. Default 1000.
     pub max_expansion: u64,
+    /// Most decoded bytes of a field that runs of one value may stand for, unless they are at most
+    /// `max_expansion` times its stored bytes: 32 bytes of a chunk can say that 4 MiB are zero.
+    /// Default 512 MiB, an empty mask of 23,170 × 23,170 pixels. Whoever reads a region counts the
+    /// runs of that region.
+    pub max_run_bytes: u64,
     /// Longest axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,
     /// Most levels of nesting in JSON. Default 16.
@@ -49,6 +56,7 @@ impl Default for Limits {
             max_record_bytes: 1 << 30,
             max_decoded_bytes: 1 << 30,
             max_expansion: 1000,
+            max_run_bytes: 512 << 20,
             max_axis: (1 << 31) - 1,
             max_json_depth: 16,
             max_json_nodes: 1 << 22,
@@ -74,10 +82,30 @@ impl Limits {
             max_record_bytes: u64::MAX,
             max_decoded_bytes: u64::MAX,
             max_expansion: u64::MAX,
+            max_run_bytes: u64::MAX,
             max_axis: u64::MAX,
             max_json_depth: 128,
             max_json_nodes: u64::MAX,
             max_fields: u64::MAX,
         }
+    }
+
+    /// Fails if runs of one value stand for too many bytes of a field that takes `stored` bytes.
+    ///
+    /// ```
+    /// use shardpack_format::Limits;
+    /// let limits = Limits::default();
+    /// assert!(limits.check_runs(512 << 20, 100).is_ok() && limits.check_runs(1 << 30, 2 << 20).is_ok());
+    /// assert!(limits.check_runs((512 << 20) + 1, 100).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn check_runs(&self, bytes: u64, stored: u64) -> Result<()> {
+        let most = self.max_run_bytes.max(self.max_expansion.saturating_mul(stored));
+        if bytes > most {
+            return Err(Error::limit("bytes of a field that are runs of one value", "max_run_bytes", most, bytes));
+        }
+        Ok(())
     }
 }

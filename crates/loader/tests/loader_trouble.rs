@@ -79,7 +79,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     for (said, words) in [
         (17, "by height and width in the index"),
         (8, "in the index"),
-        (1 << 20, "max_expansion"),
+        (1 << 23, "max_run_bytes"),
         (u32::MAX, "max_decoded_bytes"),
     ] {
         let disk = lie(said);

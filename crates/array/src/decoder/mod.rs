@@ -56,7 +56,7 @@ impl ArrayDecoder {
             .map_err(|_| Error::limit("decoded array", "max_decoded_bytes", usize::MAX as u64, decoded_bytes))?;
         // Check before the allocation: a payload far too small for the array is refused without
         // touching memory.
-        self.plausible(codec, descriptor, payload, limits)?;
+        Self::check_length(codec, descriptor, payload, limits)?;
         let mut out = vec![0; length];
         self.decode_into(codec, descriptor, payload, &mut out, limits)?;
         Array::new(descriptor.decoded, descriptor.shape.clone(), out)
@@ -71,7 +71,7 @@ impl ArrayDecoder {
     /// `Usage` if `out` has another length; `Format` if the payload is damaged, decodes to another
     /// length, or its codec is not for arrays; `Limit` if the array is over
     /// `limits.max_decoded_bytes`, or is over 1 MiB and more than `limits.max_expansion` times its
-    /// payload (runs of one byte or value do not count: they take memory, not work).
+    /// payload, or if runs of one value are more than `limits.max_run_bytes` allows.
     pub fn decode_into(
         &mut self,
         codec: Codec,
@@ -135,7 +135,7 @@ impl ArrayDecoder {
             return Err(Error::usage("output buffer", format!("{out_bytes} bytes"), out.len()));
         }
         check_size(decoded_bytes.max(stored_bytes), limits)?;
-        self.plausible(codec, descriptor, payload, limits)?;
+        Self::check_length(codec, descriptor, payload, limits)?;
         if stored_bytes == 0 {
             // Nothing to decode, however long the other axes claim to be.
             return end_of(payload, 0);
@@ -215,9 +215,12 @@ impl ArrayDecoder {
         })
     }
 
-    /// Refuses what a payload of this length cannot hold under the limits, before memory is
-    /// allocated for it.
-    fn plausible(&self, codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
+    /// Refuses what a payload of this length cannot hold under the limits: for those who allocate
+    /// memory for an array before they decode it.
+    ///
+    /// # Errors
+    /// `Format` or `Limit`, as [`ArrayDecoder::decode_into`].
+    pub fn check_length(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
         let stored = descriptor.stored_bytes()?;
         let short = match codec {
             Codec::Zstd => return check_expansion(stored, stored, payload.len() as u64, limits),
@@ -232,7 +235,9 @@ impl ArrayDecoder {
                 format!("{} bytes", payload.len()),
             ));
         }
-        Ok(())
+        // What is not made by a coder is runs.
+        let coded = limits.max_expansion.saturating_mul(payload.len() as u64);
+        limits.check_runs(stored.saturating_sub(coded), payload.len() as u64)
     }
 }
 

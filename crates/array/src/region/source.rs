@@ -37,6 +37,8 @@ pub(crate) struct Source<'p, 's> {
     /// of each are there.
     loaded: Option<(usize, Option<usize>)>,
     coded: u64,
+    /// Bytes that runs stand for in the blocks so far.
+    runs: u64,
     decoded: u64,
 }
 
@@ -98,6 +100,7 @@ impl<'p, 's> Source<'p, 's> {
             chunk: None,
             loaded: None,
             coded: 0,
+            runs: 0,
             decoded: 0,
         };
         Ok(source)
@@ -207,18 +210,25 @@ impl<'p, 's> Source<'p, 's> {
                 for to in out.chunks_mut(self.width) {
                     to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
                 }
-                return Ok(());
+                self.runs += out.len() as u64;
+                return self.limits.check_runs(self.runs, self.payload.len() as u64);
             }
             Some(Content::Blocks { streams, .. }) => {
                 // A block has as many streams as an element has bytes; a short last one has one
                 // (spec §5.3).
                 let streams = streams.iter().skip(number * self.width).take(self.width);
-                let coded = streams.filter(|stream| stream.kind == StreamKind::Coded);
-                self.coded += coded.map(|stream| stream.out_bytes as u64).sum::<u64>();
+                for stream in streams {
+                    match stream.kind {
+                        StreamKind::Coded => self.coded += stream.out_bytes as u64,
+                        StreamKind::Run(_) => self.runs += stream.out_bytes as u64,
+                        StreamKind::Stored => {}
+                    }
+                }
             }
             None => self.coded += block.len() as u64,
         }
         check_coded(self.stored_bytes as u64, self.coded, self.payload.len() as u64, self.limits)?;
+        self.limits.check_runs(self.runs, self.payload.len() as u64)?;
         // A block that is needed completely is decoded directly to its destination.
         let whole = out.len() == block.len();
         self.loaded = None;

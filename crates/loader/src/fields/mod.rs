@@ -23,7 +23,7 @@ use shardpack_array::Finish;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
-use shardpack_reader::Shard;
+use shardpack_reader::{Shard, raw};
 use std::sync::Arc;
 
 /// Where a field of a batch comes from.
@@ -204,11 +204,9 @@ impl FieldPlan {
             return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
         }
         // An index that promises what no record of this length can hold is refused before memory is
-        // taken for it.
-        let most = shard.index().row(record).map_or(0, |row| row.length).saturating_mul(limits.max_expansion);
-        if bytes > 1 << 20 && bytes > most {
-            return Err(too_large("max_expansion", most));
-        }
+        // taken for it. Runs of one value may be all of it.
+        let length = shard.index().row(record).map_or(0, |row| row.length);
+        limits.check_runs(bytes, length).map_err(|error| raw::name_field(&self.name, error))?;
         usize::try_from(bytes).map_err(|_| too_large("max_decoded_bytes", usize::MAX as u64))
     }
 
