@@ -14,6 +14,8 @@ mod datasets;
 #[path = "../src/cubes/tests/generate.rs"]
 #[allow(dead_code)]
 mod generate;
+#[path = "../src/stage/tests/hurt.rs"]
+mod hurt;
 #[path = "../src/pictures/tests/jpegs.rs"]
 mod jpegs;
 #[path = "../../loader/tests/loader_support/mod.rs"]

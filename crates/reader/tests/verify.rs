@@ -76,6 +76,24 @@ fn several_damaged_records_are_all_listed() {
 }
 
 #[test]
+fn a_panic_of_a_decoder_is_of_its_sample_alone() {
+    let disk = OnDisk::new(&[20]);
+    disk.edit(0, |bytes| {
+        let (_, index) = index_of(bytes);
+        bytes[index.row(15).unwrap().offset as usize + 70] ^= 0xFF;
+    });
+    let bad = disk.samples[5].picture.clone().unwrap();
+    let picture = |_: &str, bytes: &[u8]| if bytes == bad { panic!("a defect of a library") } else { Ok(()) };
+    let options = VerifyOptions { deep: Some(&picture), threads: 1, ..VerifyOptions::default() };
+    let report = verify(disk.path(), &options).unwrap();
+    assert_eq!((report.samples, report.damaged_samples), (20, 2), "{:?}", report.problems);
+    let hurt: Vec<_> = report.problems.iter().map(|problem| problem.record).collect();
+    assert_eq!(hurt, [Some(5), Some(15)]);
+    let text = report.problems[0].to_string();
+    assert!(text.contains("internal error") && text.contains("a defect of a library"), "{text}");
+}
+
+#[test]
 fn large_records_are_read_in_pieces_and_checked_all_the_same() {
     let dir = support::scratch();
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();

@@ -59,6 +59,7 @@ impl FieldChecker {
 
     fn decode_array(&mut self, value: &FieldValue<'_>, limits: &Limits) -> Result<(), Error> {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
+        ArrayDecoder::check_length(value.codec, &descriptor, value.bytes, limits)?;
         let out = room(&mut self.decoded, descriptor.decoded_bytes()?)
             .map_err(|e| Error::usage("decoded array", "a size that fits in memory", e))?;
         self.decoder.decode_into(value.codec, &descriptor, value.bytes, out, limits)

@@ -1,7 +1,7 @@
 //! One finding of `verify`.
 
 use crate::error::Error;
-use shardpack_format::{Error as FormatError, Hint};
+use shardpack_format::{Error as FormatError, Hint, visible};
 use std::fmt;
 
 /// What is found in the place of a file that is missing.
@@ -112,7 +112,8 @@ impl fmt::Display for Problem {
         if self.kind == "io" && self.found == NOT_THERE {
             return f.write_str(" is missing");
         }
-        write!(f, ": {}: expected {}, found {}", self.what, self.expected, self.found)
+        let [what, expected, found] = [&self.what, &self.expected, &self.found].map(|text| visible(text));
+        write!(f, ": {what}: expected {expected}, found {found}")
     }
 }
 

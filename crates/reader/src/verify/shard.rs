@@ -11,7 +11,9 @@ use crate::handles::ShardFile;
 use crate::shard::{Shard, room};
 use crate::stream::run_from;
 use sha2::{Digest, Sha256};
+use shardpack_format::Error;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes of one read: it fits a core's own cache, together with what the checks need.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
@@ -107,13 +109,23 @@ impl Worker {
         }
         for record in run.clone() {
             let padded = slice(shard, record, span.start, bytes)?;
-            let checked = shard.check(record, padded, crc);
+            let fields = &mut self.fields;
+            // No panic of a library passes the border of a sample: what stands behind it is checked as
+            // well, and what stood before it is told.
+            let checked = catch_unwind(AssertUnwindSafe(|| {
+                shard.check(record, padded, crc).map(|parsed| fields.check(shard, &parsed, options))
+            }));
             let problems = match checked {
-                Err(error) => {
+                Ok(Err(error)) => {
                     out.damaged(shard, record, error.into());
                     continue;
                 }
-                Ok(parsed) => self.fields.check(shard, &parsed, options),
+                Ok(Ok(problems)) => problems,
+                Err(panic) => {
+                    // Whatever the decoders hold is not to be trusted any more.
+                    self.fields = FieldChecker::default();
+                    vec![Error::panicked("checking of the sample", &*panic)]
+                }
             };
             if !problems.is_empty() {
                 out.damaged_samples += 1;

@@ -1,6 +1,7 @@
 //! Datasets of pictures, cubes and masks, and what loaders make of them; for tests on devices too.
 
 use super::generate::{Fill, array};
+use super::hurt::hurt;
 use super::jpegs::{Random, Source, damage};
 use super::loader_support::{record, write};
 use super::support::scratch;
@@ -27,6 +28,8 @@ pub(crate) enum Harm {
     /// Every fifth sample has damaged entropy-coded bytes, every seventh a damaged cube. Checksums
     /// are right.
     Damaged,
+    /// Three in four are attacks, numbered from this seed on. Checksums are right.
+    Hostile(u64),
     /// A few bytes of two in three pictures `image` are others, anywhere. Checksums are right.
     Scattered,
 }
@@ -125,12 +128,17 @@ impl Disk {
                 }
             }
             let media = b"image/jpeg".to_vec();
-            let values = [
+            let mut values = [
                 (Codec::Jpeg, image, media.clone(), None),
                 (Codec::Jpeg, jpeg(height, width, id + 1000), media, None),
                 (cube.codec, cube.payload, cube.descriptor.encode().unwrap(), cube.descriptor.stored_bytes().ok()),
                 (mask.codec, mask.payload, mask.descriptor.encode().unwrap(), mask.descriptor.stored_bytes().ok()),
             ];
+            if let Harm::Hostile(seed) = harm
+                && id % 4 > 0
+            {
+                hurt(&mut Random(seed.wrapping_mul(0x9E37_79B9).wrapping_add(id)), &mut values);
+            }
             let mut scalars = (id as i64 % 10).to_le_bytes().to_vec();
             scalars.extend([height, width, 6].into_iter().flat_map(u32::to_le_bytes));
             let key = format!("sample-{id}");
@@ -142,6 +150,13 @@ impl Disk {
 
     pub(crate) fn alike(count: u64, harm: Harm) -> Self {
         Self::new(count, |_| [48, 64], harm)
+    }
+
+    /// Three in four of the samples are attacks.
+    pub(crate) fn hostile(count: u64, seed: u64) -> Self {
+        let size =
+            move |id| if seed % 2 == 0 { [48, 64] } else { [20 + (id * 7 % 23) as u32, 12 + (id * 5 % 41) as u32] };
+        Self::new(count, size, Harm::Hostile(seed))
     }
 
     pub(crate) fn scattered(count: u64) -> Self {

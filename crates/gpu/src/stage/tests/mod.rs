@@ -2,6 +2,8 @@
 //! beside those of the host.
 
 pub(crate) mod datasets;
+mod hostile;
+pub(crate) mod hurt;
 mod played;
 mod resident;
 mod scenes;
