@@ -1,7 +1,12 @@
 //! What errors and notes say to do next names options that there are, and reaches the user.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use shardpack_format::{Hint, Setting};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use shardpack_format::{
+    DatasetId, Dtype, Field, FieldKind, Footer, Hint, Identity, IndexBuilder, Manifest, Metadata, RecordBuilder,
+    Schema, Setting, ShardEntry, StoredField, is_hidden, shard_name,
+};
 use shardpack_pack::arguments::{PackArguments, ReportArguments};
 use shardpack_pack::grow::AddOptions;
 use std::collections::BTreeSet;
@@ -11,8 +16,20 @@ use std::process::Command;
 
 /// Options of single commands (of `convert`, too), and of a loader where they are not named after a field of
 /// `LoaderOptions`.
-const OTHERS: [&str; 12] =
-    ["all_generations", "max_record", "max_batch", "output", "field", "skip", "device", "splits", "flip", "format", "append", "classes"];
+const OTHERS: [&str; 12] = [
+    "all_generations",
+    "max_record",
+    "max_batch",
+    "output",
+    "field",
+    "skip",
+    "device",
+    "splits",
+    "flip",
+    "format",
+    "append",
+    "classes",
+];
 
 /// The fields of `LoaderOptions`.
 fn of_loaders() -> Vec<String> {
@@ -182,4 +199,160 @@ fn every_error_with_hints_is_asked_for_them() {
         }
     }
     assert!(asked >= 8, "the search finds them: {asked}");
+}
+
+/// What a terminal acts on: ESC, BEL, a C1 control, bidirectional overrides, zero widths, a tag, and line
+/// ends, which begin a line of their own.
+const EVIL: &str = "\x1b[2Jx\x07y\u{9b}31m\u{202e}z\u{2066}\u{200b}\u{feff}\u{e0041}\x7f\nhint: obey\r!";
+/// Of it, what a key may hold.
+const EVIL_KEY: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}";
+
+/// A value of JSON full of such keys and texts.
+fn evil(key: &str) -> Map<String, Value> {
+    let inner = json!({ EVIL: EVIL, "list": [EVIL, { EVIL: [EVIL] }], "settings": { EVIL: EVIL } });
+    let pictures = json!({ "kind": EVIL, "samples": 1, "kept_because": { EVIL: 1 }, "worst_sample": EVIL });
+    [(EVIL, inner), (key, pictures), ("plain", json!(EVIL))]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// A whole dataset, but for what `change` does with the metadata of its shard; of it the manifest's text.
+fn hostile_dataset(folder: &Path, change: impl Fn(String) -> String) -> String {
+    let fields = vec![
+        Field::stored("text", FieldKind::Text),
+        Field::stored("json", FieldKind::Json),
+        Field::scalar("label", Dtype::I64),
+    ];
+    let schema = Schema::new(fields).unwrap();
+    let metadata = Metadata {
+        schema: schema.clone(),
+        classes: Some(vec![EVIL.to_owned(), format!("{EVIL}2")]),
+        recipe: evil("text"),
+        shards: Some(1),
+    };
+    let id = DatasetId([7; 16]);
+    let identity = Identity::new(id, 0);
+    let json = serde_json::to_vec(&Value::Object(evil("text"))).unwrap();
+    let raw = |bytes: &[u8]| Some(StoredField::raw(bytes.len() as u64));
+    let stored = [raw(EVIL.as_bytes()), raw(&json)];
+    let label = 1_i64.to_le_bytes();
+    let mut record = RecordBuilder::new(Vec::new(), &schema, 0, 0, EVIL_KEY, &label, &stored).unwrap();
+    record.field_mut(0).copy_from_slice(EVIL.as_bytes());
+    record.field_mut(1).copy_from_slice(&json);
+    let (record, frame) = record.finish();
+    let mut out = identity.encode_header().to_vec();
+    let mut index = IndexBuilder::new(&schema);
+    index.push(&frame, EVIL_KEY, &label).unwrap();
+    out.extend(record);
+    let text = change(String::from_utf8(metadata.encode().unwrap()).unwrap());
+    let index = index.encode(text.as_bytes()).unwrap();
+    let footer = Footer {
+        identity,
+        record_count: 1,
+        index_offset: out.len() as u64,
+        index_bytes: index.len() as u64,
+        index_crc32: crc32fast::hash(&index),
+    };
+    out.extend(index);
+    out.extend(footer.encode());
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join(shard_name(0)), &out).unwrap();
+    let mut manifest = Manifest::new(id, metadata);
+    manifest.fidelity = evil("text");
+    manifest.push(ShardEntry {
+        name: shard_name(0),
+        bytes: out.len() as u64,
+        samples: 1,
+        footer_crc32: footer.crc32(),
+        sha256: Sha256::digest(&out).into(),
+    });
+    let text = String::from_utf8(manifest.encode().unwrap()).unwrap();
+    fs::write(folder.join("manifest.json"), &text).unwrap();
+    text
+}
+
+/// Runs a command; returns stdout and stderr once nothing hidden is in them, and JSON is JSON.
+fn shown(words: &[&str]) -> (i32, String, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_shardpack")).args(words).output().unwrap();
+    let texts = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+    for text in &texts {
+        let hidden = text.chars().find(|&c| is_hidden(c) && !matches!(c, '\n' | '\t'));
+        assert_eq!(hidden, None, "{words:?}: {text:?}");
+        assert!(!text.lines().any(|line| line.trim_start().starts_with("hint: obey")), "{words:?}: {text}");
+    }
+    let [out, err] = texts;
+    if words.contains(&"--json") && !out.is_empty() {
+        let parsed: Vec<Value> =
+            serde_json::Deserializer::from_str(&out).into_iter().collect::<Result<_, _>>().unwrap();
+        assert_eq!(parsed.len(), 1, "{words:?}");
+    }
+    (done.status.code().unwrap_or(-1), out, err)
+}
+
+/// Each command on a dataset, as text and as JSON; and whether `inspect` and `verify` could run.
+fn all_commands(dataset: &Path, scratch: &Path) -> [i32; 2] {
+    let at = |name: &str| scratch.join(name).to_str().unwrap().to_owned();
+    let dataset = dataset.to_str().unwrap();
+    let shard = format!("{dataset}/{}", shard_name(0));
+    let mut codes = [0; 2];
+    for json in [None, Some("--json")] {
+        let run = |words: &[&str]| shown(&words.iter().copied().chain(json).collect::<Vec<_>>()).0;
+        codes = [run(&["inspect", dataset]), run(&["verify", dataset, "--deep", "--digest"])];
+        run(&["inspect", &shard]);
+        run(&["verify", &shard]);
+        run(&["ls", dataset, "--columns", "class,label,shard"]);
+        run(&["ls", dataset, "--where", "class=c"]);
+        run(&["ls", dataset, "--columns", "nothing"]);
+        run(&["cat", dataset, "c", "--field", "nothing"]);
+        for name in ["text", "nothing"] {
+            run(&["cat", dataset, "0", "--field", name, "--output", &at("field")]);
+        }
+        shown(&["cat", dataset, "0", "--json"]);
+        run(&["unpack", dataset, &at("files")]);
+        run(&["salvage", dataset, &at("saved"), "--all-generations"]);
+        run(&["salvage", dataset, &at("saved again")]);
+        run(&["report", dataset, "--output", &at("page.html")]);
+        run(&["bench", dataset]);
+        run(&["merge", dataset, dataset]);
+        run(&["compact", dataset]);
+        fs::create_dir_all(scratch.join("more")).unwrap();
+        fs::write(scratch.join("keys"), format!("nothing\n{EVIL_KEY}x\n")).unwrap();
+        run(&["add", dataset, &at("more")]);
+        run(&["remove", dataset, "--keys", &at("keys")]);
+        run(&["pack", &at("more"), dataset]);
+    }
+    codes
+}
+
+#[test]
+fn nothing_that_a_terminal_acts_on_comes_out_of_a_hostile_dataset() {
+    let scratch = tempfile::tempdir().unwrap();
+    let whole = scratch.path().join("whole");
+    let manifest = hostile_dataset(&whole, |text| text);
+    assert_eq!(all_commands(&whole, &scratch.path().join("of whole")), [0, 0]);
+    let quoted = serde_json::to_string(EVIL).unwrap();
+    // Texts of the parsers: unknown keys, keys twice, other values than there are.
+    let changes: [(&str, String); 6] = [
+        ("unknown", manifest.replacen('{', &format!("{{{quoted}: 1,"), 1)),
+        ("twice", manifest.replacen("\"plain\"", &quoted, 1)),
+        ("kind", manifest.replacen("\"kind\": \"text\"", &format!("\"kind\": {quoted}"), 1)),
+        ("field", manifest.replacen("\"name\": \"json\"", &format!("\"name\": {quoted}"), 1)),
+        ("version", manifest.replacen("\"version\": \"1.0\"", &format!("\"version\": {quoted}"), 1)),
+        ("shard", manifest.replacen("\"name\": \"shard-00000.shard\"", &format!("\"name\": {quoted}"), 1)),
+    ];
+    for (name, text) in changes {
+        assert_ne!(text, manifest, "{name}");
+        let folder = scratch.path().join(name);
+        hostile_dataset(&folder, |text| text);
+        fs::write(folder.join("manifest.json"), text).unwrap();
+        assert_ne!(all_commands(&folder, &scratch.path().join(format!("of {name}"))), [0, 0], "{name}");
+    }
+    // The same in the metadata of a shard whose checksums are right.
+    for (n, (old, new)) in [("{", format!("{{{quoted}: 1,")), ("\"plain\"", quoted)].into_iter().enumerate() {
+        let folder = scratch.path().join(n.to_string());
+        hostile_dataset(&folder, |text| text.replacen(old, &new, 1));
+        let codes = all_commands(&folder, &scratch.path().join(format!("of {n}")));
+        assert_eq!(codes, [1, 1], "{old}");
+    }
 }

@@ -49,7 +49,8 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     match args.output.as_deref() {
         Some(path) if path != Path::new("-") => write(path, &content)?,
         asked => {
-            let binary = matches!(field.kind, FieldKind::Image | FieldKind::Array | FieldKind::Bytes);
+            let binary = matches!(field.kind, FieldKind::Image | FieldKind::Array | FieldKind::Bytes)
+                || content.is_hidden_text();
             if binary && asked.is_none() && io::stdout().is_terminal() {
                 let hint = Hint::new("name a file with ").and([Setting::named("output")]);
                 let hint = hint.then(" (`-` for the terminal all the same), or redirect stdout");

@@ -5,7 +5,7 @@ use super::{Outcome, open, show};
 use anyhow::{Context, bail};
 use glob::Pattern;
 use serde_json::{Map, Value};
-use shardpack_format::{Dtype, Hinted};
+use shardpack_format::{Dtype, Hinted, visible_json};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use std::cmp::Ordering;
 use std::io::{self, BufWriter, Write};
@@ -51,8 +51,7 @@ pub(super) fn run(args: &LsArgs) -> anyhow::Result<Outcome> {
                 line.extend(
                     args.columns.iter().zip(&columns).map(|(name, column)| (name.clone(), column.value(&place))),
                 );
-                serde_json::to_writer(&mut out, &line)?;
-                writeln!(out)?;
+                writeln!(out, "{}", visible_json(&serde_json::to_string(&line)?))?;
                 continue;
             }
             write!(out, "{}", show::plain(key))?;

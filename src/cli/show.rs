@@ -3,12 +3,17 @@
 use crate::explain::explain_where;
 use serde::Serialize;
 use serde_json::Value;
-use shardpack_format::{Error as FormatError, Hint, Note, Voice, told};
+use shardpack_format::{Error as FormatError, Hint, Note, Voice, told, visible, visible_json, visible_lines};
 use shardpack_reader::{Error as ReaderError, Scalar};
+use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes a text to stdout.
+/// Writes a text to stdout, nothing invisible in it.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    write(&visible_lines(text))
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
@@ -19,12 +24,12 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 pub(super) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
-    print(&text)
+    write(&visible_json(&text))
 }
 
 /// Writes a note to stderr; a closed stderr is no reason to stop.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
 /// Writes a note to stderr, and what to do next.
@@ -66,16 +71,9 @@ pub(super) fn is_about_data(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A text from a dataset, made safe for the terminal: on one line, nothing invisible, quotes
-/// unchanged.
+/// A text from a dataset, made safe for the terminal: on one line, nothing invisible.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        match c {
-            '\'' | '"' => out.push(c),
-            c => out.extend(c.escape_debug()),
-        }
-        out
-    })
+    visible(text).into_owned()
 }
 
 /// A scalar as JSON. NaN and infinities, which JSON does not have, become null.
@@ -90,19 +88,21 @@ pub(super) fn scalar(value: Scalar) -> Value {
 
 /// Lines of a table with two columns; the first is padded.
 pub(super) fn pairs(rows: &[(&str, String)]) -> String {
+    let rows: Vec<_> = rows.iter().map(|(name, value)| (visible(name), visible(value))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
 /// A table with a header. Columns that hold only numbers are aligned right.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let cells = |i: usize| rows.iter().filter_map(move |row| row.get(i));
     let columns: Vec<(usize, bool)> = header
         .iter()
         .enumerate()
         .map(|(i, name)| {
             let width = cells(i).map(|c| c.chars().count()).max().unwrap_or(0).max(name.chars().count());
-            let number = |c: &String| c.chars().next().is_some_and(|c| c.is_ascii_digit() || c == '-');
+            let number = |c: &Cow<'_, str>| c.chars().next().is_some_and(|c| c.is_ascii_digit() || c == '-');
             (width, rows.is_empty() || cells(i).all(number))
         })
         .collect();
@@ -118,7 +118,7 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         out
     };
     let mut out = line(header.to_vec());
-    rows.iter().for_each(|row| out.push_str(&line(row.iter().map(String::as_str).collect())));
+    rows.iter().for_each(|row| out.push_str(&line(row.iter().map(AsRef::as_ref).collect())));
     out
 }
 
@@ -144,8 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn quotes_stay_and_what_is_invisible_shows() {
-        assert_eq!(plain("the dog's \"bone\", d'été\n\u{202e}"), "the dog's \"bone\", d'été\\n\\u{202e}");
+    fn a_cell_of_a_table_stays_on_its_line() {
+        let cell = || "a\nhint: \x1b[2J".to_owned();
+        assert_eq!(pairs(&[("k\n", cell())]), "  k\\n  a\\nhint: \\u{1b}[2J\n");
+        assert_eq!(table(&["name"], &[vec![cell()]]).lines().count(), 2);
     }
 
     #[test]

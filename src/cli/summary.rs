@@ -16,7 +16,7 @@ pub(super) fn recipe_value(value: &Value) -> String {
         Value::Object(map) => map
             .iter()
             .filter(|(_, v)| !v.is_null())
-            .map(|(k, v)| format!("{k} {}", recipe_value(v)))
+            .map(|(k, v)| format!("{} {}", show::plain(k), recipe_value(v)))
             .collect::<Vec<_>>()
             .join(", "),
         other => other.to_string(),
@@ -56,7 +56,7 @@ fn arrays_text(of: &ArraySummary) -> String {
             let [largest, mean] = [of.max_angle_rad, of.mean_angle_rad].map(|a| units::significant(a.to_degrees(), 3));
             rows.push(("spectral angle", format!("{largest}° largest, {mean}° mean")));
         }
-        rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", show::plain(worst))));
+        rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.clone())));
     }
     let special = [
         (of.nan, "NaN"),
@@ -80,7 +80,7 @@ fn pictures_text(of: &PictureSummary) -> String {
     rows.push(("in segments", share(of.tiled)));
     let others = [(of.in_rows, "in whole rows"), (of.kept, "unchanged")];
     rows.extend(others.into_iter().filter(|(n, _)| *n > 0).map(|(n, label)| (label, share(n))));
-    rows.extend(of.kept_because.iter().map(|(why, n)| ("", format!("{}: {}", units::count(*n), why.escape_debug()))));
+    rows.extend(of.kept_because.iter().map(|(why, n)| ("", format!("{}: {why}", units::count(*n)))));
     if of.pixels_checked > 0 {
         rows.push(("pixels", format!("{} compared, all equal to the source", share(of.pixels_checked))));
     }
@@ -96,7 +96,7 @@ fn pictures_text(of: &PictureSummary) -> String {
     }
     if let Some(score) = &of.ssimulacra2 {
         rows.push(("SSIMULACRA2", format!("{} of {} scored", spread(score, 1), units::count(score.count))));
-        rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.escape_debug().to_string())));
+        rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.clone())));
     }
     show::pairs(&rows)
 }

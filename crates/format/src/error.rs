@@ -1,5 +1,6 @@
 //! What can be wrong with bytes: one error type, with the place where it was found.
 
+use crate::visible::visible;
 use crate::{Hint, Setting};
 use std::fmt;
 
@@ -52,7 +53,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum Error {
     /// The bytes break the specification.
-    #[error("{place}{what}: expected {expected}, found {found}")]
+    #[error("{place}{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Format {
         /// Where.
         place: Box<Place>,
@@ -67,7 +68,7 @@ pub enum Error {
     },
     /// The bytes may be valid, but they need more than the caller's [`Limits`](crate::Limits)
     /// allow.
-    #[error("{place}{what} is over the limit `{name}`: {found} > {limit}")]
+    #[error("{place}{} is over the limit `{name}`: {found} > {limit}", visible(what))]
     Limit {
         /// Where.
         place: Box<Place>,
@@ -81,7 +82,7 @@ pub enum Error {
         found: u64,
     },
     /// The caller asked for something that the layout cannot hold.
-    #[error("{what}: expected {expected}, found {found}")]
+    #[error("{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Usage {
         /// The argument.
         what: String,
@@ -94,7 +95,7 @@ pub enum Error {
     },
     /// Something happened that the code rules out, whatever the bytes are: a defect of this
     /// project.
-    #[error("{place}internal error: {what}: expected {expected}, found {found}")]
+    #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
         /// Where, as far as it is known.
         place: Box<Place>,
@@ -110,7 +111,7 @@ pub enum Error {
 /// The option that raises a limit. No dataset of ours comes near a limit without one.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
-        "max_record_bytes" | "max_decoded_bytes" => "max_record",
+        "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",
         "max_batch_bytes" => "max_batch",
         _ => return None,
     };

@@ -1,5 +1,6 @@
 //! Next steps as values: whoever shows one says how options are spelled there.
 
+use crate::visible::visible_lines;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -333,5 +334,7 @@ impl Hinted {
 /// ```
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
-    hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"))
+    let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
+    // Names from files are in most messages, and the texts of parsers repeat them as they are.
+    visible_lines(&text).into_owned()
 }

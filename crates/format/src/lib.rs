@@ -25,6 +25,7 @@ mod name;
 mod record;
 mod record_builder;
 mod schema;
+mod visible;
 
 pub use bytes::{ALIGNMENT, align_up, pad_to_alignment};
 pub use codec_id::Codec;
@@ -40,8 +41,10 @@ pub use json::check_json;
 pub use limits::Limits;
 pub use manifest::{MANIFEST_NAME, Manifest, ShardEntry};
 pub use name::{
-    MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, generation_of_shard_name, shard_name, shard_name_of,
+    MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, generation_of_shard_name,
+    shard_name, shard_name_of,
 };
 pub use record::{FRAME_BYTES, FieldPlace, FieldValue, Frame, RECORD_MAGIC, Record};
 pub use record_builder::{RecordBuilder, StoredField};
 pub use schema::{Field, FieldKind, Metadata, Recipe, Schema, SharedMetadata};
+pub use visible::{is_hidden, visible, visible_json, visible_lines};

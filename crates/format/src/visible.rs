@@ -1,0 +1,88 @@
+//! Text that came from data, made safe to show. Every error, note and line of a front end goes
+//! through here.
+//!
+//! A name in a file may hold ESC, BEL or a bidirectional override: sent to a terminal as they are,
+//! they move the cursor, rename its window or turn a line around. They are shown by their numbers
+//! instead. Backslashes stay as they are, so text that went through once stays the same.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether a terminal would act on this character, or show nothing for it: control characters,
+/// bidirectional ones, zero widths, line separators and tags.
+///
+/// ```
+/// use shardpack_format::is_hidden;
+/// assert!(is_hidden('\x1b') && is_hidden('\u{9b}') && is_hidden('\u{202e}') && is_hidden('\u{200b}'));
+/// assert!(!is_hidden('é') && !is_hidden('\u{301}') && !is_hidden('\\'));
+/// ```
+#[must_use]
+pub const fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\0'..='\x1f'
+            | '\x7f'..='\u{9f}'
+            | '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+fn shown(text: &str, stays: impl Fn(char) -> bool, put: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    let is_changed = |c: char| is_hidden(c) && !stays(c);
+    if !text.contains(is_changed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|c| if is_changed(c) { put(c, &mut out) } else { out.push(c) });
+    Cow::Owned(out)
+}
+
+/// The text on one line, every hidden character by its number.
+///
+/// ```
+/// use shardpack_format::visible;
+/// assert_eq!(visible("the dog's \"bone\", d'été\n\u{202e}"), "the dog's \"bone\", d'été\\n\\u{202e}");
+/// assert_eq!(visible(&visible("\x1b")), visible("\x1b"));
+/// ```
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    shown(text, |_| false, |c, out| out.extend(c.escape_debug()))
+}
+
+/// The same of several lines, whose ends and tabulators stay.
+///
+/// ```
+/// assert_eq!(shardpack_format::visible_lines("a\tb\n\x07"), "a\tb\n\\u{7}");
+/// ```
+#[must_use]
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    shown(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_debug()))
+}
+
+/// The same of a JSON text, which stays the same JSON: hidden characters stand in strings alone.
+///
+/// ```
+/// assert_eq!(shardpack_format::visible_json("[\"\u{9b}\u{e0041}\"]\n"), "[\"\\u009b\\udb40\\udc41\"]\n");
+/// ```
+#[must_use]
+pub fn visible_json(text: &str) -> Cow<'_, str> {
+    let put = |c: char, out: &mut String| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    };
+    shown(text, |c| matches!(c, '\n' | '\t'), put)
+}
