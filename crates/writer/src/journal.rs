@@ -122,6 +122,7 @@ impl Head {
             .or_else(|| self.recipe_difference(other))
             .or_else(|| differ("number of samples", &self.samples, &other.samples))
             .or_else(|| unequal("names, sizes or labels of the sources", self.inputs == other.inputs))
+            .or_else(|| unequal("contents of the sources", self.metadata.recipe == other.metadata.recipe))
             .or_else(|| unequal("schema or classes", self.metadata == other.metadata))
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
@@ -138,22 +139,45 @@ impl Head {
     }
 }
 
-/// The first option that differs between two recipes.
+/// The first option that differs between two recipes. What a packer found out by looking at the
+/// samples is no option.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
     // Options that belong together are a group of their own.
-    while let (Some(Value::Object(inner_a)), Some(Value::Object(inner_b))) = (a.get(name), b.get(name))
+    while let (Some(inner_a), Some(inner_b)) = (group(a.get(name)), group(b.get(name)))
         && let Some(inner) = differing(inner_a, inner_b)
     {
         (a, b, name) = (inner_a, inner_b, inner);
     }
-    let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), Value::to_string);
+    let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), shown);
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// The first name whose values differ.
+/// The options of a group. A group that says what was `asked` for also holds what came of it.
+fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
+    let all = value?.as_object()?;
+    all.get("asked").and_then(Value::as_object).or(Some(all))
+}
+
+/// The first name whose options differ.
 fn differing<'a>(a: &'a Map<String, Value>, b: &'a Map<String, Value>) -> Option<&'a String> {
-    a.keys().chain(b.keys()).find(|name| a.get(*name) != b.get(*name))
+    let differs = |name: &&String| match (group(a.get(*name)), group(b.get(*name))) {
+        (Some(inner_a), Some(inner_b)) => differing(inner_a, inner_b).is_some(),
+        _ => a.get(*name) != b.get(*name),
+    };
+    a.keys().chain(b.keys()).find(differs)
+}
+
+/// Most characters of a value in a message.
+const SHOWN: usize = 100;
+
+/// A value for a message, cut where it is long.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 /// The difference between two runs.
@@ -285,4 +309,30 @@ fn whole_line(line: &[u8]) -> Option<&str> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// How a recipe says that cubes are stored.
+    fn recipe(codec: &str, measured: u64) -> Recipe {
+        let cube =
+            json!({ "asked": { "codec": codec }, "settings": measured, "candidates": [measured, "x".repeat(500)] });
+        json!({ "kind": "cubes", "cube": cube }).as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn what_was_measured_is_no_option() {
+        assert!(recipe_difference(&recipe("auto", 1), &recipe("auto", 2)).is_none());
+        let found = recipe_difference(&recipe("auto", 1), &recipe("zstd", 2)).unwrap();
+        assert_eq!(found.what, "option `codec`");
+        assert_eq!(found.values, Some(("\"auto\"".to_owned(), "\"zstd\"".to_owned())));
+        // Another kind of samples: the group is missing on one side.
+        let mut other = recipe("auto", 1);
+        other.remove("cube");
+        let (shown, _) = recipe_difference(&recipe("auto", 1), &other).unwrap().values.unwrap();
+        assert_eq!(shown.chars().count(), SHOWN + 1, "{shown}");
+    }
 }

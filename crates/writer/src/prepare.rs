@@ -125,7 +125,7 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
         _ if plan.sample_count() != manifest.samples => {
             format!(", packed from other files: now there are {}", plan.sample_count())
         }
-        _ => ", packed from files of other names, sizes or labels".to_owned(),
+        _ => ", packed from files of other names, sizes, labels or contents".to_owned(),
     }
 }
 
