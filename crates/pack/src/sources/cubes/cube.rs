@@ -25,6 +25,8 @@ pub enum CubeKind {
     /// The text header of an ENVI cube. Its data file is in the same folder, see
     /// [`companion`](super::companion).
     EnviHeader,
+    /// A MATLAB file of version 4, whose arrays are matrices.
+    Mat4,
     /// A MATLAB file of version 5 to 7.
     Mat5,
     /// An HDF5 file, which includes MATLAB files of version 7.3.
@@ -45,6 +47,7 @@ impl fmt::Display for CubeKind {
             Self::Npy => "NumPy array",
             Self::Npz => "NumPy archive",
             Self::EnviHeader => "ENVI header",
+            Self::Mat4 => "MATLAB v4 file",
             Self::Mat5 => "MATLAB v5 file",
             Self::Hdf5 => "HDF5 file",
             Self::Tiff => "TIFF",
@@ -58,14 +61,15 @@ impl fmt::Display for CubeKind {
 ///
 /// ```
 /// use shardpack_pack::sources::cubes::CubeOptions;
-/// let options = CubeOptions { variable: Some("Y".into()), spatial: Some((95, 95)), ..Default::default() };
+/// let options = CubeOptions { variable: vec!["Y".into()], spatial: Some((95, 95)), ..Default::default() };
 /// assert_eq!(options.max_bytes, 1 << 30);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Name of the array, for files that can hold several (`.npz`, `.mat`, HDF5). Default: the only
-    /// array of three axes, else the only one of two. Other formats have no names and ignore this.
-    pub variable: Option<String>,
+    /// Names of the array, for files that can hold several (`.npz`, `.mat`, HDF5): the first that a
+    /// file has is read. In a name, `*` stands for any characters. Default, empty: the only array of
+    /// three axes, else the only one of two. Other formats have no names and ignore this.
+    pub variable: Vec<String>,
     /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
     /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
     /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes
@@ -80,7 +84,12 @@ pub struct CubeOptions {
 
 impl Default for CubeOptions {
     fn default() -> Self {
-        Self { variable: None, spatial: None, max_bytes: Limits::default().max_decoded_bytes, run: CubeRun::default() }
+        Self {
+            variable: Vec::new(),
+            spatial: None,
+            max_bytes: Limits::default().max_decoded_bytes,
+            run: CubeRun::default(),
+        }
     }
 }
 

@@ -10,7 +10,8 @@
 //! |---|---|---|
 //! | `.npy` | versions 1 to 3, every real type, both byte orders, C and Fortran order | objects, structures, complex, strings |
 //! | `.npz` | stored and deflated members | as `.npy` |
-//! | ENVI | types 1–5 and 12–15, BSQ, BIL, BIP, both byte orders | complex, compressed, framed data |
+//! | ENVI | types 1–5 and 12–15, BSQ, BIL, BIP, both byte orders | complex, compressed, framed data, spectral libraries |
+//! | MATLAB v4 | real matrices, both byte orders | sparse, complex |
 //! | MATLAB v5 | real arrays and matrices, compressed or not, both byte orders | sparse, complex, structures |
 //! | TIFF, BigTIFF | see [`CubeKind::Tiff`] | JPEG, CCITT, LERC and LZMA compression, odd bit depths |
 //! | PNG | grey and colours of 1 to 16 bits | palettes |
@@ -98,11 +99,12 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 }
 
 fn peek_in(source: &Source, want: &Want) -> Result<CubeInfo> {
-    match known(source)? {
+    let kind = known(source)?;
+    match kind {
         CubeKind::Npy => npy::peek(source, want),
         CubeKind::Npz => npz::peek(source, want),
         CubeKind::EnviHeader => envi::peek(source, want),
-        CubeKind::Mat5 => mat::peek(source, want),
+        CubeKind::Mat4 | CubeKind::Mat5 => mat::peek(kind, source, want),
         CubeKind::Hdf5 => hdf5::peek(source, want),
         CubeKind::Tiff => tiff::peek(source, want),
         CubeKind::Png => png::peek(source, want),
@@ -143,7 +145,7 @@ fn load_as(kind: CubeKind, source: &Source, want: &Want) -> Result<LoadedCube> {
         CubeKind::Npy => npy::load(source, want),
         CubeKind::Npz => npz::load(source, want),
         CubeKind::EnviHeader => envi::load(source, want),
-        CubeKind::Mat5 => mat::load(source, want),
+        CubeKind::Mat4 | CubeKind::Mat5 => mat::load(kind, source, want),
         CubeKind::Hdf5 => hdf5::load(source, want),
         CubeKind::Tiff => tiff::load(source, want),
         CubeKind::Png => png::load(source, want),

@@ -4,8 +4,11 @@ use super::cube::CubeOptions;
 use super::error::Result;
 use super::layout::Layout;
 use super::source::Source;
-use crate::sources::words::{first, short};
+use crate::sources::words::{first, list, short};
 use shardpack_format::{Hint, Setting};
+
+/// How many of the names that were asked for a message has.
+const NAMED: usize = 8;
 
 /// What the caller wants, and its options.
 #[derive(Clone, Copy)]
@@ -60,7 +63,7 @@ fn describe_dims(dims: &[u64]) -> String {
 /// The names of all arrays except `chosen` that are pictures or cubes themselves; none if the
 /// caller named the array.
 pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Vec<String> {
-    if want.options().variable.is_some() {
+    if !want.options().variable.is_empty() {
         return Vec::new();
     }
     let pictures = candidates
@@ -77,11 +80,30 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
         [] => "no numeric array".to_owned(),
         some => first(some.iter().map(Candidate::describe)),
     };
-    if let Some(name) = &want.options().variable {
-        return candidates
-            .iter()
-            .position(|candidate| candidate.name == name)
-            .ok_or_else(|| source.usage("variable", format_args!("a numeric array named `{}`", short(name)), all()));
+    let names = &want.options().variable;
+    for name in names {
+        if let Some(exact) = candidates.iter().position(|candidate| candidate.name == name) {
+            return Ok(exact);
+        }
+        let fitting = candidates.iter().enumerate().filter(|(_, candidate)| matches(name, candidate.name));
+        match fitting.map(|(place, _)| place).collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [one] => return Ok(*one),
+            several => {
+                let found = several.iter().filter_map(|place| candidates.get(*place)).map(Candidate::describe);
+                let expected = format!("one array whose name fits `{}`", short(name));
+                let found = first(found.collect::<Vec<_>>().into_iter());
+                return Err(source.usage("variable", expected, found).with_hint(name_one()));
+            }
+        }
+    }
+    if !names.is_empty() {
+        let wanted = list(names.iter().map(String::as_str), NAMED);
+        let expected = match names.len() {
+            1 => format!("a numeric array named {wanted}"),
+            _ => format!("a numeric array named as one of {wanted}"),
+        };
+        return Err(source.usage("variable", expected, all()));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
         // One row or one column is a list of wavelengths or labels, not a picture.
@@ -124,6 +146,18 @@ fn name_one() -> Hint {
     Hint::new("name one with ").and([Setting::any("variable", "NAME")])
 }
 
+/// Whether a name fits a pattern, in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let start = parts.next().unwrap_or_default();
+    let Some(end) = parts.next_back() else { return false };
+    let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    // The earliest place of each part leaves the most for those behind it.
+    inner.is_some_and(|inner| {
+        parts.try_fold(inner, |rest, part| Some(rest.split_at(rest.find(part)? + part.len()).1)).is_some()
+    })
+}
+
 /// Whether `other` is a matrix with more elements than `cube`.
 fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));
@@ -134,7 +168,7 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
 /// that many pixels comes before a cube.
 pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
-    if let (Want::Cube(_), None, Some((height, width))) = (want, &options.variable, options.spatial) {
+    if let (Want::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
         let pixels = height.checked_mul(width);
         let fits = |dims: &[u64]| matches!(*dims, [a, b] if Some(a) == pixels || Some(b) == pixels);
         let fitting: Vec<_> = (0..).zip(candidates).filter(|(_, candidate)| fits(candidate.dims)).collect();

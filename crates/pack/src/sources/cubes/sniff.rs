@@ -3,7 +3,7 @@
 use super::cube::CubeKind;
 use super::error::{CubeError, Result};
 use super::source::Source;
-use super::{npz, tivita};
+use super::{mat, npz, tivita};
 use crate::sources::tiff_words::is_tiff;
 
 /// Enough for every signature except that of an HDF5 file behind a long user block.
@@ -31,8 +31,10 @@ pub(super) fn sniff(source: &Source) -> Result<Option<CubeKind>> {
         Some(CubeKind::Hdf5)
     } else if is_mat5(&head) {
         Some(CubeKind::Mat5)
+    } else if tivita::header(&head, source.len()).is_some() {
+        Some(CubeKind::Tivita)
     } else {
-        tivita::header(&head, source.len()).map(|_| CubeKind::Tivita)
+        mat::is_v4(&head, source.len()).then_some(CubeKind::Mat4)
     })
 }
 

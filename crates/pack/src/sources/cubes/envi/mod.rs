@@ -55,6 +55,7 @@ impl Plan {
                 return Err(error.with_hint("write the cube again as plain binary"));
             }
         }
+        refuse_other_files(source, &header)?;
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
             // Real headers leave it out. The machines that write them are little-endian.
@@ -122,6 +123,23 @@ impl Plan {
         }
         meta
     }
+}
+
+/// Refuses headers of files that hold no picture, by the type that they give.
+fn refuse_other_files(source: &Source, header: &Header) -> Result<()> {
+    let Some(found) = header.get("file type") else { return Ok(()) };
+    let (what, expected) = ("`file type` in the ENVI header", "ENVI Standard, or another picture");
+    let refused = |hint: &'static str| {
+        Err(source.unsupported(what, expected, format_args!("`{}`", found.escape_debug())).with_hint(hint))
+    };
+    let known = found.to_ascii_lowercase();
+    if known.contains("spectral library") {
+        return refused("a spectral library holds single spectra: pack the cubes, or write the spectra as a table");
+    }
+    if known.contains("meta") {
+        return refused("a meta file names other files: pack those");
+    }
+    Ok(())
 }
 
 fn dtype(source: &Source, header: &Header) -> Result<Dtype> {

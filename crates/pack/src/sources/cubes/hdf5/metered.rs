@@ -8,7 +8,7 @@ use super::super::source::{PIECE_BYTES, Source};
 use crate::sources::files::Opened;
 use hdf5_pure::FormatError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Metadata: `METADATA_TIMES` × the file, plus `METADATA_BYTES`.
 const METADATA_TIMES: u64 = 8;
@@ -17,19 +17,32 @@ const METADATA_BYTES: u64 = 16 << 20;
 /// The least that a read costs, so that reads of a few bytes also come to an end.
 const LEAST_COST: u64 = 64;
 
+/// The address that HDF5 has for nothing.
+const UNDEFINED: u64 = u64::MAX;
+
 /// Bytes that may still be read.
-pub(super) struct Allowance(AtomicU64);
+pub(super) struct Allowance {
+    left: AtomicU64,
+    /// Whether the library wanted to read at no address.
+    met_undefined: AtomicBool,
+}
 
 impl Allowance {
     /// Allows `bytes` more.
     pub(super) fn add(&self, bytes: u64) {
         let more = |left: u64| Some(left.saturating_add(bytes));
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    /// Whether the library wanted to read where there is nothing: it takes the soft links of groups of
+    /// the old layout for objects.
+    pub(super) fn has_met_undefined(&self) -> bool {
+        self.met_undefined.load(Ordering::Relaxed)
     }
 
     fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| left.checked_sub(bytes.max(LEAST_COST));
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
@@ -45,7 +58,7 @@ impl Metered {
     pub(super) fn new(source: &Source) -> (Self, Arc<Allowance>) {
         let file = Arc::clone(source.file());
         let bytes = source.len().saturating_mul(METADATA_TIMES).saturating_add(METADATA_BYTES);
-        let allowance = Arc::new(Allowance(AtomicU64::new(bytes)));
+        let allowance = Arc::new(Allowance { left: AtomicU64::new(bytes), met_undefined: AtomicBool::new(false) });
         let metered = Self { file, len: source.len(), run: source.run().clone(), allowance: Arc::clone(&allowance) };
         (metered, allowance)
     }
@@ -56,6 +69,9 @@ impl Metered {
 
     /// Checks a read before allocating memory for it.
     fn check(&self, offset: u64, len: usize) -> Result<(), FormatError> {
+        if offset == UNDEFINED {
+            self.allowance.met_undefined.store(true, Ordering::Relaxed);
+        }
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Err(self.refuse(&format!("{len} bytes at offset {offset} of a file of {}", self.len)));
         }

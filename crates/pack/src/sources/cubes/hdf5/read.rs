@@ -9,8 +9,8 @@ use super::super::{mat, meta};
 use super::metered::{Allowance, Metered};
 use super::stack::with_deep_stack;
 use crate::elements::floats_of;
-use hdf5_pure::{AttrValue, Datatype, DatatypeByteOrder, File, Group};
-use shardpack_format::Dtype;
+use hdf5_pure::{AttrValue, ChunkIndex, Datatype, DatatypeByteOrder, Error, File, FormatError, Group};
+use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,8 +43,53 @@ struct Dataset {
     matlab: bool,
 }
 
-fn broken(source: &Source, error: impl fmt::Display) -> CubeError {
-    source.format("HDF5 file", "a whole one, of features that are read", error)
+fn broken(source: &Source, error: impl Into<Error>) -> CubeError {
+    let error = error.into();
+    match unread(&error) {
+        Some(feature) => refused(source, feature),
+        None => source.format("HDF5 file", "a whole one", error),
+    }
+}
+
+/// The error for a file that is whole, and has something that is not read.
+fn refused(source: &Source, feature: impl fmt::Display) -> CubeError {
+    let error = source.unsupported("HDF5 file", "features that are read", feature);
+    error.with_hint("write it anew with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
+}
+
+/// The feature that an error is about, if the library does not read it.
+fn unread(error: &Error) -> Option<String> {
+    let Error::Format(error) = error else { return None };
+    Some(match error {
+        FormatError::UnsupportedVersion(version) => format!("a superblock of version {version}"),
+        FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
+        FormatError::InvalidLayoutVersion(version @ 1..=2) => {
+            format!("a data layout of version {version}, of HDF5 before 1.6.3")
+        }
+        FormatError::UnsupportedFilter(number) => format!("the filter {}", filter(*number)),
+        FormatError::UnsupportedVirtualLayout => "a virtual dataset, whose elements are in other datasets".to_owned(),
+        FormatError::UnsupportedExternalStorage => "elements in other files".to_owned(),
+        FormatError::UnsupportedSohmReference => "messages that objects share in a heap".to_owned(),
+        FormatError::UnsupportedFilteredHeapObject => "a heap with a filter".to_owned(),
+        FormatError::UnsupportedZfp(what) => format!("ZFP: {what}"),
+        _ => return None,
+    })
+}
+
+/// A filter by its registered number.
+fn filter(number: u16) -> String {
+    let name = match number {
+        4 => "szip",
+        5 => "n-bit",
+        307 => "bzip2",
+        32_001 => "Blosc",
+        32_004 => "LZ4",
+        32_008 => "bitshuffle",
+        32_015 => "Zstandard",
+        32_026 => "Blosc2",
+        _ => return number.to_string(),
+    };
+    format!("{number} ({name})")
 }
 
 /// Opens the file for its metadata: a few reads, whatever its size.
@@ -54,11 +99,24 @@ fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
     Ok((file, allowance))
 }
 
-/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping.
-fn list(source: &Source, file: &File) -> Result<Vec<Dataset>> {
+/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping. Of a
+/// file whose groups cannot all be listed, the first of those that the caller names by their paths.
+fn list(source: &Source, want: &Want, opened: &(File, Arc<Allowance>)) -> Result<Vec<Dataset>> {
+    let (file, allowance) = opened;
     let mut walk = Walk { source, found: Vec::new(), groups: 0 };
-    walk.group(&file.root(), "", 0)?;
-    Ok(walk.found)
+    let Err(error) = walk.group(&file.root(), "", 0) else { return Ok(walk.found) };
+    if !allowance.has_met_undefined() {
+        return Err(error);
+    }
+    let named = want.options().variable.iter();
+    let mut found = named.filter_map(|name| described(name.clone(), &file.dataset(name).ok()?));
+    let first = found.next().ok_or_else(|| {
+        let name = [Setting::any("variable", "PATH")];
+        let hint =
+            Hint::new("").and(name).then(" reads a dataset by its path; or write the file anew with `h5repack IN OUT`");
+        refused(source, "soft links in groups of the old layout").with_hint(hint)
+    })?;
+    Ok(vec![first])
 }
 
 struct Walk<'a> {
@@ -214,6 +272,9 @@ fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, b
         );
         return Err(error.with_hint("write it anew with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
+    if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
+        return Err(refused(source, "chunks in a B-tree of version 2"));
+    }
     let chunks = from.chunks().map_err(|error| broken(source, error))?;
     if chunks.len() as u64 > grid {
         return Err(source.format(what(), format_args!("at most {grid}"), chunks.len()));
@@ -235,8 +296,7 @@ pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
 }
 
 fn peek_here(source: &Source, want: &Want) -> Result<CubeInfo> {
-    let (file, _) = open(source)?;
-    let datasets = list(source, &file)?;
+    let datasets = list(source, want, &open(source)?)?;
     let Chosen { array, layout, others } = choose(source, want, &datasets)?;
     Ok(CubeInfo::new(CubeKind::Hdf5, &layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
@@ -247,7 +307,7 @@ pub(in super::super) fn load(source: &Source, want: &Want) -> Result<LoadedCube>
 
 fn load_here(source: &Source, want: &Want) -> Result<LoadedCube> {
     let opened = open(source)?;
-    let datasets = list(source, &opened.0)?;
+    let datasets = list(source, want, &opened)?;
     let Chosen { array: dataset, layout, .. } = choose(source, want, &datasets)?;
     let bytes = layout.bytes(source, want.max_bytes())?;
     let stored = elements(source, &opened, dataset, bytes)?;
@@ -267,4 +327,25 @@ fn load_here(source: &Source, want: &Want) -> Result<LoadedCube> {
         }
     }
     Ok(cube)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_read_is_no_damage() {
+        for (error, feature) in [
+            (FormatError::InvalidLayoutVersion(1), "a data layout of version 1, of HDF5 before 1.6.3"),
+            (FormatError::UnsupportedFilter(32_008), "the filter 32008 (bitshuffle)"),
+            (FormatError::UnsupportedFilter(4), "the filter 4 (szip)"),
+            (FormatError::UnsupportedFilter(999), "the filter 999"),
+            (FormatError::UnsupportedVersion(9), "a superblock of version 9"),
+        ] {
+            assert_eq!(unread(&Error::Format(error)).as_deref(), Some(feature));
+        }
+        for error in [FormatError::InvalidLayoutVersion(7), FormatError::SignatureNotFound] {
+            assert_eq!(unread(&Error::Format(error)), None);
+        }
+    }
 }

@@ -190,6 +190,8 @@ fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &m
     }
     match (stored, target) {
         (Dtype::F32, Dtype::F64) => pair!(f32, |value| Some(f64::from(value))),
+        // A scalar, in its own tag.
+        (Dtype::F32, Dtype::F32) => pair!(f32, Some),
         (_, Dtype::F64) => from_any!(|value| Some(value as f64)),
         (_, Dtype::F32) => from_any!(|value| Some(value as f32)),
         (_, Dtype::I8) => from_any!(|value| i8::try_from(i128::from(value)).ok()),

@@ -1,6 +1,7 @@
-//! MATLAB files of version 5 to 7: `.mat`, little- or big-endian, elements compressed or not.
+//! MATLAB files of version 4 to 7: `.mat`, little- or big-endian, elements compressed or not.
 
 mod element;
+mod v4;
 mod variable;
 
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
@@ -11,6 +12,7 @@ use super::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
 use super::source::Source;
 use crate::elements::floats_of;
 use shardpack_format::{Hint, Setting};
+pub(super) use v4::is_v4;
 use variable::Variable;
 
 /// Longest vector that is read as metadata.
@@ -65,14 +67,19 @@ pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 
     }
 }
 
-pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
-    let variables = variable::list(source)?;
-    let Chosen { array, layout, others } = choose(source, want, &variables)?;
-    Ok(CubeInfo::new(CubeKind::Mat5, &layout, source, want.max_bytes())?.of_array(&array.name, others))
+/// The numeric arrays of a file of this kind.
+fn list(source: &Source, kind: CubeKind) -> Result<Vec<Variable>> {
+    if kind == CubeKind::Mat4 { v4::list(source) } else { variable::list(source) }
 }
 
-pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
-    let variables = variable::list(source)?;
+pub(super) fn peek(kind: CubeKind, source: &Source, want: &Want) -> Result<CubeInfo> {
+    let variables = list(source, kind)?;
+    let Chosen { array, layout, others } = choose(source, want, &variables)?;
+    Ok(CubeInfo::new(kind, &layout, source, want.max_bytes())?.of_array(&array.name, others))
+}
+
+pub(super) fn load(kind: CubeKind, source: &Source, want: &Want) -> Result<LoadedCube> {
+    let variables = list(source, kind)?;
     let Chosen { array: variable, layout, .. } = choose(source, want, &variables)?;
     layout.bytes(source, want.max_bytes())?;
     let stored = variable.elements(source)?;

@@ -1,6 +1,7 @@
-//! Variables: the `miMATRIX` elements of the file, found without reading their values.
+//! Variables: of version 5 the `miMATRIX` elements of the file, found without reading their values.
 
 use super::super::error::Result;
+use super::super::gather;
 use super::super::npz::MAX_DEFLATE_RATIO;
 use super::super::source::Source;
 use super::element::{COMPRESSED, Elements, MATRIX};
@@ -26,22 +27,31 @@ pub(super) struct Variable {
     pub(super) name: String,
     pub(super) dtype: Dtype,
     pub(super) dims: Vec<u64>,
-    complex: bool,
-    sparse: bool,
-    /// The element in the file: content offset, length, and whether it is compressed.
-    place: Place,
-    big_endian: bool,
+    pub(super) complex: bool,
+    pub(super) sparse: bool,
+    pub(super) place: Place,
+    pub(super) big_endian: bool,
 }
 
+/// Where an array is in the file.
 #[derive(Clone, Copy)]
-struct Place {
+pub(super) enum Place {
+    /// In an element of version 5.
+    Element(Element),
+    /// In version 4, as its bare elements.
+    Bare { offset: u64, bytes: u64 },
+}
+
+/// An element in the file: content offset, length, and whether it is compressed.
+#[derive(Clone, Copy)]
+pub(super) struct Element {
     offset: u64,
     bytes: u64,
     compressed: bool,
 }
 
-impl Place {
-    fn elements<'a>(self, source: &'a Source, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
+impl Element {
+    fn open<'a>(self, source: &'a Source, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
         let content = source.stream(self.offset, self.bytes)?;
         // The buffer serves the short reads of tags; long reads of elements bypass it.
         let content = BufReader::new(content);
@@ -70,18 +80,24 @@ impl Variable {
 
     /// The elements, little-endian, in MATLAB's column-major order.
     pub(super) fn elements(&self, source: &Source) -> Result<Vec<u8>> {
+        let place = match self.place {
+            Place::Element(element) => element,
+            Place::Bare { offset, bytes } => {
+                let mut elements = source.read_at("MATLAB elements", offset, bytes)?;
+                if self.big_endian {
+                    gather::swap_in_place(&mut elements, self.dtype.bytes());
+                }
+                return Ok(elements);
+            }
+        };
         let count = self.dims.iter().try_fold(1u64, |acc, &axis| acc.checked_mul(axis)).unwrap_or(u64::MAX);
-        let most = self.place.bytes.saturating_mul(if self.place.compressed { MAX_DEFLATE_RATIO } else { 1 });
+        let most = place.bytes.saturating_mul(if place.compressed { MAX_DEFLATE_RATIO } else { 1 });
         if count > most {
             let what = format!("variable `{}`", self.name.escape_debug());
-            return Err(source.format(
-                what,
-                format_args!("{count} elements"),
-                format_args!("{} bytes", self.place.bytes),
-            ));
+            return Err(source.format(what, format_args!("{count} elements"), format_args!("{} bytes", place.bytes)));
         }
-        let mut elements = self.place.elements(source, self.big_endian)?;
-        let inner = if self.place.compressed { Some(elements.tag()?) } else { None };
+        let mut elements = place.open(source, self.big_endian)?;
+        let inner = if place.compressed { Some(elements.tag()?) } else { None };
         debug_assert!(inner.is_none_or(|tag| tag.kind == MATRIX), "the list holds matrices only");
         header(&mut elements)?;
         let tag = elements.tag()?;
@@ -103,12 +119,13 @@ pub(super) fn list(source: &Source) -> Result<Vec<Variable>> {
             return Err(source.format("MATLAB elements", format_args!("at most {MAX_ELEMENTS}"), "more"));
         }
         let tag = Elements { source, big_endian, reader: source.stream(offset, 8)? }.tag()?;
-        let place = Place { offset: offset + 8, bytes: tag.bytes, compressed: tag.kind == COMPRESSED };
+        let place = Element { offset: offset + 8, bytes: tag.bytes, compressed: tag.kind == COMPRESSED };
         source.check_range("MATLAB element", place.offset, place.bytes)?;
         if matches!(tag.kind, MATRIX | COMPRESSED) {
-            let mut elements = place.elements(source, big_endian)?;
+            let mut elements = place.open(source, big_endian)?;
             let matrix = !place.compressed || elements.tag()?.kind == MATRIX;
             if matrix && let Some(Parsed { name, dtype, dims, complex, sparse }) = header(&mut elements)? {
+                let place = Place::Element(place);
                 variables.push(Variable { name, dtype, dims, complex, sparse, place, big_endian });
             }
         }

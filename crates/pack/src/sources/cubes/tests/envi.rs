@@ -123,3 +123,23 @@ fn refusals_name_the_reason() {
         assert_eq!(message(load(&path, &CubeOptions::default())), format!("`x.hdr`: {why}"));
     }
 }
+
+#[test]
+fn files_that_hold_no_picture_are_refused_by_their_type() {
+    let folder = Folder::new();
+    folder.write("x.sli", vec![0; 3 * 4 * 5]);
+    for (kind, hint) in [
+        ("ENVI Spectral Library", "a spectral library holds single spectra"),
+        ("envi meta file", "a meta file names other files"),
+    ] {
+        let text = format!("{}file type = {kind}\n", header(1, "bsq", false, 0, [3, 4, 5]));
+        let path = folder.write("x.hdr", text);
+        let told = message(peek(&path, &CubeOptions::default()));
+        let expected = "`file type` in the ENVI header: expected ENVI Standard, or another picture, found";
+        assert!(told.contains(&format!("{expected} `{kind}`\nhint: {hint}")), "{told}");
+        // Its data is no file of its own.
+        assert!(companion(&path, &CubeOptions::default()).unwrap().ends_with("x.sli"));
+    }
+    let standard = format!("{}file type = ENVI Standard\n", header(1, "bsq", false, 0, [3, 4, 5]));
+    assert!(peek(&folder.write("x.hdr", standard), &CubeOptions::default()).is_ok());
+}

@@ -1,7 +1,7 @@
 //! No bytes make a reader panic, and no file that was cut short is accepted as whole.
 
 use super::tiff_writer::TiffSpec;
-use super::writers::{MatArray, mat, npy, npz, png, tivita};
+use super::writers::{MatArray, mat, npy, npz, png, tivita, v4};
 use super::*;
 use crate::bounded;
 
@@ -31,6 +31,7 @@ pub(super) fn files() -> Vec<Sample> {
         ("envi header", header.into(), Some(elements.clone())),
         ("mat", mat(false, false, &mat_arrays()), None),
         ("mat compressed", mat(true, true, &mat_arrays()), None),
+        ("mat 4", v4(true, "cube", 10, [3, 5], elements.get(..60).unwrap()), None),
         ("tiff", TiffSpec { texts: vec![(42112, xml), (42113, "-1".into())], ..tiff.clone() }.file(), None),
         ("tiff pages lzw", TiffSpec { pages: true, compression: 5, ..tiff.clone() }.file(), None),
         (
@@ -56,7 +57,7 @@ fn read(path: &Path) -> bool {
         assert_eq!(cube.array.shape(), info.shape);
     }
     assert!(loaded.is_err() || peeked.is_ok(), "load gave what peek refused");
-    let spatial = CubeOptions { variable: Some("cube".into()), spatial: Some((3, 5)), ..options.clone() };
+    let spatial = CubeOptions { variable: vec!["cube".into()], spatial: Some((3, 5)), ..options.clone() };
     let _ = load(path, &spatial);
     let mask = load_mask(path, &options);
     loaded.is_ok() || mask.is_ok()

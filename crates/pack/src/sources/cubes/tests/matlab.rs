@@ -1,4 +1,4 @@
-use super::writers::{MatArray, mat};
+use super::writers::{MatArray, mat, v4};
 use super::*;
 
 /// mxCLASS, and the type number its elements are usually stored as.
@@ -50,7 +50,7 @@ fn every_class_order_and_compression() {
 fn doubles_stored_as_small_integers() {
     let folder = Folder::new();
     // One row is a vector, and a vector counts as a picture only if it is named.
-    let named = CubeOptions { variable: Some("c".into()), ..Default::default() };
+    let named = CubeOptions { variable: vec!["c".into()], ..Default::default() };
     for (kind, stored) in [
         (1, vec![0xff, 2]),
         (2, vec![255, 2]),
@@ -97,13 +97,13 @@ fn the_right_variable_is_taken() {
     let told = "`a.mat`: variable: expected a cube larger than the matrices beside it, or a name, \
                 found `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(error.starts_with(told) && error.contains("\nhint: name one with `--variable NAME`; a matrix"), "{error}");
-    let named = CubeOptions { variable: Some("S_GT".into()), ..Default::default() };
+    let named = CubeOptions { variable: vec!["S_GT".into()], ..Default::default() };
     assert_eq!(load(&path, &named).unwrap().meta.get("variable"), Some(&"S_GT".into()));
     // A caller who gives the picture's shape means a matrix.
     let loaded = load(&path, &spatial(2, 2)).unwrap();
     assert_eq!(serde_json::to_string(&loaded.meta).unwrap(), r#"{"variable":"Y","wavelengths":[4.0,5.0,6.0]}"#);
     assert_eq!(loaded.array.shape(), [2, 2, 3]);
-    let options = CubeOptions { variable: Some("Y".into()), ..spatial(5, 5) };
+    let options = CubeOptions { variable: vec!["Y".into()], ..spatial(5, 5) };
     assert_eq!(
         message(load(&path, &options)),
         "`a.mat`: spatial shape: expected a matrix with one axis of 5 x 5 pixels, found 3 x 4"
@@ -133,7 +133,7 @@ fn a_matrix_of_bands_needs_the_shape_of_its_picture() {
     let folder = Folder::new();
     let long = MatArray { name: "Y", class: 9, dims: &[3, 48], stored: (2, vec![7; 144]) };
     let path = folder.write("a.mat", mat(false, true, &[long]));
-    for variable in [None, Some("Y".to_owned())] {
+    for variable in [Vec::new(), vec!["Y".to_owned()]] {
         let options = |spatial| CubeOptions { variable: variable.clone(), spatial, ..Default::default() };
         assert_eq!(
             message(load(&path, &options(None))),
@@ -224,4 +224,74 @@ fn hdf5_is_named() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn version_4_in_both_byte_orders() {
+    let folder = Folder::new();
+    let types =
+        [(0, Dtype::F64), (10, Dtype::F32), (20, Dtype::I32), (30, Dtype::I16), (40, Dtype::U16), (50, Dtype::U8)];
+    for (mopt, dtype) in types {
+        for big_endian in [false, true] {
+            let columns = ordered(dtype, big_endian, [5, 4, 1], |[x, y, k]| [y, x, k]);
+            let text = v4(big_endian, "note", 1, [1, 2], &[0; 16]);
+            let scalar = v4(big_endian, "n", mopt, [1, 1], &vec![0; dtype.bytes() as usize]);
+            let bytes = [text, v4(big_endian, "A_1", mopt, [4, 5], &columns), scalar].concat();
+            let path = folder.write("a.mat", &bytes);
+            assert_cube(&path, CubeKind::Mat4, dtype, [4, 5, 1], &CubeOptions::default());
+            // Pixels × bands, as for other versions.
+            assert_eq!(load(&path, &spatial(2, 2)).unwrap().array.shape(), [2, 2, 5]);
+            let cut = folder.write("cut.mat", &bytes[..bytes.len() - 1]);
+            assert!(message(load(&cut, &CubeOptions::default())).contains("MATLAB matrix: expected"));
+        }
+    }
+    let path = folder.write("s.mat", v4(false, "S", 2, [3, 3], &[0; 72]));
+    assert!(message(load(&path, &CubeOptions::default())).contains("found a sparse matrix"));
+    // Other files that begin with small numbers.
+    for bytes in [vec![0; 100], v4(false, "1x", 0, [1, 1], &[0; 8]), v4(false, "x", 60, [1, 1], &[0; 8])] {
+        assert_eq!(probe(&folder.write("other", bytes)).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_single_in_its_own_tag() {
+    let folder = Folder::new();
+    for big_endian in [false, true] {
+        let array = MatArray { name: "c", class: 9, dims: &[3, 2], stored: (2, vec![1, 2, 3, 4, 5, 6]) };
+        let one = if big_endian { 1.5f32.to_be_bytes() } else { 1.5f32.to_le_bytes() };
+        let scalar = MatArray { name: "wavelength", class: 7, dims: &[1, 1], stored: (7, one.to_vec()) };
+        let path = folder.write("a.mat", mat(big_endian, true, &[array, scalar]));
+        let cube = load(&path, &CubeOptions::default()).unwrap();
+        assert_eq!(cube.meta.get("wavelengths"), Some(&serde_json::json!([1.5])));
+    }
+}
+
+#[test]
+fn of_several_names_the_first_that_a_file_has() {
+    let folder = Folder::new();
+    let array = |name: &'static str, value| MatArray { name, class: 9, dims: &[2, 2], stored: (2, vec![value; 4]) };
+    let path = folder.write("a.mat", mat(false, true, &[array("X_gt", 1), array("X_corrected", 2), array("x_raw", 3)]));
+    let read = |names: &[&str]| {
+        let variable = names.iter().map(|&name| name.to_owned()).collect();
+        load(&path, &CubeOptions { variable, ..Default::default() })
+    };
+    for (names, value) in [
+        (&["X_gt"][..], 1),
+        (&["none", "X_corrected", "X_gt"], 2),
+        (&["*_corrected"], 2),
+        (&["*raw*", "X_gt"], 3),
+        (&["X_*d"], 2),
+    ] {
+        assert_eq!(read(names).unwrap().array.bytes(), [value; 4], "{names:?}");
+    }
+    assert_eq!(
+        message(read(&["*_x", "y"])),
+        "`a.mat`: variable: expected a numeric array named as one of `*_x`, `y`, found `X_gt` [2, 2] uint8, \
+         `X_corrected` [2, 2] uint8, `x_raw` [2, 2] uint8"
+    );
+    assert_eq!(
+        message(read(&["X_*"])),
+        "`a.mat`: variable: expected one array whose name fits `X_*`, found `X_gt` [2, 2] uint8, `X_corrected` [2, 2] \
+         uint8\nhint: name one with `--variable NAME`"
+    );
 }

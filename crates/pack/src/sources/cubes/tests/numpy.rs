@@ -168,10 +168,10 @@ fn archives() {
             serde_json::to_string(&loaded.meta).unwrap(),
             r#"{"variable":"cube","wavelengths":[400.5,500.0,600.0,700.0,800.0]}"#
         );
-        let options = CubeOptions { variable: Some("mask".into()), ..Default::default() };
+        let options = CubeOptions { variable: vec!["mask".into()], ..Default::default() };
         assert_cube(&path, CubeKind::Npz, Dtype::U8, [3, 4, 1], &options);
         assert_eq!(load_mask(&path, &CubeOptions::default()).unwrap().array.shape(), [3, 4]);
-        let options = CubeOptions { variable: Some("cub".into()), ..Default::default() };
+        let options = CubeOptions { variable: vec!["cub".into()], ..Default::default() };
         assert_eq!(
             message(load(&path, &options)),
             "`a.zip`: variable: expected a numeric array named `cub`, found `mask` [3, 4] uint8, `cube` [3, 4, 5] \

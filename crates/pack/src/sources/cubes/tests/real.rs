@@ -9,7 +9,7 @@ fn data() -> Option<PathBuf> {
 }
 
 fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
-    CubeOptions { variable: Some(variable.into()), spatial, ..Default::default() }
+    CubeOptions { variable: vec![variable.into()], spatial, ..Default::default() }
 }
 
 /// Mean absolute difference between neighbours along each axis, over that between elements that are

@@ -100,3 +100,11 @@ pub(super) fn png(color: png::ColorType, depth: png::BitDepth, width: u32, heigh
     writer.finish().unwrap();
     out
 }
+
+/// A matrix of version 4: its name, MOPT without the order of bytes, and its elements.
+pub(super) fn v4(big_endian: bool, name: &str, mopt: u32, [rows, columns]: [u32; 2], elements: &[u8]) -> Vec<u8> {
+    let mopt = mopt + if big_endian { 1000 } else { 0 };
+    let words = [mopt, rows, columns, 0, name.len() as u32 + 1];
+    let word = |word: u32| if big_endian { word.to_be_bytes() } else { word.to_le_bytes() };
+    [words.map(word).concat(), name.as_bytes().to_vec(), vec![0], elements.to_vec()].concat()
+}

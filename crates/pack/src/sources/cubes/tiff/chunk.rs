@@ -94,6 +94,11 @@ pub(super) fn decode(
     let pieces = out.chunks_mut(PIECE_BYTES);
     match compression {
         Compression::None => {}
+        Compression::Lzw if is_old_lzw(packed) => {
+            let error =
+                source.unsupported("TIFF compression", "LZW of TIFF 6", "LZW of TIFF 5, in another order of bits");
+            return Err(error.with_hint("write the file anew: `tiffcp -c lzw IN OUT`"));
+        }
         Compression::Lzw => {
             let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
             let mut from = packed.as_slice();
@@ -132,6 +137,11 @@ fn inflate<'a>(
         stream.read_exact(piece).map_err(|error| bad(&error))?;
     }
     Ok(())
+}
+
+/// Whether codes are packed from the lowest bit on. The first code, 256, says so.
+fn is_old_lzw(packed: &[u8]) -> bool {
+    matches!(packed, [0, second, ..] if second & 1 == 1)
 }
 
 /// Fills `piece`, which begins `left` bytes before the end of the chunk. Returns the rest of

@@ -86,9 +86,12 @@ impl Page {
         let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
         Layout { dtype, big_endian: false, shape: [height, width, channels], order: Order::Bip }
             .bytes(source, max_bytes)?;
-        let (offsets, counts) = if tiled { (324, 325) } else { (273, 279) };
-        let offsets = ifd.uints(source, offsets)?.unwrap_or_default();
-        let counts = ifd.uints(source, counts)?;
+        let of_tiles = if tiled { (ifd.uints(source, 324)?, ifd.uints(source, 325)?) } else { (None, None) };
+        // Old writers give those of tiles under the names of strips.
+        let (offsets, counts) = match of_tiles {
+            (Some(offsets), counts) => (offsets, counts),
+            _ => (ifd.uints(source, 273)?.unwrap_or_default(), ifd.uints(source, 279)?),
+        };
         let file_big_endian = ifd.big_endian();
         let page = Self {
             width,
