@@ -120,7 +120,8 @@ class Loader(Configured):
         "mask": "int64"}``). Values never change: if one would, the batch is an error that names the sample. But
         ``"bfloat16"`` and normalised values are rounded to the nearest, ties to even.
         Default: the type of the source; where sources differ, one that holds all their values. Pictures are uint8,
-        and with ``mean``, with ``std`` or by their name (``{"image": "float16"}``) float16, bfloat16 or float32.
+        and with ``mean``, with ``std`` or by their name (``{"image": "float16"}``) float16, bfloat16 or float32. With
+        ``mean`` or ``std`` and no type, pictures and arrays of integers or float64 come as float32.
         NumPy has bfloat16 if ``ml_dtypes`` is installed, CuPy has not.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
@@ -179,7 +180,7 @@ class Loader(Configured):
         others in each epoch. It is an error if they do not fit, with figures, or if the host decodes.
     mean, std : float, or three, or mapping from field to floats, optional
         Makes pictures floats as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
-        blue. ``dtype`` has to be float16, bfloat16 or float32. One product and one sum in float32, rounded once, and
+        blue. ``dtype`` is float16, bfloat16 or float32, the default. One product and one sum in float32, rounded once, and
         then to ``dtype``. A number above 1 is an error: divide numbers of levels from 0 to 255 by 255. Default for
         pictures that are floats: ``level / 255``.
         By name, ``mean={"cube": means}``, arrays are normalised as well: ``(value − mean) / std``, with one number

@@ -74,6 +74,25 @@ def test_pictures_that_are_named_come_from_0_to_1(photos: Path) -> None:
                 assert mine.tobytes() == expected(theirs, scale, [np.float32(0)] * 3, "float32").tobytes()
 
 
+def test_mean_and_std_alone_make_float32(photos: Path) -> None:
+    dataset = sp.Dataset(photos)
+    options: dict[str, Any] = {"image": "center32", "mean": MEAN, "std": STD, "shuffle": False}
+    plain = next(iter(sp.Loader(dataset, 20, **options)))["image"]
+    named = next(iter(sp.Loader(dataset, 20, **options, dtype="float32")))["image"]
+    assert plain.dtype == np.float32 and np.array_equal(plain, named)
+
+
+def test_normalised_integers_are_float32(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    values = np.arange(4 * 3 * 2, dtype=np.uint16).reshape(4, 3, 2)
+    np.save(tmp_path / "src" / "a.npy", values)
+    sp.pack(tmp_path / "src", tmp_path / "out")
+    dataset = sp.Dataset(tmp_path / "out")
+    batch = next(iter(sp.Loader(dataset, 1, fields=["cube"], mean={"cube": 1}, std={"cube": 2})))["cube"]
+    assert batch.dtype == np.float32 and np.array_equal(batch[0], (values.astype(np.float32) - 1) / 2)
+    assert next(iter(sp.Loader(dataset, 1, fields=["cube"])))["cube"].dtype == np.uint16
+
+
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
     with pytest.raises(sp.UsageError, match="dtype: .*\nhint: for pictures name the field, or give mean and std"):
         sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
@@ -82,8 +101,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"mean": MEAN, "std": STD}, r"mean and std: expected pictures that come as floats.*\n.*choose float16, bfloat16 or float32"),
-        ({"mean": MEAN, "dtype": {"image": "uint8"}}, "mean and std: expected pictures that come as floats"),
+        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std: expected pictures that come as floats.*\n.*choose float16, bfloat16 or float32"),
         ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected fields out of \[image\]"),
         ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: expected .* found none that could be float16"),
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),

@@ -228,7 +228,7 @@ class Refused(BenchTest):
         # Of 3 × 32 × 32 levels of a byte, floats of two; the scalars are as they were.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
-            (["--mean", "0.5"], "hint: `--dtype float16`"),
+            (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std: expected pictures that come as floats"),
             (["--dtype", "float16", "--std", "0"], "std: expected finite numbers above 0, found 0"),
             (["--dtype", "float16", "--std=-0.5"], "std: expected finite numbers above 0, found -0.5"),
             (["--dtype", "float16", "--mean", "0.1,0.2"], "mean: expected a number, or three for red, green and blue, found 2 numbers"),

@@ -52,7 +52,7 @@ pub(in super::super) struct BenchArgs {
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype, help_heading = "Batches")]
     pub dtype: Option<DtypeView>,
     /// Mean of pictures that come as floats, from 0 to 1, one number or one for red, green and blue:
-    /// makes (level / 255 − mean) / std, also with `--dtype float16` alone
+    /// makes (level / 255 − mean) / std, as float32 if --dtype says nothing else
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true, help_heading = "Batches")]
     pub mean: Option<Vec<f64>>,
     /// Standard deviation of pictures that come as floats, as `--mean` [default: 1]

@@ -1,7 +1,6 @@
 //! `--device`, `--mean` and `--std`: where batches are made, and of which floats.
 
-use super::view::DtypeView;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::{Value, json};
 use shardpack_format::{Hint, Hinted, Setting};
 use shardpack_gpu::CudaStage;
@@ -56,17 +55,9 @@ impl DeviceArg {
 
 /// `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for red,
 /// green and blue.
-pub(super) fn scaling(
-    mean: Option<&[f64]>,
-    std: Option<&[f64]>,
-    dtype: Option<&DtypeView>,
-) -> anyhow::Result<Option<Scaling>> {
+pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> anyhow::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
-    }
-    if dtype.is_none() {
-        let text = "`--mean` and `--std`: expected floats to make, found no `--dtype`";
-        bail!(Hinted::new(text, Hint::set([Setting::word("dtype", "float16")])));
     }
     let scaling = Scaling::of(mean.unwrap_or(&[0.0]), std.unwrap_or(&[1.0]));
     Ok(Some(scaling.context("`--mean` and `--std`")?))
@@ -86,9 +77,6 @@ pub(super) fn to_json(loader: &Loader) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::view::parse_dtype;
-    use crate::explain::explain;
-    use shardpack_format::Voice;
 
     #[test]
     fn devices_are_named_as_frameworks_name_them() {
@@ -104,16 +92,12 @@ mod tests {
 
     #[test]
     fn floats_are_scaled_by_one_number_or_three() {
-        let dtype = parse_dtype("float16").unwrap();
-        let some = |mean, std| scaling(mean, std, Some(&dtype));
-        assert_eq!(some(None, None).unwrap(), None);
-        assert_eq!(some(Some(&[0.0]), None).unwrap(), Some(Scaling::normalised([0.0; 3], [1.0; 3]).unwrap()));
+        assert_eq!(scaling(None, None).unwrap(), None);
+        assert_eq!(scaling(Some(&[0.0]), None).unwrap(), Some(Scaling::normalised([0.0; 3], [1.0; 3]).unwrap()));
         let three = Scaling::normalised([0.1, 0.2, 0.3], [0.5; 3]).unwrap();
-        assert_eq!(some(Some(&[0.1, 0.2, 0.3]), Some(&[0.5])).unwrap(), Some(three));
+        assert_eq!(scaling(Some(&[0.1, 0.2, 0.3]), Some(&[0.5])).unwrap(), Some(three));
         for (mean, std) in [(&[0.1, 0.2][..], &[1.0][..]), (&[0.0], &[0.0]), (&[0.0], &[-1.0]), (&[f64::NAN], &[1.0])] {
-            assert!(some(Some(mean), Some(std)).is_err());
+            assert!(scaling(Some(mean), Some(std)).is_err());
         }
-        let error = explain(&scaling(Some(&[0.0]), None, None).unwrap_err(), Voice::Command);
-        assert!(error.ends_with("hint: `--dtype float16`"), "{error}");
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     fits("--dtype", "arrays or pictures", args.dtype.as_ref().map(|dtype| &*dtype.name), &decoded, &dataset)?;
     let augment = args.augment.as_deref().map(parse_augment).transpose()?.unwrap_or_default();
     let mix = args.augment_batch.as_deref().map(|list| mix(list, &dataset)).transpose()?;
-    let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref(), args.dtype.as_ref())?;
+    let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref())?;
     if let (Some(lanes), OrderArg::Stored | OrderArg::Full) = (args.lanes, args.order) {
         bail!("`--lanes {lanes}`: expected `--order windowed`, found another order, which has no lanes");
     }

@@ -160,10 +160,16 @@ impl Examples {
         let has_factors = options.normalise.iter().any(|(name, _)| name == field);
         let fills = self.fill(field, options)?.is_some();
         let rank = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
-        let normalised = has_factors || fills || is_banded(field, rank, options);
+        let rounds = has_factors || is_banded(field, rank, options);
+        let normalised = rounds || fills;
         let element = match asked {
             Some(element) if normalised || element == ElementType::Bf16 => element,
-            None if normalised => self.dtype(dataset, field, None, options.epoch)?.into(),
+            None if normalised => {
+                let element = self.dtype(dataset, field, None, options.epoch)?.into();
+                // Only floats can come out; but classes are not what anybody normalises.
+                let becomes_float = rounds && As::float(element).is_none() && !is_mask(field);
+                if becomes_float { Dtype::F32.into() } else { element }
+            }
             Some(ElementType::Dtype(dtype)) => {
                 return Ok((self.dtype(dataset, field, Some(dtype), options.epoch)?.into(), As::Decoded));
             }

@@ -4,7 +4,7 @@ use super::parts::{Parts, axes};
 use crate::fields::{Axis, Col, FieldPlan, From, Size};
 use crate::options::LoaderOptions;
 use shardpack_augment::Augmentation;
-use shardpack_format::{Dtype, ElementType, Schema};
+use shardpack_format::{Dtype, ElementType, FieldKind, Schema};
 use shardpack_jpeg::{FloatTable, Scaling, View};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
@@ -17,7 +17,11 @@ pub(crate) fn plan(
     options: &LoaderOptions,
 ) -> Result<Parts> {
     view.check()?;
-    let dtype = options.dtype.of_pictures(name, options.scaling.is_some());
+    // Where one field of pictures is named, the scaling is for that one.
+    let is_named = |name: &str| options.dtype.of(name, 3).is_some();
+    let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
+    let is_scaled = options.scaling.is_some() && (is_named(name) || !pictures.any(|field| is_named(&field.name)));
+    let dtype = options.dtype.of_pictures(name, is_scaled);
     let floats = match dtype {
         ElementType::Dtype(Dtype::U8) => None,
         _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),

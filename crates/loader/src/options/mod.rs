@@ -101,7 +101,8 @@ impl CubeMode {
 /// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one
 /// could, the batch is an error that names the sample. But bfloat16, and values that are normalised
 /// ([`LoaderOptions::normalise`]), are rounded: to nearest, ties to even. Pictures are uint8, or
-/// float16, bfloat16 or float32 made of it ([`LoaderOptions::scaling`]).
+/// float16, bfloat16 or float32 made of it ([`LoaderOptions::scaling`]). Where only floats can come
+/// out and no type is given, it is float32, or the own type of arrays that are floats.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -130,13 +131,15 @@ pub enum ArrayDtype {
 }
 
 impl ArrayDtype {
-    /// What is asked of a field of pictures: uint8, unless the field is named, or there is a scaling.
+    /// What is asked of a field of pictures: uint8, unless the field is named, or there is a scaling
+    /// for it, which makes floats: float32.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
+        let unnamed = if is_scaled { Dtype::F32 } else { Dtype::U8 };
         match self {
             Self::Cubes(dtype) if is_scaled => *dtype,
-            Self::Source | Self::Cubes(_) => Dtype::U8.into(),
-            Self::Fields(_) => self.of(field, 3).unwrap_or(Dtype::U8.into()),
+            Self::Source | Self::Cubes(_) => unnamed.into(),
+            Self::Fields(_) => self.of(field, 3).unwrap_or(unnamed.into()),
         }
     }
 
