@@ -6,6 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use shardpack::place::Destination;
+use shardpack_format::Note;
 use shardpack_pack::arguments::{ArgumentError, PackArguments, ReportArguments, Value};
 use shardpack_pack::collect::AppendOptions;
 use shardpack_pack::grow::AddOptions;
@@ -55,14 +56,18 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The options of packing. What a recipe says comes first, and no keyword may say it again.
-pub(crate) fn packing(options: &Bound<'_, PyDict>) -> PyResult<PackArguments> {
+/// The options of packing, and what the user should know of them. What a recipe says comes first, and
+/// no keyword may say it again.
+pub(crate) fn packing(options: &Bound<'_, PyDict>) -> PyResult<(PackArguments, Option<Note>)> {
+    let mut note = None;
     let mut arguments = PackArguments::default();
     let options = options.copy()?;
     if let Some(recipe) = options.get_item("recipe")? {
         options.del_item("recipe")?;
         let recipe: String = recipe.extract()?;
-        for (name, value) in shardpack::cli::recipe_options(&recipe).map_err(|e| raise_any(&e))? {
+        let of_recipe = shardpack::cli::recipe_options(&recipe).map_err(|e| raise_any(&e))?;
+        note = of_recipe.note;
+        for (name, value) in of_recipe.options {
             if options.contains(&name)? {
                 let said = format!("{name}: expected what the recipe `{recipe}` says alone, found both");
                 return Err(UsageError::new_err(said));
@@ -74,7 +79,7 @@ pub(crate) fn packing(options: &Bound<'_, PyDict>) -> PyResult<PackArguments> {
         }
     }
     fill(&options, &mut |name, value| arguments.set(name, value))?;
-    Ok(arguments)
+    Ok((arguments, note))
 }
 
 /// The options of a report.

@@ -25,7 +25,7 @@ pub(crate) fn pack(
     progress: Option<&Bound<'_, PyAny>>,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
-    let arguments = packing(options)?;
+    let (arguments, note) = packing(options)?;
     let mut options = arguments.options(&out).map_err(|e| raise_any(&e.into()))?;
     let out = destination(out, &arguments);
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
@@ -44,7 +44,8 @@ pub(crate) fn pack(
             .flat_map(|(name, packed)| packed.notes.iter().map(move |note| note.clone().about(name)));
         Ok((packed.to_json(), packed.notes.iter().cloned().chain(of_splits).collect()))
     })?;
-    let (json, notes) = packed.map_err(|e: anyhow::Error| raise_any(&e))?;
+    let (json, mut notes) = packed.map_err(|e: anyhow::Error| raise_any(&e))?;
+    notes.splice(0..0, note);
     Ok((json.to_string(), in_python(&notes)))
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn plan(
 ) -> PyResult<String> {
     let parts = u32::try_from(parts).ok().filter(|parts| (1..=1_000_000).contains(parts));
     let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected a number from 1 to 1000000"))?;
-    let arguments = packing(options)?;
+    let (arguments, _) = packing(options)?;
     let mut options = arguments.plan_options(&out).map_err(|e| raise_any(&e.into()))?;
     let out = destination(out, &arguments);
     let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());

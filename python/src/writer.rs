@@ -138,7 +138,7 @@ impl Writer {
             let collector = py.detach(|| Collector::append(path, schema, options));
             return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?));
         }
-        let arguments = packing(options)?;
+        let (arguments, _) = packing(options)?;
         let options = arguments.options(&path).map_err(|e| raise_any(&e.into()))?;
         let out = destination(path, &arguments);
         let options = CollectOptions { classes, ..options.into() };

@@ -30,6 +30,8 @@ def test_a_report_is_its_data_and_shows_itself(tmp_path: Path) -> None:
     # The page's candidate packs.
     packed = sp.pack(source, tmp_path / "out", recipe=f"{page}#3")
     assert packed["fidelity"]["image"]["quality"]["max"] == 40
+    with pytest.warns(UserWarning, match=r"recipe: took candidate \d of `.*`, .*, which the report recommends"):
+        sp.pack(source, tmp_path / "best", recipe=str(page))
 
 
 def test_conditions_may_be_several_and_wrong_options_are_named(tmp_path: Path) -> None:

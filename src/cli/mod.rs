@@ -24,7 +24,7 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{MAX_RECORD_BYTES, read_limits, recipe_options};
+pub use options::{MAX_RECORD_BYTES, RecipeOptions, read_limits, recipe_options};
 pub use report::{Reported, report};
 pub use verify::{Checked, Checks, check};
 

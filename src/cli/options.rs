@@ -3,7 +3,7 @@
 use super::open;
 use super::recipe;
 use anyhow::Context;
-use shardpack_format::Limits;
+use shardpack_format::{Limits, Note};
 use shardpack_pack::arguments::Value;
 
 /// Largest record or decoded field that the commands accept unless `--max-record` says otherwise: 4
@@ -23,7 +23,16 @@ pub fn read_limits(max_record: u64) -> Limits {
     open::limits(max_record)
 }
 
-/// The options that `pack --recipe REPORT#N` stands for, by their names.
+/// What `pack --recipe` stands for.
+#[derive(Debug)]
+pub struct RecipeOptions {
+    /// Options of `pack`, by their names.
+    pub options: Vec<(String, Value)>,
+    /// Which candidate was taken, if nobody named one.
+    pub note: Option<Note>,
+}
+
+/// The options of the candidate that `REPORT#N` names, or of the one that `REPORT` recommends.
 ///
 /// ```
 /// assert!(shardpack::cli::recipe_options("no/report.html#2").is_err());
@@ -31,14 +40,15 @@ pub fn read_limits(max_record: u64) -> Limits {
 ///
 /// # Errors
 /// If there is no such report or candidate.
-pub fn recipe_options(recipe: &str) -> anyhow::Result<Vec<(String, Value)>> {
-    let arguments = recipe::arguments(recipe)?.into_iter().map(|argument| {
+pub fn recipe_options(recipe: &str) -> anyhow::Result<RecipeOptions> {
+    let recipe::Chosen { arguments, note } = recipe::choose(recipe)?;
+    let arguments = arguments.into_iter().map(|argument| {
         let argument = argument.into_string().ok().context("recipe: expected options as text, found other bytes")?;
         let option = argument.trim_start_matches('-');
         let (name, value) = option.split_once('=').unwrap_or((option, "true"));
         Ok((name.replace('-', "_"), Value::Text(value.to_owned())))
     });
-    arguments.collect()
+    Ok(RecipeOptions { options: arguments.collect::<anyhow::Result<_>>()?, note })
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! `pack --recipe REPORT#N`: the options of a candidate that a report has measured.
+//! `pack --recipe REPORT#N`: the options of a candidate that a report has measured; without `#N`, of the
+//! one that the report recommends.
 
 use super::report::page_file::data_of_page;
+use super::show;
 use anyhow::{Context, bail};
 use serde_json::Value;
-use shardpack_format::Hinted;
+use shardpack_format::{Hinted, Note, Voice};
 use shardpack_report::data::VERSION;
 use std::ffi::OsString;
 use std::io::Read;
@@ -12,21 +14,40 @@ use std::path::Path;
 /// Largest report that is read: a page with its gallery is a twentieth of that.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The arguments of candidate N of the report in `REPORT#N`, a page or what `--json` printed.
+/// A candidate of a report.
+pub(super) struct Chosen {
+    /// Its options, as arguments of `pack`.
+    pub(super) arguments: Vec<OsString>,
+    /// What the user should know: which candidate was taken, if nobody named one.
+    pub(super) note: Option<Note>,
+}
+
+/// Candidate N of the report in `REPORT#N`, a page or what `--json` printed, or the one that `REPORT`
+/// recommends.
 ///
 /// # Errors
 /// If there is no such file or candidate.
-pub(super) fn arguments(recipe: &str) -> anyhow::Result<Vec<OsString>> {
-    let expected = || {
-        format!(
-            "recipe: expected a report and the number of a candidate such as report.html#2, found `{}`",
+pub(super) fn choose(recipe: &str) -> anyhow::Result<Chosen> {
+    let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
+    let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
+    let (path, number) = match numbered {
+        Some((path, number)) if number > 0 => (path, Some(number)),
+        None if is_report() => (recipe, None),
+        _ => bail!(
+            "recipe: expected a report such as report.html, or one with the number of a candidate such as \
+             report.html#2, found `{}`",
             recipe.escape_debug()
-        )
+        ),
     };
-    let (path, number) = recipe.rsplit_once('#').with_context(expected)?;
-    let number: u64 = number.parse().ok().filter(|&number| number > 0).with_context(expected)?;
     let report = read(Path::new(path)).with_context(|| format!("recipe: cannot read the report `{path}`"))?;
     let candidates = report.get("candidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let (number, note) = match number {
+        Some(number) => (number, None),
+        None => {
+            let (number, note) = recommended(path, &report, candidates)?;
+            (number, Some(note))
+        }
+    };
     let is_wanted = |candidate: &&Value| candidate.get("number").and_then(Value::as_u64) == Some(number);
     let Some(candidate) = candidates.iter().find(is_wanted) else {
         let names = candidates.iter().filter_map(|candidate| {
@@ -50,7 +71,27 @@ pub(super) fn arguments(recipe: &str) -> anyhow::Result<Vec<OsString>> {
     if own.is_empty() {
         bail!("recipe: candidate {number} of `{path}` has no options: it is what a dataset holds already");
     }
-    Ok(own)
+    Ok(Chosen { arguments: own, note })
+}
+
+/// The number of the candidate that a report recommends, and a note that says so.
+fn recommended(path: &str, report: &Value, candidates: &[Value]) -> anyhow::Result<(u64, Note)> {
+    let verdict = |name: &str| report.get("verdict").and_then(|verdict| verdict.get(name));
+    let chosen = verdict("chosen").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());
+    let candidate = chosen.and_then(|place| candidates.get(place));
+    let named =
+        candidate.and_then(|candidate| Some((candidate.get("number")?.as_u64()?, candidate.get("name")?.as_str()?)));
+    let Some((number, name)) = named else {
+        let hint = format!("name a candidate: `{path}#1`");
+        bail!(Hinted::new(format!("recipe: expected a recommended candidate in `{path}`, found none"), hint));
+    };
+    let but =
+        if verdict("met") == Some(&Value::Bool(false)) { ", although it does not meet all conditions" } else { "" };
+    let note = format!(
+        "recipe: took candidate {number} of `{path}`, {}, which the report recommends{but}",
+        name.escape_debug()
+    );
+    Ok((number, Note::new(note).with_hint(format!("`{path}#N` names another"))))
 }
 
 fn read(path: &Path) -> anyhow::Result<Value> {
@@ -70,9 +111,13 @@ fn read(path: &Path) -> anyhow::Result<Value> {
     }
 }
 
-/// The command line with the options of the recipe in front of its own.
+/// The command line with the options of the recipe in front of its own. Says on stderr which candidate
+/// was taken, if nobody named one.
 pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> anyhow::Result<Vec<OsString>> {
-    let own = arguments(recipe)?;
+    let Chosen { arguments, note } = choose(recipe)?;
+    if let Some(note) = note {
+        show::note(&format!("note: {}", note.told(Voice::Command)));
+    }
     let (start, rest) = command_line.split_at(command_line.len().min(2));
-    Ok([start, &own, rest].concat())
+    Ok([start, &arguments, rest].concat())
 }

@@ -102,12 +102,23 @@ class Pictures(ReportTest):
         for recipe, part in [
             (f"{data}#9", "there are 1 tile, 2 q60"),
             (f"{data}#two", "such as report.html#2"),
-            (str(data), "such as report.html#2"),
             (f"{source}#1", "cannot read the report"),
             (f"{self.tmp / 'a' / 'manifest.json'}#1", "found other JSON"),
         ]:
             refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", recipe)
             self.assertIn(part, refused.err)
+        # Without a number it is the one that the report recommends.
+        chosen = found.json()["candidates"][found.json()["verdict"]["chosen"]]
+        recommended = self.ok("pack", source, self.tmp / "d", "--recipe", data)
+        said = f"note: recipe: took candidate {chosen['number']} of `{data}`, {chosen['name']}, which the report recommends"
+        self.assertIn(said, recommended.err)
+        self.ok("pack", source, self.tmp / "e", "--recipe", f"{data}#{chosen['number']}")
+        self.assertSameTree(self.tmp / "d", self.tmp / "e")
+        undecided = json.loads(found.out)
+        undecided["verdict"]["chosen"] = None
+        (self.tmp / "undecided.json").write_text(json.dumps(undecided))
+        refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", self.tmp / "undecided.json")
+        self.assertIn("expected a recommended candidate", refused.err)
         twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
         self.assertIn("--quality", twice.err)
         # A recipe is options and nothing else.
