@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +52,27 @@ def kinds(path: Path) -> dict[str, str]:
     dataset = sp.Dataset(path)
     ours = added(dataset)
     return {field.name: str(field.dtype or field.kind) for field in dataset.schema if field.name not in ours}
+
+
+CHILD = """
+import importlib, json, resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+module, src, options = sys.argv[1:]
+try:
+    for item in importlib.import_module(f"shardpack.convert.{module}").open(src, **json.loads(options)).items:
+        print(getattr(item, "message", None) or f"sample {item.key}")
+except ValueError as error:
+    print(error)
+"""
+
+
+def bounded(module: str, src: Path, **options: Any) -> str:
+    """What a source yields, or its error, line by line."""
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    # What waits for a pipe takes no time of the CPU.
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -8,43 +8,18 @@ import json
 import lzma
 import os
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from convert_support import bounded
 
 import shardpack as sp
 from shardpack.convert import mds, webdataset
 from shardpack.convert._source import Problem, Sample
 from shardpack.convert._values import parse_int, parse_json
-
-CHILD = """
-import importlib, json, resource, sys
-resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-module, src, options = sys.argv[1:]
-try:
-    items = list(importlib.import_module(f"shardpack.convert.{module}").open(src, **json.loads(options)).items)
-    print("\\n".join(getattr(item, "message", None) or f"sample {item.key}" for item in items))
-except ValueError as error:
-    print(error)
-"""
-
-
-def bounded(module: str, src: Path, **options: Any) -> str:
-    """What a source yields, or its error, line by line."""
-    pytest.importorskip("resource")
-    command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    # What waits for a pipe takes no time of the CPU.
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
 
 def header(name: bytes, size: int, kind: bytes = b"0") -> bytes:
     """The head of a member. A size below 0 is binary, as GNU tar writes what does not fit."""

@@ -198,7 +198,7 @@ def test_data_outside_the_file_is_refused(tmp_path: Path) -> None:
         file.create_dataset("x", (2,), "u1", external=[(str(tmp_path / "secret"), 0, 64)])
     with h5py.File(tmp_path / "link.h5", "w") as file:
         file["x"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/x")
-    refuse(tmp_path / "raw.h5", "expected data in this file, found data in others: `x` → `.*secret`")
+    refuse(tmp_path / "raw.h5", "1 column cannot be taken\n  x: a dataset whose data are in another file: .*secret")
     refuse(tmp_path / "link.h5", "expected data in this file, found a link to another: `x` → `.*other.h5`")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._files import open_regular
 from ._sizes import PictureSize, size_of
 from ._source import SourceError
 from ._values import picture_type
@@ -18,34 +20,102 @@ MOST_TEXT = 16 << 20
 """Bytes of a file of annotations of one picture: more is none."""
 
 
-def folder(path: Path, what: str) -> Path:
+def folder(path: Path, what: str, inside: Path | None = None) -> Path:
     """A folder that has to be there.
 
     Raises
     ------
     SourceError
-        If it is not.
+        If it is not, or a link leads out of `inside`.
     """
-    if not path.is_dir():
-        raise SourceError(f"`{path}`: expected a folder, {what}, found {'a file' if path.exists() else 'nothing'}")
+    try:
+        check_link(path, inside)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    if not is_folder(path):
+        raise SourceError(f"`{path}`: expected a folder, {what}, found {'a file' if is_file(path) else 'nothing'}")
     return path
 
 
-def picture(path: Path) -> bytes:
+def check_link(path: Path, inside: Path | None) -> None:
+    """Refuse a path that leads out of a folder, by a link or by its name.
+
+    Parameters
+    ----------
+    path
+        The path, which may be that of nothing.
+    inside
+        The folder. None: links are followed.
+
+    Raises
+    ------
+    ValueError
+        If it does, or links lead in a circle.
+    """
+    if inside is None:
+        return
+    try:
+        real, root = path.resolve(), inside.resolve()
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"`{path}`: expected a name that can be looked up: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"`{path}`: {error}") from None
+    if not real.is_relative_to(root):
+        raise ValueError(f"`{path}`: expected what is below `{inside}`, found: `{real}`\nhint: follow_links=True follows links out of it")
+
+
+def picture(path: Path, inside: Path | None = None) -> bytes:
     """The bytes of a picture.
 
     Raises
     ------
-    ValueError, OSError
+    ValueError
         If they are none, or cannot be read.
     """
-    if not path.is_file():
-        raise ValueError(f"expected the picture `{path}`, found {'no regular file' if path.exists() else 'nothing'}")
-    content = path.read_bytes()
+    content = regular(path, None, inside)
     if picture_type(content) is None:
         start = content[:8].hex(" ") or "nothing"
         raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture in `{path}`, found bytes that begin with: {start}")
     return content
+
+
+def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
+    """The bytes of a regular file.
+
+    Raises
+    ------
+    ValueError
+        If there is none, it has more than `most` bytes, cannot be read, or is not in `inside`.
+    """
+    check_link(path, inside)
+    try:
+        with open_regular(path) as file:
+            content = file.read() if most is None else file.read(most + 1)
+    except ValueError as error:
+        # A name with a zero in it, or what is no file.
+        raise ValueError(f"`{path}`: {error}") from None
+    except OSError as error:
+        found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
+        raise ValueError(f"expected a file that can be read: `{path}`, found {found}") from None
+    if most is not None and len(content) > most:
+        raise ValueError(f"expected at most {most} bytes in `{path}`, found more")
+    return content
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file of a name that data may say: one that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """The same of a folder."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def checked_size(content: bytes, height: object, width: object) -> PictureSize | None:
@@ -71,7 +141,7 @@ def checked_size(content: bytes, height: object, width: object) -> PictureSize |
     found = size_of(content)
     if found is None or all(not said or said == side for said, side in zip((height, width), found.upright, strict=True)):
         return found
-    text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, as the upright picture has, found {_short(height)} and {_short(width)}"
+    text = f"expected `height` {found.upright[0]} and `width` {found.upright[1]}, as the upright picture has, found {short(height)} and {short(width)}"
     if found.stored == (height, width):
         text += f"\n{_turned(found)}: turn its objects as it turns the picture"
     raise ValueError(text)
@@ -101,7 +171,7 @@ def check_inside(corners: NDArray[np.float32], size: PictureSize | None, what: s
     height, width = size.upright
     beyond = outside(corners, width, height)
     if beyond.any():
-        found = _short(values[int(np.argmax(beyond))])
+        found = short(values[int(np.argmax(beyond))])
         text = f"expected {what} in the upright picture, {width} wide and {height} high, found: {found}"
         raise ValueError(text if size.orientation < 5 else f"{text}\n{_turned(size)}: boxes are those of the upright picture")
 
@@ -118,30 +188,29 @@ def _turned(size: PictureSize) -> str:
     return f"hint: the picture has the Exif orientation {size.orientation}"
 
 
-def data(path: Path) -> bytes:
+def data(path: Path, inside: Path | None = None) -> bytes:
     """A small file of annotations.
 
     Raises
     ------
-    ValueError, OSError
+    ValueError
         If it is too large, or cannot be read.
     """
-    with path.open("rb") as file:
-        content = file.read(MOST_TEXT + 1)
-    if len(content) > MOST_TEXT:
-        raise ValueError(f"expected at most {MOST_TEXT} bytes in `{path}`, found more")
-    return content
+    return regular(path, MOST_TEXT, inside)
 
 
-def text(path: Path) -> str:
+def text(path: Path, inside: Path | None = None) -> str:
     """The same, as text in UTF-8.
 
     Raises
     ------
-    ValueError, OSError
+    ValueError
         As :func:`data`; if it is no text.
     """
-    return data(path).decode("utf-8-sig")
+    try:
+        return data(path, inside).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected text in UTF-8 in `{path}`, found others: {error}") from None
 
 
 def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]:
@@ -155,7 +224,7 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
     for row in values:
         good = isinstance(row, (list, tuple)) and len(row) == width
         if not good or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in row):
-            raise ValueError(f"expected {width} numbers for {what}, found: {_short(row)}")
+            raise ValueError(f"expected {width} numbers for {what}, found: {short(row)}")
     try:
         with np.errstate(over="ignore"):
             array = np.array(values, np.float64).reshape(-1, width).astype(np.float32)
@@ -164,7 +233,7 @@ def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise ValueError(f"expected finite numbers that float32 holds for {what}, found: {_short(values[row])}")
+        raise ValueError(f"expected finite numbers that float32 holds for {what}, found: {short(values[row])}")
     return array
 
 
@@ -177,9 +246,9 @@ def check_names(names: object, what: str) -> list[str]:
         If they are no list of texts, or one is there twice.
     """
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise SourceError(f"{what}: expected a list of names of classes, found: {_short(names)}")
+        raise SourceError(f"{what}: expected a list of names of classes, found: {short(names)}")
     if len(set(names)) < len(names) or any(not name.isprintable() for name in names):
-        raise SourceError(f"{what}: expected names of classes, each once, of characters that can be printed, found: {_short(names)}")
+        raise SourceError(f"{what}: expected names of classes, each once, of characters that can be printed, found: {short(names)}")
     return list(names)
 
 
@@ -197,6 +266,7 @@ def class_numbers(names: Sequence[str], known: Mapping[str, int]) -> NDArray[np.
     return np.array([known[name] for name in names], np.int64)
 
 
-def _short(value: object) -> str:
-    text = repr(value)
+def short(value: object) -> str:
+    # Not the whole text: YAML can name one list a million times in others.
+    text = reprlib.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

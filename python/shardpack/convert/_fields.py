@@ -179,7 +179,7 @@ class Fields:
 
     def _classes(self, source: Source) -> Sequence[str] | None:
         if not isinstance(source.classes, Mapping):
-            return source.classes
+            return source.classes or None
         labels = [column for column, name in self.names.items() if name == "label"]
         return source.classes.get(labels[0]) if labels else None
 

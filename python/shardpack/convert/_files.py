@@ -6,9 +6,10 @@ import fnmatch
 import glob
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Union
+from typing import BinaryIO, Union
 
 from ._source import SourceError
 
@@ -59,6 +60,49 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
             found = "a folder" if file.is_dir() else "a pipe, socket or device"
             raise SourceError(f"`{file}`: expected a regular file, found {found}")
     return files
+
+
+def open_regular(path: PathLike) -> BinaryIO:
+    """Open a regular file, never to wait: opening a pipe would wait for a writer, and a device might have no end.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or its name is none that a file can have.
+    OSError
+        If it is not there, or cannot be read.
+    """
+    # What was opened is asked for its kind: a name can change hands.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    opened = os.open(path, flags)
+    try:
+        kind = os.fstat(opened).st_mode
+        if not stat.S_ISREG(kind):
+            found = "a folder" if stat.S_ISDIR(kind) else "a pipe, socket or device"
+            raise ValueError(f"expected a regular file, found {found}")
+        return os.fdopen(opened, "rb")
+    except BaseException:
+        os.close(opened)
+        raise
+
+
+def open_inside(folder: Path, name: str) -> BinaryIO:
+    """The same of a file in a folder, whose name is of data: it must not lead to other files.
+
+    Raises
+    ------
+    ValueError
+        If it is elsewhere, also by links.
+    OSError
+        As above.
+    """
+    try:
+        real = (folder / name).resolve(strict=True)
+        if not real.is_relative_to(folder.resolve()):
+            raise ValueError(f"expected a file in the folder, found a link to: `{real}`")
+    except RuntimeError as error:  # Before Python 3.13, a loop of links.
+        raise ValueError(f"expected a file that can be read: {error}") from error
+    return open_regular(real)
 
 
 def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:

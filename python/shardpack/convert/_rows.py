@@ -13,11 +13,18 @@ from typing import Any, Union
 
 import numpy as np
 
+from ._bounds import Expansion, check_whole
 from ._files import SPLITS
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, refuse_columns
 from ._values import DTYPES, check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
+_MOST_BLOCK_BYTES = 256 << 20
+"""Most bytes of a block of elements of any size, if each is as large as it can be."""
+_USUAL_BYTES = 1 << 16
+"""Bytes that an element of any size is taken for."""
+_PIECE_BYTES = 10_000
+"""Reading a chunk takes time also where it was never stored: it counts as so many bytes more."""
 _MOST_COLUMNS = 1000
 _MOST_OBJECTS = 10_000
 """Most groups and arrays of one sample. Hard links that lead to links multiply."""
@@ -39,6 +46,12 @@ class Column:
     """NumPy name of the elements, of ``numbers``."""
     read: Callable[[Any], Any]
     """An index (a slice of the first axis, or ``...``) to the values."""
+    element_bytes: int = 0
+    """Bytes of an element; 0: they vary."""
+    most_element_bytes: int = _USUAL_BYTES
+    """The most that an element may have, where they vary."""
+    chunk: tuple[int, ...] | None = None
+    """Shape of the parts that are read as a whole; None: any part can be read."""
 
     @property
     def refused(self) -> str | None:
@@ -48,6 +61,16 @@ class Column:
         if self.kind == "numbers" and self.dtype not in DTYPES:
             return f"elements of type {self.dtype}"
         return None
+
+    def bytes_of(self, axes: int) -> int:
+        """Bytes of the values behind the first `axes` axes, as far as they are known."""
+        return math.prod(self.shape[axes:]) * self.element_bytes
+
+    def chunks(self) -> int:
+        """How many parts there are to read."""
+        if self.chunk is None:
+            return 0
+        return math.prod(-(-side // max(1, part)) for side, part in zip(self.shape, self.chunk, strict=True))
 
 
 Tree = Mapping[str, Any]
@@ -62,16 +85,16 @@ def open_tree(
     samples: str,
     classes: list[str] | None,
     max_bytes: int,
+    expansion: Expansion,
     attributes: bool = False,
 ) -> Source:
     """The samples of a tree, see the module."""
-    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
-        raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_bytes!r}")
+    check_whole("max_sample_bytes", max_bytes)
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
     if not tree:
         raise SourceError(f"{where}: expected arrays or groups, found none")
-    columns = {} if samples == "groups" else _columns(tree, max_bytes)
+    columns = {} if samples == "groups" else _columns(tree, max_bytes, expansion)
     others = [] if samples == "groups" else _others(tree, columns, drop)
     if samples == "rows" or (columns and not others and _one_length(columns, drop)):
         if len(tree) > _MOST_COLUMNS:
@@ -79,21 +102,21 @@ def open_tree(
                 f"{where}: expected at most {_MOST_COLUMNS} arrays, each a column, found: {len(tree)} members\n"
                 "hint: samples='groups' takes each member as a sample"
             )
-        return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes)
+        return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes, expansion)
     if samples == "auto":
         try:
             _refuse_doubt(where, tree, columns, others)
         except SourceError as error:
             raise SourceError(f"{error}{dropped_nothing(drop, itertools.islice(tree, _MOST_COLUMNS))}") from None
-    return _by_groups(where, tree, drop, key, classes, max_bytes, attributes)
+    return _by_groups(where, tree, drop, key, classes, max_bytes, expansion, attributes)
 
 
-def _columns(tree: Tree, max_bytes: int) -> dict[str, Column]:
+def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Column]:
     """The arrays of a tree, and its groups of numbered arrays, which are arrays of varying shape."""
     columns = {name: node for name in itertools.islice(tree, _MOST_COLUMNS) if isinstance(node := tree[name], Column)}
     groups = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns]
     for name in groups:
-        if column := _ragged(tree[name], max_bytes):
+        if column := _ragged(tree[name], max_bytes, expansion):
             columns[name] = column
     return columns
 
@@ -103,23 +126,30 @@ def _others(tree: Tree, columns: dict[str, Column], drop: frozenset[str]) -> lis
     return [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns and name not in drop]
 
 
-def _ragged(tree: Tree, max_bytes: int) -> Column | None:
+def _ragged(tree: Tree, max_bytes: int, expansion: Expansion) -> Column | None:
     """A group whose members are arrays named `0`, `1`, `2` … (zeros before them or not), one for each sample."""
     if not all(name.isdigit() for name in tree):
         return None
     names = sorted(tree, key=int)
     if not names or [int(name) for name in names] != list(range(len(names))) or not isinstance(tree[names[0]], Column):
         return None
-    return Column((len(names),), "ragged", "", lambda rows: [_whole(tree, name, max_bytes) for name in names[rows]])
+    return Column(
+        (len(names),),
+        "ragged",
+        "",
+        lambda rows: [_whole(tree, name, max_bytes, expansion) for name in names[rows]],
+        most_element_bytes=max_bytes,
+    )
 
 
-def _whole(tree: Tree, name: str, max_bytes: int) -> Any:
+def _whole(tree: Tree, name: str, max_bytes: int, expansion: Expansion) -> Any:
     node = tree[name]
     if not isinstance(node, Column) or node.refused:
         raise ValueError(
             f"`{name}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
         )
     _check_size("varying shape", {name: node}, 0, max_bytes)
+    _claim(expansion, 0, {name: node})
     return _value(node, node.read(...))
 
 
@@ -163,6 +193,7 @@ def _by_rows(
     key: str | None,
     classes: list[str] | None,
     max_bytes: int,
+    expansion: Expansion,
 ) -> Source:
     check_drop(where, drop, itertools.islice(tree, _MOST_COLUMNS))
     if key is None and KEY in columns and columns[KEY].kind == "text":
@@ -185,16 +216,19 @@ def _by_rows(
     _check_size(where, taken, 1, max_bytes)
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
     rows = lengths.pop()
-    return Source(_rows(where, taken, drop, key, rows), kinds=kinds, classes=classes, total=rows)
+    _claim(expansion, rows, taken)
+    return Source(_rows(where, taken, drop, key, rows, expansion), kinds=kinds, classes=classes, total=rows)
+
+
+def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) -> None:
+    """Count samples before they are read."""
+    known = sum(column.bytes_of(0) + column.chunks() * _PIECE_BYTES for column in columns.values())
+    expansion.add(samples, known)
 
 
 def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
     """Raise if the numbers of one sample take more: compressed, a few bytes of a file can be gibibytes of them."""
-    sizes = {
-        name: math.prod(column.shape[axes_of_samples:]) * np.dtype(column.dtype).itemsize
-        for name, column in columns.items()
-        if column.kind == "numbers" and column.refused is None
-    }
+    sizes = {name: column.bytes_of(axes_of_samples) for name, column in columns.items() if column.refused is None}
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
         raise SourceError(
@@ -212,13 +246,13 @@ def _kind(column: Column, axes_of_samples: int) -> str | None:
     return None
 
 
-def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, rows: int) -> Iterator[Item]:
-    # Elements of unknown size (text, bytes) are taken for 64 KiB.
-    row_bytes = sum(
-        math.prod(c.shape[1:]) * np.dtype(c.dtype).itemsize if c.kind == "numbers" else 1 << 16
-        for c in columns.values()
-    )
-    step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
+def _rows(
+    where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, rows: int, expansion: Expansion
+) -> Iterator[Item]:
+    varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
+    row_bytes = sum(column.bytes_of(1) or _USUAL_BYTES for column in columns.values())
+    most_bytes = sum(c.most_element_bytes * math.prod(c.shape[1:]) for c in columns.values() if not c.element_bytes)
+    step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes), _MOST_BLOCK_BYTES // max(1, most_bytes)))
     for begin in range(0, rows, step):
         for first, last, blocks in _blocks(columns, begin, min(rows, begin + step)):
             if isinstance(blocks, Exception):
@@ -227,12 +261,24 @@ def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str
             for row in range(first, last):
                 at = f"{where}, row {row}"
                 try:
+                    expansion.add(0, sum(_length(blocks[name][row - first]) for name in varying))
+                except SourceError as error:
+                    yield Problem(f"{at}: {error}", samples=rows - row)
+                    return
+                try:
                     values = {name: _value(columns[name], block[row - first]) for name, block in blocks.items()}
                 except ValueError as error:
                     yield Problem(f"{at}: {error}")
                     continue
                 sample_key = values.pop(key) if key is not None else None
                 yield Sample(sample_key, values | dict.fromkeys(drop), at)
+
+
+def _length(value: Any) -> int:
+    """Bytes of an element of any size, or of several."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
+        return sum(map(_length, value.ravel().tolist()))
+    return value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, (str, bytes)) else 0
 
 
 def _blocks(
@@ -261,6 +307,7 @@ def _by_groups(
     key: str | None,
     classes: list[str] | None,
     max_bytes: int,
+    expansion: Expansion,
     attributes: bool,
 ) -> Source:
     if key is not None:
@@ -269,7 +316,7 @@ def _by_groups(
     names = [name for name in there if name not in drop]
     left_out = drop.intersection(there)
     notes: list[str] = []
-    items = _groups(where, tree, names, drop, left_out, max_bytes, attributes, notes)
+    items = _groups(where, tree, names, drop, left_out, max_bytes, expansion, attributes, notes)
     return Source(items, classes=classes, total=len(names), dropped=left_out, notes=notes)
 
 
@@ -315,10 +362,11 @@ def _groups(
     drop: frozenset[str],
     left_out: frozenset[str],
     max_bytes: int,
+    expansion: Expansion,
     attributes: bool,
     notes: list[str],
 ) -> Iterator[Item]:
-    for name in names:
+    for number, name in enumerate(names):
         at = f"{where}, sample `{name}`"
         try:
             node = tree[name]
@@ -331,8 +379,16 @@ def _groups(
             except SourceError as error:
                 there = [*members, *([] if isinstance(node, Column) else node.attributes())]
                 raise SourceError(f"{error}{dropped_nothing(drop - left_out, there)}") from None
-            _check_size(at, {m: column for m, column in members.items() if m not in drop}, 0, max_bytes)
-            values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
+            taken = {member: column for member, column in members.items() if member not in drop}
+            _check_size(at, taken, 0, max_bytes)
+            try:
+                _claim(expansion, 1, taken)
+                read = {member: column.read(...) for member, column in taken.items()}
+                expansion.add(0, sum(_length(read[m]) for m, column in taken.items() if not column.element_bytes))
+            except SourceError as error:
+                yield Problem(f"{at}: {error}", samples=len(names) - number)
+                return
+            values = {m: _value(column, read[m]) if m in taken else None for m, column in members.items()}
             if not isinstance(node, Column):
                 values = _with_attributes(at, node, values, drop, attributes, notes)
         except Exception as error:  # As above.

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _warn
 from ._fields import Fields
-from ._source import Item, Problem, Sample, Source, SourceError, did_you_mean, dropped_nothing
+from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, did_you_mean, dropped_nothing, printable
 
 _LISTED = 1000
 _KNOWN = "key: expected one that the dataset does not hold yet"
@@ -82,18 +82,19 @@ class Run:
 
         for same in self.source.types:
             same.follow((self.fields.known or {}).get(same.field, "").partition(":")[2])
-        items = iter(self.source.items)
+        items = self._items()
         first = self._first(items)
         try:
             self.fields.settle(self.source, first.values, first.where)
         except SourceError as error:
             raise SourceError(f"{error}{dropped_nothing(self.fields.drop - self.source.dropped, first.values)}") from error.__cause__
         self._refuse_shrinking(options)
-        self.fields.notes += self.source.notes
+        self.fields.notes = [printable(note) for note in [*self.fields.notes, *self.source.notes]]
         # Now, and not at the end: what they say costs another conversion.
         for note in self.fields.notes:
             _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
+        self._check_names(classes)
         threads = options.get("threads") or _cores()
         with Writer(out, dict(self.fields.kinds), classes=classes, **options) as writer:
             self.first_number = writer._inner.first_number()
@@ -121,6 +122,14 @@ class Run:
             self._note_dropped()
             return dict(writer.close(progress=self._written if self.progress is not None else None))
 
+    def _check_names(self, classes: list[str] | None) -> None:
+        """Raise if names of classes have halves of characters, as of bytes that are no UTF-8."""
+        for name in classes or ():
+            try:
+                name.encode("utf-8")
+            except UnicodeEncodeError:
+                raise SourceError(f"{self.format}: expected names of classes in whole characters, found: {name!r}") from None
+
     def _note_dropped(self) -> None:
         """Say which names of `drop` no sample had."""
         for column, count in self.fields.dropped.items():
@@ -138,6 +147,18 @@ class Run:
                 f"found the option: {shrinking[0]}\n"
                 "hint: `shardpack pack --masks` shrinks masks with their pictures"
             )
+
+    def _items(self) -> Iterator[Item]:
+        """The items of the source; what it does not name itself ends them."""
+        where = ""
+        try:
+            for item in self.source.items:
+                where = item.where if isinstance(item, Sample) else where
+                yield item
+        except RAW as error:
+            after = f", after {where}" if where else ""
+            message = f"{self.format}{after}: expected a readable source, found: {type(error).__name__}: {error}"
+            yield Problem(message, samples=None)
 
     def _first(self, items: Iterator[Item]) -> Sample:
         for item in items:
@@ -163,7 +184,7 @@ class Run:
             return
         try:
             values = self.fields.take(item.values)
-        except SourceError as error:
+        except (SourceError, *RAW) as error:
             self._refused(item, error)
             return
         key = f"{self.first_number + self.taken:08d}" if item.key is None else item.key
@@ -191,7 +212,7 @@ class Run:
     def _end(self, sample: Sample, future: Future[None]) -> None:
         try:
             future.result()
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, *RAW) as error:
             self._refused(sample, error)
             return
         self.samples += 1
@@ -215,7 +236,7 @@ class Run:
         self.skipped += 1 if samples is None else samples
         self.skipped_exact &= samples is not None
         if len(self.listed) < _LISTED:
-            self.listed.append({"key": key, "reason": message})
+            self.listed.append({"key": key, "reason": bounded(printable(message))})
         self._report("convert", self.samples, self.source.total)
 
     def _written(self, progress: Mapping[str, int]) -> None:

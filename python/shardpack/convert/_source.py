@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
+import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -18,6 +20,38 @@ _PACKAGES = {"yaml": "pyyaml"}
 
 class SourceError(ValueError):
     """A source that cannot be converted. The message names the file, the sample, and what was expected and found."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(bounded(printable(str(message))))
+
+
+RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, MemoryError, struct.error)
+"""What parsers of text and of numbers raise at bad input, without the place where it stands."""
+
+
+_MOST_LINE = 10_000
+_MOST_MESSAGE = 20_000
+
+
+def bounded(text: str) -> str:
+    """Text for a message, cut where it is long: of a name of a megabyte the beginning is enough."""
+    if len(text) <= _MOST_LINE:
+        return text
+    lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))
+    cut = "\n".join(lines)
+    return cut if len(cut) <= _MOST_MESSAGE else f"{cut[:_MOST_MESSAGE]}…"
+
+
+def printable(text: str) -> str:
+    """Text for a message, of which a part came from a source: what a terminal would obey, and halves of characters, are
+    escaped. Ends of lines stay.
+
+    >>> print(printable("a\x1b[2J"))
+    a\x1b[2J
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 class Sample(NamedTuple):

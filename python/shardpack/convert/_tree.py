@@ -12,7 +12,9 @@ from ._source import SourceError
 PathLike = Union[str, "os.PathLike[str]"]
 
 
-def find(src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool]) -> list[tuple[str, Path]]:
+def find(
+    src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
+) -> list[tuple[str, Path]]:
     """Key and path of every file that `src`, a file, a folder or a list of them, names; sorted by key.
 
     A file that is named itself is taken whatever `accepts` says. Its key is its name; that of a file below a folder is
@@ -21,7 +23,7 @@ def find(src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[
     Raises
     ------
     SourceError
-        If there is no such file, or two have the same key.
+        If there is no such file, two have the same key, or a link to a file leads out of its folder.
     FileNotFoundError
         If a path is not there.
     """
@@ -31,7 +33,14 @@ def find(src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[
         if not start.exists():
             raise FileNotFoundError(2, "no such file or folder", str(start))
         for path in _below(start) if start.is_dir() else [start]:
-            if path != start and not (path.is_file() and accepts(path)):
+            if path != start and not path.is_file():
+                continue
+            if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(start.resolve()):
+                raise SourceError(
+                    f"`{path}`: expected what is below `{start}`, found a link to `{path.resolve()}`\n"
+                    "hint: follow_links=True follows links out of it"
+                )
+            if path != start and not accepts(path):
                 continue
             if path == start and not path.is_file():
                 raise SourceError(f"`{path}`: expected a regular file, found a pipe, socket or device")

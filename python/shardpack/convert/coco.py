@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._detection import check_inside, check_names, checked_size, folder, numbers, picture
+from ._detection import check_inside, check_names, checked_size, folder, is_file, numbers, picture
 from ._sizes import size_of
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 from ._values import parse_json
@@ -32,6 +32,7 @@ def open(
     drop: Collection[str] = (),
     images: Union[str, "os.PathLike[str]", None] = None,
     boxes: str | None = None,
+    follow_links: bool = False,
 ) -> Source:
     """Open a file of annotations, such as ``annotations/instances_val2017.json``.
 
@@ -58,6 +59,8 @@ def open(
         What the four numbers of a ``bbox`` are: ``"xywh"``, left, top, width, height, or ``"xyxy"``, left, top, right,
         bottom, as some programs write them. Default: ``"xywh"``, and an error if most boxes would reach beyond their
         pictures, which they do not as ``"xyxy"``.
+    follow_links
+        Links that lead out of the folder of the pictures are followed. Without this they are refused.
     """
     if boxes not in (None, "xywh", "xyxy"):
         raise ValueError(f"boxes: expected 'xywh' or 'xyxy', found: {boxes!r}")
@@ -90,10 +93,10 @@ def open(
     stray = set(of_picture) - {one.get("id") for one in pictures}
     if stray:
         raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
-    root = _folder(path, images, pictures)
+    root = _folder(path, images, pictures, follow_links)
     if boxes is None and "boxes" in columns and "boxes" not in drop:
-        _refuse_corners(path, root, pictures, of_picture)
-    reader = _Reader(root, columns, frozenset(drop), classes, points, boxes == "xyxy")
+        _refuse_corners(path, root, pictures, of_picture, None if follow_links else root)
+    reader = _Reader(root, columns, frozenset(drop), classes, points, boxes == "xyxy", follow_links)
     return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes, numbered=frozenset(["classes"]))
 
 
@@ -153,24 +156,27 @@ def _points(path: Path, annotations: Sequence[Any]) -> int:
     return 0
 
 
-def _folder(path: Path, images: Union[str, "os.PathLike[str]", None], pictures: Sequence[Mapping[str, Any]]) -> Path:
+def _folder(
+    path: Path, images: Union[str, "os.PathLike[str]", None], pictures: Sequence[Mapping[str, Any]], follow: bool
+) -> Path:
     if images is not None:
         return folder(Path(images), "of the pictures (`images`)")
     split = path.stem.rpartition("_")[2]
     beside = [path.parent, path.parent.parent]
     places = [base / name for base in beside for name in (split, f"images/{split}", "images", "")]
     first = pictures[0]["file_name"]
-    found = next((place for place in places if (place / first).is_file()), None)
+    found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
             f"`{path}`: expected the picture `{first}` in `{split}` or `images` beside it, found none\n"
             "hint: images='…' names the folder of the pictures"
         )
-    return found
+    # The file lies in the dataset, or in a folder of it.
+    return folder(found, "of the pictures", None if follow else path.parent.parent)
 
 
 def _refuse_corners(
-    path: Path, root: Path, pictures: Sequence[Mapping[str, Any]], of_picture: Mapping[Any, Sequence[Mapping[str, Any]]]
+    path: Path, root: Path, pictures: Sequence[Mapping[str, Any]], of_picture: Mapping[Any, Sequence[Mapping[str, Any]]], inside: Path | None
 ) -> None:
     """Raise if the boxes of a file are most likely left, top, right, bottom."""
     found: list[list[float]] = []
@@ -181,7 +187,7 @@ def _refuse_corners(
         sides = (one.get("width"), one.get("height"))
         if boxes and not all(sides) and looked_at < _LOOKED_AT:
             looked_at += 1
-            sides = _sides(root, one["file_name"])
+            sides = _sides(root / one["file_name"], inside)
         if all(isinstance(side, (int, float)) and 0 < side < _LARGE for side in sides):
             found += boxes
             edges += [sides] * len(boxes)
@@ -203,12 +209,11 @@ def _is_box(box: object) -> bool:
     return isinstance(box, list) and len(box) == 4 and all(isinstance(side, (int, float)) and abs(side) < _LARGE for side in box)
 
 
-def _sides(root: Path, name: str) -> tuple[int, int] | tuple[None, None]:
+def _sides(file: Path, inside: Path | None) -> tuple[int, int] | tuple[None, None]:
     """Width and height of a picture that can be read."""
-    file = root / name
     try:
-        size = size_of(picture(file)) if file.resolve().is_relative_to(root.resolve()) else None
-    except (ValueError, OSError):
+        size = size_of(picture(file, inside))
+    except ValueError:
         # Its sample says so.
         size = None
     return size.upright[::-1] if size is not None else (None, None)
@@ -218,16 +223,14 @@ class _Reader:
     """Makes the values of a picture."""
 
     def __init__(
-        self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int, corners: bool
+        self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int, corners: bool, follow: bool
     ) -> None:
         self.root, self.columns, self.classes, self.points, self.corners = root, columns, classes, points, corners
         self.taken = frozenset(columns) - drop
+        self.inside = None if follow else root
 
     def read(self, one: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        file = self.root / one["file_name"]
-        if not file.resolve().is_relative_to(self.root.resolve()):
-            raise ValueError(f"expected a picture below `{self.root}`, found: {one['file_name']!r}")
-        values: dict[str, Any] = {"image": picture(file), "image_id": one["id"]}
+        values: dict[str, Any] = {"image": picture(self.root / one["file_name"], self.inside), "image_id": one["id"]}
         size = None
         if annotations and self.taken & _IN_PIXELS:
             size = checked_size(values["image"], one.get("height"), one.get("width"))

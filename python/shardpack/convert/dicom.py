@@ -102,6 +102,7 @@ def open(
     uneven: bool = False,
     dtype: str | None = None,
     max_sample_bytes: int = 4 << 30,
+    follow_links: bool = False,
 ) -> Source:
     """Open DICOM files. They are told by their content, whatever their names.
 
@@ -131,12 +132,14 @@ def open(
         values it does not hold cannot be converted; floats are rounded to a type of floats that you name.
     max_sample_bytes
         Largest sample, as decoded. Default 4 GiB.
+    follow_links
+        Links to files out of the folder are followed. Without this they are an error.
     """
     pydicom = library("pydicom", "dicom")
     if samples not in ("series", "files"):
         raise SourceError(f"samples: expected 'series' or 'files', found: {samples!r}")
     check_drop("dicom", drop, ["volume" if samples == "series" else "image", "meta"])
-    files = find(src, "DICOM", _is_dicom)
+    files = find(src, "DICOM", _is_dicom, follow_links)
     if samples == "files":
         same = SameType("image", dtype)
         items = _files(pydicom, files, same, frozenset(drop), max_sample_bytes)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import zlib
 from collections.abc import Collection, Mapping
 from typing import Any, Union
 
 import numpy as np
 
+from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole
 from ._masks import as_masks
 from ._rows import Column, open_tree
 from ._source import Source, SourceError, library
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
+_MOST_LINKS = 16
+"""Most soft links that lead to one another."""
+_MOST_PARTS = 1000
+"""Most groups on the way that links lead."""
+_DEFLATE = 1
+"""Number of zlib's filter."""
+_SMALL_CHUNK_BYTES = 1 << 20
+"""Bytes of a stored chunk that unpack to a gibibyte at the most."""
 
 
 def open(
@@ -25,13 +36,15 @@ def open(
     attributes: bool = False,
     masks: Collection[str] = (),
     max_sample_bytes: int = 1 << 30,
+    max_expansion: int = EXPANSION,
 ) -> Source:
     """Open an HDF5 file.
 
     Numbers of one value for each sample are scalars, others arrays; strings are text; byte strings of varying length
     (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin as such, else bytes. A group of datasets named
     0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group names
-    the classes. Links to other files, and data in other files, are refused.
+    the classes. Links to other files, data in other files, and virtual datasets are refused, also where links of this
+    file lead to them.
 
     Parameters
     ----------
@@ -56,9 +69,15 @@ def open(
         ``shardpack pack --masks``. A picture of colours is no mask, and an error. So is one of another size
         than its upright picture.
     max_sample_bytes
-        Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
+        Largest size of the numbers of one sample together, after decompression. Default 1 GiB. A compressed chunk may
+        take as much, or 256 MiB if that is more.
+    max_expansion
+        Most bytes in memory for each byte of the file, beyond the first GiB of all samples: of datasets that were never
+        written, any number of samples could come. A sample counts as 10,000 bytes more than its values, and so does each
+        chunk. Default 10,000.
     """
     h5py = library("h5py", "hdf5")
+    check_whole("max_sample_bytes", max_sample_bytes)
     path = os.fspath(src)
     if not os.path.isfile(path):
         raise FileNotFoundError(2, "no such file", path)
@@ -67,12 +86,15 @@ def open(
     except OSError as error:
         raise SourceError(f"`{path}`: expected an HDF5 file: {error}") from error
     try:
-        if group not in file or not isinstance(file[group], h5py.Group):
-            raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
         where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
-        tree = _Group(h5py, file[group], where)
-        classes = _classes(file, file[group])
-        source = open_tree(where, tree, frozenset(drop), key, samples, classes, max_sample_bytes, attributes)
+        opened = _Opened(h5py, file, os.stat(path).st_size, max(max_sample_bytes, MOST_CHUNK_BYTES))
+        root = opened.find(file["/"], group)
+        if not isinstance(root, h5py.Group):
+            raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
+        tree = _Group(opened, root, where)
+        classes = _classes(file, root)
+        expansion = Expansion(where, lambda most: min(most, opened.file_bytes), max_expansion)
+        source = open_tree(where, tree, frozenset(drop), key, samples, classes, max_sample_bytes, expansion, attributes)
         source.masks = as_masks(masks)
     except BaseException as error:
         file.close()
@@ -83,11 +105,106 @@ def open(
     return source
 
 
+class _Opened:
+    """A file, whose links lead nowhere else."""
+
+    def __init__(self, h5py: Any, file: Any, file_bytes: int, most_chunk: int) -> None:
+        self.h5py = h5py
+        self.file = file
+        self.file_bytes = file_bytes
+        self.most_chunk = most_chunk
+        self._number = h5py.h5o.get_info(file.id).fileno
+
+    def find(self, group: Any, path: str, links: int = _MOST_LINKS) -> Any:
+        """The object at a path, from a group on; None if there is none. HDF5 itself would follow a soft link through an
+        external one, and open whatever file that names.
+
+        Raises
+        ------
+        SourceError
+            If a link leads to another file, or links lead to one another without end.
+        """
+        node = self.file["/"] if path.startswith("/") else group
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if len(parts) > _MOST_PARTS:
+            raise SourceError(f"expected at most {_MOST_PARTS} groups on the way of a link, found {len(parts)}")
+        for part in parts:
+            if not isinstance(node, self.h5py.Group):
+                return None
+            link = node.get(part, getlink=True)
+            if link is None:
+                return None
+            if isinstance(link, self.h5py.SoftLink):
+                if links == 0:
+                    raise SourceError(f"expected at most {_MOST_LINKS} links that lead to one another, found more: `{part}`")
+                node = self.find(node, link.path, links - 1)
+            elif isinstance(link, self.h5py.HardLink):
+                node = node[part]
+            else:
+                shown = f" → `{link.filename}`" if isinstance(link, self.h5py.ExternalLink) else ""
+                raise SourceError(f"expected data in this file, found a link to another: `{part}`{shown}")
+        # Whatever led there.
+        if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
+            raise SourceError(f"expected data in this file, found those of another: `{path}`")
+        return node
+
+    def column(self, dataset: Any) -> Column:
+        """A dataset as a column, refused where its data are elsewhere or could be of any size."""
+        h5py = self.h5py
+        layout = dataset.id.get_create_plist()
+        # Its shape already is looked up in the other files.
+        if layout.get_layout() == h5py.h5d.VIRTUAL:
+            return Column((), "a virtual dataset, whose data are those of other datasets or files", "", dataset.__getitem__)
+        if layout.get_external_count():
+            file = os.fsdecode(layout.get_external(0)[0])
+            return Column((), f"a dataset whose data are in another file: {file!r}", "", dataset.__getitem__)
+        kind, dtype = _kind(h5py, dataset)
+        shape, chunk = dataset.shape or (), dataset.chunks
+        stored = dataset.id.get_type().get_size()
+        packed = layout.get_nfilters() > 0
+        if chunk is not None and packed and (size := int(np.prod(chunk, dtype=object)) * stored) > self.most_chunk:
+            kind = f"chunks of {size} bytes; at most {self.most_chunk} are taken (max_sample_bytes)"
+        of_any_size = dataset.id.get_type().detect_class(h5py.h5t.VLEN) or kind == "text" and dataset.dtype.kind == "O"
+        deflated = packed and any(layout.get_filter(n)[0] == _DEFLATE for n in range(layout.get_nfilters()))
+        plain = dataset.asstr().__getitem__ if kind == "text" else dataset.__getitem__
+
+        def read(index: Any) -> Any:
+            if deflated:
+                _check_deflated(dataset, index, chunk, stored)
+            return plain(index)
+
+        length = 0 if of_any_size else dataset.dtype.itemsize
+        return Column(shape, kind, dtype, read, length, max(1, self.file_bytes), chunk)
+
+
+def _check_deflated(dataset: Any, index: Any, chunk: tuple[int, ...], item_bytes: int) -> None:
+    """Refuse stored chunks that unpack to more than a chunk: HDF5 takes memory for whatever comes out."""
+    most = int(np.prod(chunk, dtype=object)) * item_bytes + 64
+    rows = range(dataset.shape[0]) if index is ... else range(*index.indices(dataset.shape[0]))
+    sides = [(rows.start, rows.stop), *((0, side) for side in dataset.shape[1:])]
+    corners = [range(begin - begin % part, end, part) for (begin, end), part in zip(sides, chunk, strict=True)]
+    for corner in itertools.product(*corners):
+        found = dataset.id.get_chunk_info_by_coord(corner)
+        if found.byte_offset is None or found.size <= _SMALL_CHUNK_BYTES:
+            continue
+        _, packed = dataset.id.read_direct_chunk(corner)
+        unpacking, left, rest = zlib.decompressobj(), most + 1, bytes(packed)
+        try:
+            while rest and not unpacking.eof and left > 0:
+                left -= len(unpacking.decompress(rest, min(left, 1 << 20)))
+                rest = unpacking.unconsumed_tail
+        except zlib.error:
+            # Perhaps the filter was not applied to this chunk. HDF5 says what is wrong.
+            continue
+        if left <= 0:
+            raise ValueError(f"expected a chunk of at most {most} bytes at {list(corner)}, found more: damaged")
+
+
 class _Group(Mapping[str, Any]):
     """A group as a tree whose members are opened when they are looked at: a file may hold a million groups."""
 
-    def __init__(self, h5py: Any, group: Any, where: str) -> None:
-        self._h5py = h5py
+    def __init__(self, opened: _Opened, group: Any, where: str) -> None:
+        self._opened = opened
         self._group = group
         self._where = where
 
@@ -98,37 +215,27 @@ class _Group(Mapping[str, Any]):
         return iter(self._group)
 
     def __getitem__(self, name: str) -> Any:
-        link = self._group.get(name, getlink=True)
-        if isinstance(link, self._h5py.ExternalLink):
-            raise SourceError(
-                f"{self._where}: expected data in this file, found a link to another: `{name}` → `{link.filename}`"
-            )
+        h5py = self._opened.h5py
         try:
-            node = self._group[name]
+            node = self._opened.find(self._group, name)
+        except SourceError as error:
+            raise SourceError(f"{self._where}: {error}") from None
         except Exception as error:
             raise SourceError(
                 f"{self._where}: expected a readable member `{name}`, found damage or a dead link: {error}"
             ) from error
-        if isinstance(node, self._h5py.Group):
-            return _Group(self._h5py, node, f"{self._where}, `{name}`")
-        if not isinstance(node, self._h5py.Dataset):
+        if node is None:
+            raise SourceError(f"{self._where}: expected a readable member `{name}`, found damage or a dead link")
+        if isinstance(node, h5py.Group):
+            return _Group(self._opened, node, f"{self._where}, `{name}`")
+        if not isinstance(node, h5py.Dataset):
             raise SourceError(f"{self._where}: expected a group or a dataset, found a named type: `{name}`")
-        if node.external:
-            raise SourceError(
-                f"{self._where}: expected data in this file, found data in others: `{name}` → `{node.external[0][0]}`"
-            )
-        return _column(self._h5py, node)
+        return self._opened.column(node)
 
     def attributes(self) -> Mapping[str, Any]:
         """What is said of the group itself."""
         found: Mapping[str, Any] = self._group.attrs
         return found
-
-
-def _column(h5py: Any, dataset: Any) -> Column:
-    kind, dtype = _kind(h5py, dataset)
-    read = dataset.asstr().__getitem__ if kind == "text" else dataset.__getitem__
-    return Column(dataset.shape or (), kind, dtype, read)
 
 
 def _kind(h5py: Any, dataset: Any) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from ._lmdb_entries import Damage, Entry, read, read_in_child
 from ._example import messages, signed, wire_fields
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, library
@@ -24,10 +25,13 @@ def open(
     value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]] = "auto",
     prefixes: Mapping[str, str] | None = None,
     masks: Collection[str] = (),
+    own_process: bool = True,
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
     The key of an entry is the key of the sample. If it is not UTF-8, its hexadecimal digits are. Pickles are refused.
+    LMDB trusts its file: a damaged one can end the process that reads it. So a process of its own reads it, and what ends
+    that is an error here.
 
     Parameters
     ----------
@@ -49,58 +53,85 @@ def open(
         ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
         picture of colours is no mask, and an error. So is one of another size
         than its upright picture.
+    own_process
+        ``False``: the environment is read in this process, as where no other can be started. Damage may then end it.
     """
-    lmdb = library("lmdb", "lmdb")
+    library("lmdb", "lmdb")
     path = os.fspath(src)
     if not os.path.exists(path):
         raise FileNotFoundError(2, "no such file or folder", path)
     if not callable(value) and value not in ("auto", "image", "datum", "bytes"):
         raise ValueError(f"value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: {value!r}")
+    if prefixes is not None and (value != "auto" or not prefixes):
+        raise ValueError("prefixes: expected at least one column, and no `value` beside them")
+    beginnings = None if prefixes is None else [prefix.encode() for prefix in prefixes.values()]
     try:
-        env = lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path), max_dbs=0, readahead=True)
-    except lmdb.Error as error:
-        raise SourceError(f"`{path}`: expected an LMDB environment: {error}") from error
-    _check_size(env, os.path.join(path, "data.mdb") if os.path.isdir(path) else path)
-    if prefixes is not None:
-        if value != "auto" or not prefixes:
-            raise ValueError("prefixes: expected at least one column, and no `value` beside them")
-        first = next(iter(prefixes.values())).encode()
-        return Source(
-            _joined(env, path, {name: prefix.encode() for name, prefix in prefixes.items()}, first),
-            close=env.close,
-            masks=as_masks(masks),
-        )
-    total = None if callable(value) else env.stat()["entries"]
-    return Source(_entries(env, path, value), total=total, close=env.close, masks=as_masks(masks))
+        if own_process:
+            total, entries, close = _started(path, beginnings)
+        else:
+            (total, entries), close = read(path, beginnings), _nothing
+    except Damage as error:
+        raise SourceError(f"`{path}`: {error}") from error
+    if prefixes is not None and beginnings is not None:
+        items = _joined(_whole(entries, path), path, list(prefixes), beginnings)
+        return Source(items, close=close, masks=as_masks(masks))
+    return Source(
+        _entries(_whole(entries, path), path, value),
+        total=None if callable(value) else total,
+        close=close,
+        masks=as_masks(masks),
+    )
 
 
-def _check_size(env: Any, file: str) -> None:
-    """Raise if the file ends before its last page: LMDB maps it, and touching a page that is not there kills the
-    process."""
-    expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    found = os.path.getsize(file)
-    if found < expected:
-        raise SourceError(f"`{file}`: expected at least {expected} bytes, found {found}: the file is cut short")
+def _nothing() -> None:
+    """Closes what closes itself."""
 
 
-def _entries(env: Any, path: str, value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]]) -> Iterator[Item]:
-    with env.begin(buffers=False) as transaction:
-        for raw_key, data in transaction.cursor():
-            if raw_key in _NOT_SAMPLES and not callable(value):
+def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
+    try:
+        return read_in_child(path, prefixes)
+    except OSError as error:
+        raise SourceError(
+            f"`{path}`: expected to start a process that reads it: {error}\n"
+            "hint: own_process=False reads it here, where damage may end the program"
+        ) from error
+
+
+def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem]]:
+    """The entries, and a problem where they end before the last one."""
+    last = None
+    try:
+        for entry in entries:
+            last = entry[0]
+            yield entry
+    except Damage as error:
+        place = "" if last is None else f", after key `{_text_key(last)}`"
+        yield Problem(f"`{path}`{place}: {error}", samples=None)
+
+
+def _entries(
+    entries: Iterator[Union[Entry, Problem]], path: str, value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]]
+) -> Iterator[Item]:
+    for entry in entries:
+        if isinstance(entry, Problem):
+            yield entry
+            continue
+        raw_key, data = entry[0] or b"", entry[1] or b""
+        if raw_key in _NOT_SAMPLES and not callable(value):
+            continue
+        key = _text_key(raw_key)
+        where = f"`{path}`, key `{key}`"
+        try:
+            if callable(value):
+                yield Sample(key, value(raw_key, data), where)
                 continue
-            key = _text_key(raw_key)
-            where = f"`{path}`, key `{key}`"
-            try:
-                if callable(value):
-                    yield Sample(key, value(raw_key, data), where)
-                    continue
-                if value == "auto":
-                    value = "image" if picture_type(data) else "datum"
-                values = _value(value, data)
-            except ValueError as error:
-                yield Problem(f"{where}: {error}")
-                continue
-            yield Sample(key, values, where)
+            if value == "auto":
+                value = "image" if picture_type(data) else "datum"
+            values = _value(value, data)
+        except ValueError as error:
+            yield Problem(f"{where}: {error}")
+            continue
+        yield Sample(key, values, where)
 
 
 def _text_key(key: bytes) -> str:
@@ -177,41 +208,26 @@ def _floats(data: memoryview) -> np.ndarray[Any, Any]:
     return np.frombuffer(joined, "<f4").astype(np.float32, copy=False)
 
 
-def _joined(env: Any, path: str, prefixes: dict[str, bytes], first: bytes) -> Iterator[Item]:
-    with env.begin(buffers=False) as transaction:
-        for end in _ends(transaction, first, prefixes):
-            key = _text_key(end)
-            where = f"`{path}`, sample `{key}`"
-            values: dict[str, Any] = {}
-            try:
-                for column, prefix in prefixes.items():
-                    data = transaction.get(prefix + end)
-                    if data is None:
-                        raise ValueError(f"expected an entry for {column!r}, found no key: `{_text_key(prefix + end)}`")
-                    values[column] = data if picture_type(data) else _text(column, data)
-            except ValueError as error:
-                yield Problem(f"{where}: {error}")
-                continue
-            yield Sample(key, values, where)
-        # Samples without the first column, each at the first of the columns that it has.
-        others = list(prefixes.values())
-        for number, prefix in enumerate(others[1:], 1):
-            for end in _ends(transaction, prefix, prefixes):
-                if all(transaction.get(before + end) is None for before in others[:number]):
-                    missing = f"expected an entry for {next(iter(prefixes))!r}, found no key: `{_text_key(first + end)}`"
-                    yield Problem(f"`{path}`, sample `{_text_key(end)}`: {missing}")
-
-
-def _ends(transaction: Any, prefix: bytes, prefixes: dict[str, bytes]) -> Iterator[bytes]:
-    """What follows a prefix in each key that begins with it, and with no longer one of another column."""
-    longer = tuple(other for other in prefixes.values() if len(other) > len(prefix))
-    cursor = transaction.cursor()
-    found = cursor.set_range(prefix) if prefix else cursor.first()
-    while found and cursor.key().startswith(prefix):
-        key = bytes(cursor.key())
-        if not key.startswith(longer):
-            yield key[len(prefix) :]
-        found = cursor.next()
+def _joined(
+    entries: Iterator[Union[Entry, Problem]], path: str, columns: list[str], prefixes: list[bytes]
+) -> Iterator[Item]:
+    for entry in entries:
+        if isinstance(entry, Problem):
+            yield entry
+            continue
+        end = entry[0] or b""
+        key = _text_key(end)
+        where = f"`{path}`, sample `{key}`"
+        values: dict[str, Any] = {}
+        try:
+            for column, prefix, data in zip(columns, prefixes, entry[1:], strict=True):
+                if data is None:
+                    raise ValueError(f"expected an entry for {column!r}, found no key: `{_text_key(prefix + end)}`")
+                values[column] = data if picture_type(data) else _text(column, data)
+        except ValueError as error:
+            yield Problem(f"{where}: {error}")
+            continue
+        yield Sample(key, values, where)
 
 
 def _text(column: str, data: bytes) -> str:

@@ -9,12 +9,12 @@ import hashlib
 import io
 import itertools
 import os
-import stat
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from ._files import open_inside
 from ._masks import as_masks
 from ._mds_values import Decoder, decoder
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
@@ -231,26 +231,14 @@ def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
         If it is no regular file, too large, or cannot be read.
     """
     try:
-        real = (folder / name).resolve(strict=True)
-        if not real.is_relative_to(folder.resolve()):
-            raise ValueError(f"expected a file in the folder, found a link to: `{real}`")
-        # Opening a pipe would wait for a writer. What was opened is asked for its kind: a name can change hands.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        opened = os.open(real, flags)
-        try:
-            status = os.fstat(opened)
-            if not stat.S_ISREG(status.st_mode):
-                found = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, socket or device"
-                raise ValueError(f"expected a regular file, found {found}")
-            if status.st_size > max_bytes:
-                raise ValueError(_too_large(max_bytes, status.st_size))
-            with os.fdopen(opened, "rb", closefd=False) as file:
-                return file.read(status.st_size)
-        finally:
-            os.close(opened)
+        with open_inside(folder, name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > max_bytes:
+                raise ValueError(_too_large(max_bytes, size))
+            return file.read(size)
     except FileNotFoundError:
         raise FileNotFoundError(2, "no such file", str(folder / name)) from None
-    except (OSError, RuntimeError) as error:  # Before Python 3.13, a loop of links is a RuntimeError.
+    except OSError as error:
         raise ValueError(f"expected a file that can be read: {error}") from error
 
 

@@ -31,6 +31,7 @@ def open(
     dtype: str | None = None,
     channels: str | None = None,
     max_sample_bytes: int = 4 << 30,
+    follow_links: bool = False,
 ) -> Source:
     """Open NIfTI files (``.nii``, ``.nii.gz``).
 
@@ -65,12 +66,14 @@ def open(
         channels, stored `[c, z, y, x]`. Default: it is taken for time, stored `[t, z, y, x]`, and a warning says so.
     max_sample_bytes
         Largest volume, as decoded. Default 4 GiB.
+    follow_links
+        Links to files out of the folder are followed. Without this they are an error.
     """
     nibabel = library("nibabel", "nifti")
     if channels not in (None, "first", "last"):
         raise ValueError(f"channels: expected 'first' or 'last', found: {channels!r}")
     check_drop("nifti", drop, _COLUMNS if masks is not None else [name for name in _COLUMNS if name != "mask"])
-    files = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS))
+    files = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS), follow_links)
     types = (SameType("volume", dtype), SameType("mask"))
     notes: list[str] = []
     items = _samples(nibabel, files, masks, any_affine, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)

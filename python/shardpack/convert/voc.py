@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ._detection import PICTURES, check_inside, check_names, checked_size, class_numbers, data, folder, numbers, picture, text
+from ._detection import PICTURES, check_inside, check_names, checked_size, class_numbers, data, folder, is_file, numbers, picture, text
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop
 
 _CLASSES = (
@@ -26,6 +26,7 @@ def open(
     split: str | None = None,
     names: Sequence[str] | None = None,
     masks: Union[str, None] = None,
+    follow_links: bool = False,
 ) -> Source:
     """Open a folder such as ``VOCdevkit/VOC2012``.
 
@@ -50,29 +51,35 @@ def open(
         Names of the classes, in order. Default: the twenty of VOC.
     masks
         The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``: pictures that have one.
+    follow_links
+        Links that lead out of the folder are followed. Without this they are refused.
     """
     root = folder(Path(src), "of VOC")
-    pictures = folder(root / "JPEGImages", "of the pictures")
-    annotations = folder(root / "Annotations", "of the annotations")
+    inside = None if follow_links else root
+    pictures = folder(root / "JPEGImages", "of the pictures", inside)
+    annotations = folder(root / "Annotations", "of the annotations", inside)
     if masks is not None:
-        folder(root / masks, "of masks")
+        folder(root / masks, "of masks", inside)
     check_drop(f"`{root}`", drop, ["image", "boxes", "classes", "difficult", "truncated", *(["mask"] if masks else [])])
     classes = check_names(names or _CLASSES, "names")
-    keys = _keys(root, annotations, split, masks)
+    keys = _keys(root, annotations, split, masks, inside)
     numbered = {name: number for number, name in enumerate(classes)}
-    reader = _Reader(pictures, annotations, numbered, masks and root / masks, "boxes" not in drop)
+    reader = _Reader(pictures, annotations, numbered, masks and root / masks, "boxes" not in drop, inside)
     taken = frozenset(["mask"]) if masks and "mask" not in drop else None
     return Source(_samples(root, keys, reader), classes=classes, total=len(keys), masks=taken, numbered=frozenset(["classes"]))
 
 
-def _keys(root: Path, annotations: Path, split: str | None, masks: str | None) -> list[str]:
+def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, inside: Path | None) -> list[str]:
     if split is not None:
         path = root / "ImageSets" / ("Segmentation" if masks else "Main") / f"{split}.txt"
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
             raise SourceError(f"`{path}`: expected a list of pictures, found none\nhint: split is one of {', '.join(there) or 'none'}")
         # The list of a class, `cat_train`, names all pictures, and says by -1 which have none.
-        lines = [line.split() for line in text(path).splitlines() if line.strip()]
+        try:
+            lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
+        except ValueError as error:
+            raise SourceError(f"`{path}`: {error}") from None
         keys = [words[0] for words in lines if words[-1] != "-1"]
     else:
         of = root / masks if masks else annotations
@@ -86,23 +93,24 @@ class _Reader:
     """Makes the values of a picture."""
 
     def __init__(
-        self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str, located: bool
+        self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str, located: bool, inside: Path | None
     ) -> None:
         self.pictures, self.annotations, self.classes, self.located = pictures, annotations, classes, located
         self.masks = Path(masks) if masks else None
+        self.inside = inside
 
     def read(self, key: str) -> tuple[str, dict[str, Any]]:
         if Path(key).name != key:
             raise ValueError(f"expected the name of a picture, found: {key!r}")
-        file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if path.is_file()), None)
+        file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if is_file(path)), None)
         if file is None:
             raise ValueError(f"expected a picture `{key}.jpg` in `{self.pictures}`, found none")
-        objects, (height, width) = _objects(self.annotations / f"{key}.xml")
+        objects, (height, width) = _objects(self.annotations / f"{key}.xml", self.inside)
         boxes = numbers([one[1] for one in objects], 4, "a `bndbox`")
         boxes[:, :2] -= 1
         if (boxes[:, 2:] < boxes[:, :2]).any():
             raise ValueError(f"expected `xmin` and `ymin` below `xmax` and `ymax` in `{key}.xml`, found others")
-        content = picture(file)
+        content = picture(file, self.inside)
         if objects and self.located:
             size = checked_size(content, height, width)
             check_inside(boxes, size, "a `bndbox` (xmin, ymin, xmax, ymax)", [one[1] for one in objects])
@@ -114,23 +122,22 @@ class _Reader:
             "truncated": np.array([one[3] for one in objects], np.uint8),
         }
         if self.masks is not None:
-            values["mask"] = (self.masks / f"{key}.png").read_bytes()
+            values["mask"] = picture(self.masks / f"{key}.png", self.inside)
         return file.name, values
 
 
 _Object = tuple[str, list[float], bool, bool]
 
 
-def _objects(path: Path) -> tuple[list[_Object], tuple[float | None, float | None]]:
+def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[float | None, float | None]]:
     """Class, box, difficult, truncated of each object; and height and width of the picture, where they are said."""
     # Not as text: XML says itself how it is encoded.
-    content = data(path)
-    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise ValueError(f"expected plain XML in `{path.name}`, found a document type, which may stand for anything")
     try:
-        tree = ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
+        tree = ElementTree.fromstring(data(path, inside), ElementTree.XMLParser(target=_Plain()))
+    except (ElementTree.ParseError, LookupError, UnicodeError) as error:
         raise ValueError(f"expected XML in `{path.name}`, found: {error}") from None
+    except _DocumentType:
+        raise ValueError(f"expected plain XML in `{path.name}`, found a document type, which may stand for anything") from None
     found = []
     for one in tree.iter("object"):
         name, box = one.findtext("name"), one.find("bndbox")
@@ -144,6 +151,15 @@ def _objects(path: Path) -> tuple[list[_Object], tuple[float | None, float | Non
     said = tree.find("size")
     height, width = (None if said is None or not (said.findtext(name) or "").strip() else _side(path, said, name) for name in ("height", "width"))
     return found, (height, width)
+
+
+class _DocumentType(Exception):
+    """Before its entities are declared, in whatever encoding."""
+
+
+class _Plain(ElementTree.TreeBuilder):
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
+        raise _DocumentType
 
 
 def _side(path: Path, parent: ElementTree.Element, name: str) -> float:

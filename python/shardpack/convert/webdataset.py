@@ -240,6 +240,8 @@ _DAMAGE = (
     # A size in a header, and a window of gibibytes that the head of an .xz asks for.
     OverflowError,
     MemoryError,
+    # Numbers of a sparse member that are none.
+    ValueError,
 )
 """What tarfile and the decompressors below it raise at damage."""
 

@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._detection import PICTURES, check_names, folder, numbers, outside, picture, text
+from ._detection import PICTURES, check_names, folder, is_folder, numbers, outside, picture, short, text
 from ._files import SPLITS
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 from ._values import parse_int
@@ -27,6 +27,8 @@ def open(
     split: str | None = None,
     names: Sequence[str] | None = None,
     points: tuple[int, int] | None = None,
+    root: Union[str, "os.PathLike[str]", None] = None,
+    follow_links: bool = False,
 ) -> Source:
     """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in it, or in its place, names classes and splits.
 
@@ -50,6 +52,10 @@ def open(
         Names of the classes, in order. Default: those of the ``data.yaml``, else none.
     points
         How many points an object has, and how many numbers a point, as ``kpt_shape`` has it: ``(17, 3)``.
+    root
+        The folder of the dataset, where it is not that of the ``data.yaml``. What that file names elsewhere is not read.
+    follow_links
+        Links that lead out of this folder are followed. Without this they are refused.
     """
     path = Path(src)
     config_path = path if path.is_file() else path / _CONFIG
@@ -59,28 +65,35 @@ def open(
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
         points = points or config.get("kpt_shape")
-        root = _pictures(config_path, config, split)
+        base = config_path.parent if root is None else folder(Path(root), "of the dataset (`root`)")
+        inside = None if follow_links else base
+        images = _pictures(config_path, config, split, base, inside)
+        said = f"`{config_path}`: "
     else:
-        root = folder(folder(path, "with `images` and `labels`") / "images" / (split or ""), "of the pictures")
-        notes += _merged(root) if split is None else []
-    names = check_names(names, "names") if names else None
+        base = folder(path, "with `images` and `labels`")
+        inside = None if follow_links else base
+        images = folder(base / "images" / (split or ""), "of the pictures", inside)
+        notes += _merged(images) if split is None else []
+        said = ""
+    names = check_names(names, f"{said}names") if names else None
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
-        raise SourceError(f"points: expected how many, and 2 or 3 numbers each, such as (17, 3), found: {points!r}")
+        raise SourceError(f"{said}points: expected how many, and 2 or 3 numbers each, such as (17, 3), found: {short(points)}")
     check_drop(f"`{path}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
-    files = sorted(file for file in root.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
+    files = sorted(file for file in images.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
     if not files:
-        raise SourceError(f"`{root}`: expected pictures, found none")
-    labels = _labels(root)
-    stray = _stray(root, labels, files)
-    reader = _Reader(root, labels, len(names) if names else None, None if points is None else (points[0], points[1]))
+        raise SourceError(f"`{images}`: expected pictures, found none")
+    labels = _labels(images, inside)
+    stray = _stray(images, labels, files)
+    shape = None if points is None else (points[0], points[1])
+    reader = _Reader(images, labels, len(names) if names else None, shape, inside)
     return Source(_samples(files, reader, stray), classes=list(names) if names else None, total=len(files), notes=notes, numbered=frozenset(["classes"]))
 
 
-def _pictures(path: Path, config: Mapping[str, Any], split: str | None) -> Path:
+def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Path, inside: Path | None) -> Path:
     """The folder of pictures of a split, as a ``data.yaml`` names it."""
     splits = {name: config[name] for name in SPLITS if config.get(name)}
-    if split is None and len({str(entry) for entry in splits.values()}) > 1:
+    if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
             f"`{path}`: expected the pictures of one split, found: {', '.join(splits)}\n"
             f"hint: split='{next(iter(splits))}'; sp.concat reads several datasets as one"
@@ -88,14 +101,18 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None) -> Path:
     split = split or next(iter(splits), None)
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
-        raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {entry!r}")
+        raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
     # Many files say `../train/images` of the folder that they lie in, or a `path` on the machine of who wrote them.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
     # The folder of the file first: a copy of a dataset names, perhaps, where the first one is.
-    bases = [path.parent, path.parent / str(config.get("path") or ".")]
-    places = [base / one for base in bases for one in entries]
-    found = next((place for place in places if place.is_dir()), places[0])
-    return folder(found, f"of the pictures of {split!r}" if split else "of the pictures")
+    bases = [base, base / named if isinstance(named := config.get("path"), str) else base]
+    places = [one / name for one in bases for name in entries]
+    found = next((place for place in places if is_folder(place)), places[0])
+    try:
+        return folder(found, f"of the pictures of {split!r}" if split else "of the pictures", inside)
+    except SourceError as error:
+        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: root='…' names the folder of the dataset"
+        raise SourceError(f"`{path}`: {error}{hint}") from None
 
 
 def _merged(root: Path) -> list[str]:
@@ -106,13 +123,13 @@ def _merged(root: Path) -> list[str]:
     return [f"`{root}`: all splits are taken together: {', '.join(splits)}\nhint: split='{splits[0]}' takes one of them"]
 
 
-def _labels(root: Path) -> Path:
+def _labels(root: Path, inside: Path | None) -> Path:
     """The folder of labels: that of the pictures, with the last ``images`` as ``labels``."""
     parts = list(root.parts)
     if "images" not in parts:
         raise SourceError(f"`{root}`: expected a folder `images`, beside which there is `labels`, found none in its path")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
-    return folder(Path(*parts), "of the labels")
+    return folder(Path(*parts), "of the labels", inside)
 
 
 def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
@@ -143,7 +160,7 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     yaml = library("yaml", "YOLO's data.yaml")
     try:
         config = yaml.safe_load(text(path))
-    except (yaml.YAMLError, ValueError) as error:
+    except Exception as error:  # Its constructors of dates and numbers raise whatever they find.
         raise SourceError(f"`{path}`: expected YAML, found: {error}") from None
     if not isinstance(config, dict):
         raise SourceError(f"`{path}`: expected a data.yaml of YOLO, found: {type(config).__name__}")
@@ -154,19 +171,22 @@ def _names(path: Path, names: Any) -> list[str] | None:
     if names is None:
         return None
     if isinstance(names, dict):
-        if sorted(names) != list(range(len(names))):
-            raise SourceError(f"`{path}`: expected names of classes 0 to {len(names) - 1}, found: {sorted(names, key=str)}")
+        if set(names) != set(range(len(names))):
+            raise SourceError(f"`{path}`: expected names of classes 0 to {len(names) - 1}, found: {short(list(names))}")
         names = [names[number] for number in range(len(names))]
     if not isinstance(names, list):
         raise SourceError(f"`{path}`: expected a list or a mapping `names`, found: {type(names).__name__}")
+    wrong = next((name for name in names if not isinstance(name, (str, int, float))), None)
+    if wrong is not None:
+        raise SourceError(f"`{path}`: expected names of classes, found: {short(wrong)}")
     return [str(name) for name in names]
 
 
 class _Reader:
     """Makes the values of a picture."""
 
-    def __init__(self, root: Path, labels: Path, classes: int | None, points: tuple[int, int] | None) -> None:
-        self.root, self.labels, self.classes, self.points = root, labels, classes, points
+    def __init__(self, root: Path, labels: Path, classes: int | None, points: tuple[int, int] | None, inside: Path | None) -> None:
+        self.root, self.labels, self.classes, self.points, self.inside = root, labels, classes, points, inside
 
     def read(self, file: Path) -> dict[str, Any]:
         path = _of_picture(file, self.root, self.labels)
@@ -174,7 +194,7 @@ class _Reader:
         classes: list[int] = []
         lines: list[int] = []
         width = 4 if self.points is None else 4 + self.points[0] * self.points[1]
-        for number, line in enumerate(text(path).splitlines() if path.exists() else [], 1):
+        for number, line in enumerate(text(path, self.inside).splitlines() if os.path.lexists(path) else [], 1):
             words = line.split()
             if not words:
                 continue
@@ -199,7 +219,7 @@ class _Reader:
         if beyond.any():
             at = int(np.argmax(beyond))
             raise ValueError(f"`{path}`, line {lines[at]}: expected a box in the picture, found: {rows[at][:4]}")
-        values = {"image": picture(file), "boxes": boxes, "classes": np.array(classes, np.int64)}
+        values = {"image": picture(file, self.inside), "boxes": boxes, "classes": np.array(classes, np.int64)}
         if self.points is not None:
             values["keypoints"] = all_numbers[:, 4:].reshape(-1, *self.points).copy()
         return values

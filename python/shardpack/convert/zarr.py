@@ -3,14 +3,22 @@ sample."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Union
 
+import numpy as np
+
+from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole
 from ._rows import Column, open_tree
 from ._source import Source, SourceError, library
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
+_LARGE_CHUNK_BYTES = 4 << 20
+"""Larger chunks are read one by one: zarr-python has several at a time in memory."""
 
 
 def open(
@@ -22,6 +30,7 @@ def open(
     key: str | None = None,
     attributes: bool = False,
     max_sample_bytes: int = 1 << 30,
+    max_expansion: int = EXPANSION,
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
@@ -29,6 +38,11 @@ def open(
     ``kind`` is ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
     ``class_names`` of the group names the classes. Zarr reads a missing chunk as fill values. It cannot tell a lost
     chunk from one that was never written, and neither can we.
+
+    Codecs that compress, check or filter numbers are taken: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32,
+    crc32c, fletcher32; astype, bitround, delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as
+    ``vlen-utf8``. All others are refused, and so are arrays of Python objects: a codec can run code. Links that lead out
+    of the folder are refused.
 
     Parameters
     ----------
@@ -49,15 +63,24 @@ def open(
         With groups: attributes of a sample's group, such as its label, become columns of the sample, too. Without this
         they are not taken, and a warning says so.
     max_sample_bytes
-        Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
+        Largest size of the numbers of one sample together, after decompression. Default 1 GiB. A chunk may take as
+        much, or 256 MiB if that is more.
+    max_expansion
+        Most bytes in memory for each stored byte, beyond the first GiB of all samples: of chunks that were never written,
+        any number of samples could come. A sample counts as 10,000 bytes more than its values, and so does each chunk.
+        Default 10,000.
     """
     zarr = library("zarr", "zarr")
-    path = os.fspath(src)
-    if not os.path.exists(path):
-        raise FileNotFoundError(2, "no such file or folder", path)
+    check_whole("max_sample_bytes", max_sample_bytes)
+    path = Path(src)
+    if not path.exists():
+        raise FileNotFoundError(2, "no such file or folder", str(path))
     where = f"`{path}`" if not group else f"`{path}`, group `{group}`"
+    from ._zarr_store import CheckedStore
+
+    store = None
     try:
-        store = zarr.storage.ZipStore(path, mode="r") if os.path.isfile(path) else path
+        store = CheckedStore(path, max(max_sample_bytes, MOST_CHUNK_BYTES))
         node = zarr.open(store, mode="r", path=group or None)
         if isinstance(node, zarr.Array):
             name = node.basename or "array"
@@ -65,11 +88,17 @@ def open(
             samples = "rows"
         else:
             tree = _Group(zarr, node, where)
-        return open_tree(where, tree, frozenset(drop), key, samples, _classes(node), max_sample_bytes, attributes)
-    except SourceError:
-        raise
-    except Exception as error:
+        expansion = Expansion(where, store.stored, max_expansion)
+        classes = _classes(node)
+        source = open_tree(where, tree, frozenset(drop), key, samples, classes, max_sample_bytes, expansion, attributes)
+    except BaseException as error:
+        if store is not None:
+            store.close()
+        if isinstance(error, SourceError) or not isinstance(error, Exception):
+            raise
         raise SourceError(f"{where}: expected a Zarr group or array, found none, or damage: {error}") from error
+    source.close = store.close
+    return source
 
 
 class _Group(Mapping[str, Any]):
@@ -102,12 +131,19 @@ class _Group(Mapping[str, Any]):
 
 
 def _column(array: Any) -> Column:
+    from ._zarr_codecs import refusal
+
     kind, dtype = _kind(array.dtype)
     if kind == "text" and array.attrs.get("kind") == "json":
         kind = "json"
+    if (why := refusal(array.metadata.to_dict())) is not None:
+        kind = why
+    size = 0 if array.dtype.kind in "TO" else array.dtype.itemsize
 
     def read(index: Any) -> Any:
         try:
+            if array.ndim and math.prod(array.chunks) * size > _LARGE_CHUNK_BYTES:
+                return _by_chunks(array, index)
             return array[index]
         except (OSError, ValueError):
             raise
@@ -115,7 +151,22 @@ def _column(array: Any) -> Column:
             # Codecs have exceptions of their own.
             raise ValueError(str(error) or type(error).__name__) from error
 
-    return Column(tuple(array.shape), kind, dtype, read)
+    return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks))
+
+
+def _by_chunks(array: Any, index: Any) -> np.ndarray[Any, Any]:
+    """The same values as ``array[index]``, one chunk at a time."""
+    rows = range(array.shape[0]) if index is ... else range(*index.indices(array.shape[0]))
+    sides = [(rows.start, rows.stop), *((0, side) for side in array.shape[1:])]
+    out = np.empty([end - begin for begin, end in sides], array.dtype)
+    corners = [range(begin - begin % part, end, part) for (begin, end), part in zip(sides, array.chunks, strict=True)]
+    for corner in itertools.product(*corners):
+        part = [
+            slice(max(begin, at), min(end, at + length))
+            for (begin, end), at, length in zip(sides, corner, array.chunks, strict=True)
+        ]
+        out[tuple(slice(one.start - begin, one.stop - begin) for one, (begin, _) in zip(part, sides, strict=True))] = array[tuple(part)]
+    return out
 
 
 def _kind(dtype: Any) -> tuple[str, str]:

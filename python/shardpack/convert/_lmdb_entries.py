@@ -1,0 +1,204 @@
+"""Entries of an LMDB environment, in a process of its own. LMDB maps its file and trusts each page: one changed byte can
+lead it to a page that is not there, which ends the process.
+
+This file is also the program of that process, and imports nothing of the package: it starts in a moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Union
+
+Entry = list[Union[bytes, None]]
+"""A key and its value; or the end of keys, and the value of each prefix."""
+
+_END = 0xFFFFFFFF
+"""In the place of the number of parts: a text in JSON follows, and nothing more."""
+_PATIENCE_S = 5.0
+
+
+class Damage(Exception):
+    """What is wrong with an environment."""
+
+
+def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:
+    """Number of entries, and the entries, in this process.
+
+    Raises
+    ------
+    Damage
+        If it is no environment, or damaged where that can be told.
+    """
+    import lmdb
+
+    file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
+    # Opening a pipe would wait for a writer.
+    if not os.path.isfile(file):
+        raise Damage(f"expected an LMDB environment: expected a regular file `{file}`, found none")
+    try:
+        env = lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path), max_dbs=0, readahead=True)
+    except lmdb.Error as error:
+        raise Damage(f"expected an LMDB environment: {error}") from error
+    size = os.path.getsize(file)
+    # Touching a page behind the end kills the process.
+    expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    if size < expected:
+        env.close()
+        raise Damage(f"expected at least {expected} bytes in `{file}`, found {size}: the file is cut short")
+
+    def entries() -> Iterator[Entry]:
+        try:
+            with env.begin(buffers=True) as transaction:
+                pairs = transaction.cursor()
+                found = ([key, value] for key, value in pairs) if prefixes is None else _joined(transaction, prefixes)
+                for number, entry in enumerate(found):
+                    # Pages that lead back to one another have no end.
+                    if number > size or any(part is not None and len(part) > size for part in entry):
+                        raise Damage("expected entries of the file, found more or larger ones: damaged")
+                    yield [None if part is None else bytes(part) for part in entry]
+        except lmdb.Error as error:
+            raise Damage(f"expected readable entries, found damage: {error}") from error
+        finally:
+            env.close()
+
+    return int(env.stat()["entries"]), entries()
+
+
+def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
+    for end in _ends(transaction, prefixes[0], prefixes):
+        yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
+    # Samples without the first column, each at the first of the columns that it has.
+    for number, prefix in enumerate(prefixes[1:], 1):
+        for end in _ends(transaction, prefix, prefixes):
+            if all(transaction.get(before + end) is None for before in prefixes[:number]):
+                yield [end, *(transaction.get(one + end) for one in prefixes)]
+
+
+def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[bytes]:
+    """What follows a prefix in each key that begins with it, and with no longer one of another column."""
+    longer = tuple(other for other in prefixes if len(other) > len(prefix))
+    cursor = transaction.cursor()
+    found = cursor.set_range(prefix) if prefix else cursor.first()
+    while found and (key := bytes(cursor.key())).startswith(prefix):
+        if not key.startswith(longer):
+            yield key[len(prefix) :]
+        found = cursor.next()
+
+
+def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
+    """As :func:`read`, in a child, and how that is ended.
+
+    Raises
+    ------
+    Damage
+        As :func:`read`, and if the child has died.
+    OSError
+        If no process can be started.
+    """
+    said = {
+        "path": os.path.abspath(path),
+        "prefixes": None if prefixes is None else [prefix.hex() for prefix in prefixes],
+        "modules": [os.path.abspath(place) for place in sys.path if place],
+        "parent": os.getpid(),
+    }
+    # No program of the caller runs in it, as it would in one of `multiprocessing`.
+    command = [sys.executable or "python3", "-I", os.path.abspath(__file__)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 20)
+    assert child.stdin is not None and child.stdout is not None
+    stream = child.stdout
+
+    def close() -> None:
+        child.kill()
+        stream.close()
+        child.wait()
+
+    try:
+        try:
+            child.stdin.write(json.dumps(said).encode("ascii"))
+            child.stdin.close()
+        except BrokenPipeError:
+            # It has ended already; below stands how.
+            pass
+        total = struct.unpack("<q", _taken(stream, 8, child))[0]
+    except BaseException:
+        close()
+        raise
+
+    def entries() -> Iterator[Entry]:
+        try:
+            while (parts := struct.unpack("<I", _taken(stream, 4, child))[0]) != _END:
+                lengths = struct.unpack(f"<{parts}q", _taken(stream, 8 * parts, child))
+                yield [None if length < 0 else _taken(stream, length, child) for length in lengths]
+            length = struct.unpack("<I", _taken(stream, 4, child))[0]
+            if error := json.loads(_taken(stream, length, child)):
+                raise Damage(error)
+        finally:
+            close()
+
+    return total, entries(), close
+
+
+def _taken(stream: IO[bytes], length: int, child: subprocess.Popen[bytes]) -> bytes:
+    data = stream.read(length)
+    if len(data) == length:
+        return data
+    try:
+        code = child.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        code = 0
+    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+    raise Damage(f"expected an environment that LMDB can read, found damage: it ended the process that read it, {how}")
+
+
+def _serve() -> None:
+    """What the child does."""
+    # Ctrl-C goes to all processes of a program; this one is ended by its parent, or by the closed pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Without a buffer: what was read before the process dies arrives.
+    out = os.fdopen(os.dup(1), "wb", 0)
+    said = json.loads(sys.stdin.buffer.read())
+    sys.path[:] = said["modules"]
+    try:
+        import resource
+
+        # A child that dies leaves no copy of its memory.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    except ImportError:
+        pass
+    prefixes = None if said["prefixes"] is None else [bytes.fromhex(prefix) for prefix in said["prefixes"]]
+    error = ""
+    try:
+        try:
+            total, entries = read(said["path"], prefixes)
+        except Damage:
+            _send(out, struct.pack("<q", 0))
+            raise
+        _send(out, struct.pack("<q", total))
+        for entry in entries:
+            head = struct.pack(f"<I{len(entry)}q", len(entry), *(-1 if part is None else len(part) for part in entry))
+            _send(out, b"".join([head, *(part or b"" for part in entry)]))
+    except Damage as found:
+        error = str(found)
+    except Exception as found:  # Whatever the library raises.
+        error = f"expected readable entries, found damage: {type(found).__name__}: {found}"
+    try:
+        text = json.dumps(error).encode("ascii")
+        _send(out, struct.pack("<II", _END, len(text)) + text)
+    except BrokenPipeError:
+        os._exit(0)
+
+
+def _send(out: Any, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[out.write(left) :]
+
+
+if __name__ == "__main__":
+    _serve()
