@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import subprocess
@@ -413,3 +414,69 @@ def test_splits_of_yolo_that_are_taken_together_are_a_note(tmp_path: Path) -> No
         report = sp.convert("yolo", root, tmp_path / "all", names=NAMES)
     assert report["samples"] == len(OBJECTS) + 1 and len(report["notes"]) == 1
     assert sp.convert("yolo", root, tmp_path / "one", split="val", names=NAMES)["notes"] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+def test_links_out_of_a_dataset_are_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.jpg"
+    secret.write_bytes(jpeg(1))
+    coco, voc, yolo = write_coco(tmp_path / "coco"), write_voc(tmp_path / "voc"), write_yolo(tmp_path / "yolo")
+    sources: list[tuple[str, Path, Path, dict[str, Any]]] = [
+        ("coco", coco, next((tmp_path / "coco").rglob("c.jpg")), {}),
+        ("voc", voc, next((tmp_path / "voc").rglob("c.jpg")), {"names": NAMES}),
+        ("yolo", yolo, next((tmp_path / "yolo").rglob("c.jpg")), {"names": NAMES, "split": "train"}),
+    ]
+    for format, source, path, options in sources:
+        whole = path.read_bytes()
+        path.unlink()
+        path.symlink_to(secret)
+        secret.write_bytes(whole)
+        with pytest.raises(sp.SourceError, match="c.jpg`: expected what is below `.*found: `.*secret.jpg`\nhint: follow_links=True"):
+            sp.convert(format, source, tmp_path / "out", **options)
+        sp.convert(format, source, tmp_path / format / "out", follow_links=True, **options)
+        path.unlink()
+        os.mkfifo(path)
+        report = sp.convert(format, source, tmp_path / format / "pipe", on_bad_input="skip", **options)
+        # Of VOC and YOLO no picture of the name is found, or it is passed over.
+        assert report["samples_skipped"] <= 1
+        path.unlink()
+        path.write_bytes(whole)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+def test_pipes_in_the_place_of_annotations(tmp_path: Path) -> None:
+    root = write_voc(tmp_path / "voc")
+    (root / "Annotations/a.xml").unlink()
+    os.mkfifo(root / "Annotations/a.xml")
+    report = sp.convert("voc", root, tmp_path / "v", names=NAMES, on_bad_input="skip")
+    assert "a.xml`: expected a regular file, found a pipe" in report["skipped"][0]["reason"]
+    root = write_yolo(tmp_path / "yolo")
+    path = next(root.rglob("a.txt"))
+    path.unlink()
+    os.mkfifo(path)
+    report = sp.convert("yolo", root, tmp_path / "y", names=NAMES, on_bad_input="skip")
+    assert "a.txt`: expected a regular file, found a pipe" in report["skipped"][0]["reason"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_document_types_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+    root = write_voc(tmp_path / "voc")
+    path = root / "Annotations/a.xml"
+    path.write_bytes(('<!DOCTYPE x [<!ENTITY cat "cat">]>' + path.read_text()).encode(encoding))
+    with pytest.raises(sp.SourceError, match="expected plain XML in `a.xml`, found a document type"):
+        sp.convert("voc", root, tmp_path / "out", names=NAMES)
+
+
+def test_a_data_yaml_leads_to_no_other_folder_and_names_no_million_names(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    root, other = write_yolo(tmp_path / "yolo"), write_yolo(tmp_path / "other")
+    (root / "data.yaml").write_text(f"path: {other}\ntrain: {other}/images/train\nnames: {json.dumps(list(NAMES))}\n")
+    with pytest.raises(sp.SourceError, match="data.yaml`: .*expected what is below `"):
+        sp.convert("yolo", root, tmp_path / "out")
+    sp.convert("yolo", root / "data.yaml", tmp_path / "out", root=other)
+    nested = "a: &l0 [x]\n" + "".join("a%d: &l%d [%s]\n" % (n, n, ", ".join(["*l%d" % (n - 1)] * 9)) for n in range(1, 10))
+    for bad in (nested + "names: *l9\n", "names: !!timestamp x\n", "names: [" + "a" * 3000 + ", {}]\n"):
+        (root / "data.yaml").write_text("train: images/train\n" + bad)
+        with pytest.raises(sp.SourceError, match="data.yaml`: expected (names of classes|YAML), found: ") as caught:
+            sp.convert("yolo", root, tmp_path / "no")
+        assert len(str(caught.value)) < 1000

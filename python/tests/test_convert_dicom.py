@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from convert_support import content, kinds
+from convert_support import bounded, content, kinds
 
 import shardpack as sp
 
@@ -226,3 +228,39 @@ def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
     assert report["samples"] == 1 and report["samples_skipped"] == 1
     with pytest.raises(ValueError, match="samples: expected 'series' or 'files', found: 'slices'"):
         sp.convert("dicom", tmp_path / "cut", tmp_path / "out", samples="slices")
+
+
+def deflated(pieces: int) -> bytes:
+    """A file that is compressed as a whole: an element, and zeros."""
+    uid = b"1.2.840.10008.1.2.1.99"
+    meta = b"\x02\x00\x10\x00UI" + struct.pack("<H", len(uid)) + uid
+    packer = zlib.compressobj(1, wbits=-15)
+    packed = packer.compress(b"\x08\x00\x60\x00CS\x02\x00CT") + packer.flush(zlib.Z_FULL_FLUSH)
+    piece = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return bytes(128) + b"DICM\x02\0\0\0UL\x04\0" + struct.pack("<I", len(meta)) + meta + packed + piece * pieces + packer.flush()
+
+
+def test_a_deflated_file_that_unpacks_to_gibibytes(tmp_path: Path) -> None:
+    (tmp_path / "a.dcm").write_bytes(deflated(256))
+    for samples in ("series", "files"):
+        out = bounded("dicom", tmp_path / "a.dcm", samples=samples)
+        assert "expected a deflated file that unpacks to at most" in out
+
+
+def test_a_deflated_file_is_read(tmp_path: Path) -> None:
+    save(tmp_path / "plain.dcm", plane(1))
+    one = pydicom.dcmread(tmp_path / "plain.dcm")
+    one.file_meta.TransferSyntaxUID = pydicom.uid.DeflatedExplicitVRLittleEndian
+    one.save_as(tmp_path / "a.dcm")
+    (tmp_path / "plain.dcm").unlink()
+    sp.convert("dicom", tmp_path, tmp_path / "out", samples="files")
+    assert np.array_equal(content(tmp_path / "out")["a.dcm"]["image"].squeeze(), plane(1))
+
+
+def test_links_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    save(tmp_path / "secret.dcm", plane(1))
+    (tmp_path / "in/a.dcm").symlink_to(tmp_path / "secret.dcm")
+    with pytest.raises(ValueError, match="found a link to `.*secret.dcm`\nhint: follow_links=True"):
+        sp.convert("dicom", tmp_path / "in", tmp_path / "out")
+    assert sp.convert("dicom", tmp_path / "in", tmp_path / "out", follow_links=True)["samples"] == 1

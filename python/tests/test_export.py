@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import io
 import json
 import subprocess
@@ -391,3 +392,30 @@ def test_a_part_of_a_dataset(tmp_path: Path) -> None:
     subset = sp.Dataset(src).subset(lambda columns: columns["label"] == 1)
     sp.export(subset, "webdataset", tmp_path / "tars", fields=["image"])
     assert members(tmp_path / "tars") == {f"n1/photo {i}.jpg": jpeg(i) for i in (1, 3, 5)}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+def test_places_that_are_links_or_no_folders(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "in") as writer:
+        writer.write({"v": np.arange(3)}, key="k")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    sp.export(tmp_path / "in", "webdataset", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and list((tmp_path / "empty").iterdir())
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "dangling", "loop", "pipe"):
+        with pytest.raises(FileExistsError, match="expected no folder, or an empty one"):
+            sp.export(tmp_path / "in", "webdataset", tmp_path / name)
+    with pytest.raises(ValueError, match="out: expected the name of a folder, found: "):
+        sp.export(tmp_path / "in", "webdataset", tmp_path / "a\0b")
+    assert not (tmp_path / "nowhere").exists() and not list(tmp_path.glob(".*partial*"))
+
+
+def test_fields_that_are_named_as_files_of_zarr(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "in") as writer:
+        writer.write({"zarr.json": np.arange(3), "v": 1}, key="k")
+    with pytest.raises(ValueError, match=r"field `zarr.json`: expected no name that Zarr has.*\nhint: fields=\['v'\]"):
+        sp.export(tmp_path / "in", "zarr", tmp_path / "out")
+    assert sp.export(tmp_path / "in", "zarr", tmp_path / "out", fields=["v"])["arrays"] == 2

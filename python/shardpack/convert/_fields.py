@@ -181,7 +181,7 @@ class Fields:
         if not isinstance(source.classes, Mapping):
             return source.classes or None
         labels = [column for column, name in self.names.items() if name == "label"]
-        return source.classes.get(labels[0]) if labels else None
+        return (source.classes.get(labels[0]) or None) if labels else None
 
     def _kind(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str:
         if name == "label" and self.classes is not None and isinstance(first.get(column), str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from typing import Any
 
@@ -52,6 +53,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
         store.
     """
     try:
+        _check_npy(data)
         array = np.load(io.BytesIO(data), allow_pickle=False)
     except ValueError:
         raise
@@ -61,6 +63,21 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     if not isinstance(array, np.ndarray):
         raise ValueError("expected a .npy array, found an archive of arrays")
     return check_array(array)
+
+
+def _check_npy(data: bytes) -> None:
+    """Raise if a .npy file claims more than it has: NumPy would take the memory first."""
+    file = io.BytesIO(data)
+    if not data.startswith(b"\x93NUMPY"):
+        return
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if read is None:
+        return
+    shape, _, dtype = read(file)
+    found = len(data) - file.tell()
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > found:
+        raise ValueError(f"expected {math.prod(shape) * dtype.itemsize} bytes of {dtype} {list(shape)}, found {found}")
 
 
 def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from ._files import open_regular
 from ._same import SameType
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
 from ._tree import PathLike, find
@@ -49,6 +52,14 @@ _GROUPS = {
 }
 
 
+_DEFLATED = "1.2.840.10008.1.2.1.99"
+"""The transfer syntax of files that are compressed as a whole, behind their first group."""
+_MOST_HEADER = 16 << 20
+"""Bytes of such a file beside its pixels, unpacked."""
+_MOST_RATIO = 32
+"""Bytes that a byte of such a file may unpack to: pydicom takes its time for each element."""
+_WIDE = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")
+"""Types whose length has four bytes."""
 _UNEVEN = 0.2
 """How far a gap between slices may be from the usual one, as a share of it: positions are rounded."""
 
@@ -157,12 +168,45 @@ def _is_dicom(path: Path) -> bool:
         return path.suffix.lower() == ".dcm"
 
 
+def _read(pydicom: Any, path: Path, most: int, **options: Any) -> Any:
+    """A file as pydicom reads it.
+
+    Raises
+    ------
+    ValueError
+        If it is compressed as a whole, and unpacks to more than a sample may have, or than its size explains: pydicom
+        unpacks any number of bytes.
+    """
+    if str(pydicom.filereader.read_file_meta_info(path).get("TransferSyntaxUID", "")) == _DEFLATED:
+        with open_regular(path) as file:
+            allowed = min(most + _MOST_HEADER, max(_MOST_HEADER, _MOST_RATIO * os.fstat(file.fileno()).st_size))
+            unpacking, left = zlib.decompressobj(-zlib.MAX_WBITS), allowed
+            file.seek(_end_of_meta(file))
+            while left > 0 and not unpacking.eof and (piece := unpacking.unconsumed_tail or file.read(1 << 16)):
+                left -= len(unpacking.decompress(piece, min(left, 1 << 20)))
+        if left <= 0:
+            raise ValueError(f"expected a deflated file that unpacks to at most {allowed} bytes, found more")
+    return pydicom.dcmread(path, **options)
+
+
+def _end_of_meta(file: BinaryIO) -> int:
+    """Where the elements of group 2 end, which are never compressed, and little-endian with their types."""
+    at = 132
+    while True:
+        file.seek(at)
+        head = file.read(12)
+        if len(head) < 8 or head[:2] != b"\x02\0":
+            return at
+        wide = head[4:6] in _WIDE
+        at += (12 + int.from_bytes(head[8:12], "little")) if wide else 8 + int.from_bytes(head[6:8], "little")
+
+
 def _files(
     pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int
 ) -> Iterator[Item]:
     for key, path in files:
         try:
-            dataset = pydicom.dcmread(path)
+            dataset = _read(pydicom, path, most)
             _check_size(f"`{path}`", [dataset], most)
             slices = _slices(dataset)
             values = {"image": same(f"`{path}`", _pixels(slices)), "meta": _meta(slices)}
@@ -178,7 +222,7 @@ def _series(
     series: dict[str, list[Path]] = {}
     for _, path in files:
         try:
-            head = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=["SeriesInstanceUID"])
+            head = _read(pydicom, path, most, stop_before_pixels=True, specific_tags=["SeriesInstanceUID"])
             uid = str(head.SeriesInstanceUID)
         except Exception as error:  # As above.
             yield _problem(path, error)
@@ -190,7 +234,7 @@ def _series(
         try:
             files = []
             for path in paths:
-                files.append(pydicom.dcmread(path))
+                files.append(_read(pydicom, path, most))
                 # Of all so far: a series is in memory as a whole.
                 _check_size(where, files, most)
             slices, planes = [], []

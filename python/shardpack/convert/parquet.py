@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from ._bounds import EXPANSION, Expansion
 from ._files import Paths, list_files
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
@@ -17,6 +18,9 @@ from ._values import looks_pickled, parse_json, shorten
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
+_LARGE_CHUNK_BYTES = 4 << 20
+_MOST_RATIO = 100
+"""How far a column is compressed whose rows are read one by one: each may be one large entry of its dictionary."""
 # Arrow's own `to_pandas_dtype` needs pandas in some versions.
 _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -97,6 +101,8 @@ class _Table:
             if _begins_with(file, b"PAR1"):
                 opened = parquet.ParquetFile(file)
                 self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
+                size = os.stat(file).st_size
+                Expansion(f"`{file}`", lambda most: min(most, size), EXPANSION).add(opened.metadata.num_rows, 0)
                 self.parts = [_row_group(opened, number) for number in range(opened.metadata.num_row_groups)]
             else:
                 source = pyarrow.memory_map(os.fspath(file))
@@ -138,8 +144,16 @@ class _Part(NamedTuple):
 
 
 def _row_group(opened: Any, number: int) -> _Part:
-    rows = opened.metadata.row_group(number).num_rows
-    return _Part(rows, lambda columns: opened.iter_batches(_BATCH_ROWS, row_groups=[number], columns=columns))
+    group = opened.metadata.row_group(number)
+    at_once = min((_rows_at_once(group.column(column)) for column in range(group.num_columns)), default=_BATCH_ROWS)
+    return _Part(group.num_rows, lambda columns: opened.iter_batches(at_once, row_groups=[number], columns=columns))
+
+
+def _rows_at_once(column: Any) -> int:
+    """How many rows may be in memory: a few bytes can name one large entry of a dictionary again and again."""
+    unpacked, stored = column.total_uncompressed_size, column.total_compressed_size
+    is_large = unpacked > _LARGE_CHUNK_BYTES and unpacked > _MOST_RATIO * stored
+    return 1 if is_large and column.has_dictionary_page else _BATCH_ROWS
 
 
 def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
@@ -375,7 +389,7 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
         }
         return {name: [str(text) for text in names] for name, names in labels.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{where}: expected Hugging Face's metadata, found others: {error!r}") from error
+        raise SourceError(f"{where}: expected Hugging Face's metadata, found others: {shorten(repr(error))}") from error
 
 
 def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:

@@ -40,7 +40,7 @@ def export(
         ``"webdataset"``: tars with the stored JPEGs (tiled ones get back the profile and the orientation that are kept
         beside them). ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Folder to write, on this machine. It must be empty or not exist. It appears when it is complete.
+        Folder to write, on this machine. It must be empty, a link to such a folder, or not exist. It appears when it is complete.
     fields
         Fields to write. Default: all, without those that a packer adds to describe others (sizes and orientation of
         pictures, sizes of cubes, figures such as `cube.max_abs_error`). Fields of yours with such names are written.
@@ -88,9 +88,7 @@ def export(
                 f"found: {name!r}{did_you_mean(name, module.OPTIONS)}"
             )
     refuse("export", hint="write into a folder of this machine, and copy that into the store", out=out)
-    target = Path(out)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(17, "expected no folder, or an empty one", str(target))
+    target = _target(out)
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)
     held = str(getattr(samples.dataset, "path", ""))
@@ -113,6 +111,26 @@ def export(
     return (
         {"format": format, "samples": len(samples)} | report | {"bytes": written, "seconds": time.monotonic() - started}
     )
+
+
+def _target(out: Union[str, os.PathLike[str]]) -> Path:
+    """The folder to write: nothing is there, or an empty folder, or a link to one, which stays.
+
+    Raises
+    ------
+    ValueError
+        If no folder can have this name.
+    FileExistsError
+        If something else is there.
+    """
+    target = Path(out)
+    if "\0" in str(target):
+        raise ValueError(f"out: expected the name of a folder, found: {str(target)!r}")
+    if target.is_symlink() and target.is_dir():
+        target = target.resolve()
+    if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(17, "expected no folder, or an empty one", str(target))
+    return target
 
 
 def parse_size(size: Union[int, str]) -> int:

@@ -15,6 +15,9 @@ from ._samples import Samples
 
 OPTIONS = ("shard_size",)
 
+_TAKEN = ("zarr.json", "__key__")
+"""Names of files of Zarr, and of the array of keys."""
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -30,6 +33,9 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
 
     zarr = library("zarr", "zarr")
     size = parse_size(shard_size)
+    if taken := [name for name in samples.kinds if name in _TAKEN]:
+        others = [name for name in samples.kinds if name not in _TAKEN]
+        raise ValueError(f"field `{taken[0]}`: expected no name that Zarr has for its own files and keys\nhint: fields={others}")
     with warnings.catch_warnings():
         # Strings of any length are in zarr-python and in the list of extensions, though not in the core specification.
         warnings.simplefilter("ignore")
