@@ -251,8 +251,7 @@ def _rows(
 ) -> Iterator[Item]:
     varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
     row_bytes = sum(column.bytes_of(1) or _USUAL_BYTES for column in columns.values())
-    most_bytes = sum(c.most_element_bytes * math.prod(c.shape[1:]) for c in columns.values() if not c.element_bytes)
-    step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes), _MOST_BLOCK_BYTES // max(1, most_bytes)))
+    step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
     for begin in range(0, rows, step):
         for first, last, blocks in _blocks(columns, begin, min(rows, begin + step)):
             if isinstance(blocks, Exception):
@@ -261,17 +260,50 @@ def _rows(
             for row in range(first, last):
                 at = f"{where}, row {row}"
                 try:
-                    expansion.add(0, sum(_length(blocks[name][row - first]) for name in varying))
+                    found = {name: block[row - first] for name, block in blocks.items()}
+                except Exception as error:  # As in `_blocks`.
+                    yield Problem(f"{at}: {error}")
+                    continue
+                try:
+                    expansion.add(0, sum(_length(found[name]) for name in varying))
                 except SourceError as error:
                     yield Problem(f"{at}: {error}", samples=rows - row)
                     return
                 try:
-                    values = {name: _value(columns[name], block[row - first]) for name, block in blocks.items()}
+                    values = {name: _value(columns[name], value) for name, value in found.items()}
                 except ValueError as error:
                     yield Problem(f"{at}: {error}")
                     continue
                 sample_key = values.pop(key) if key is not None else None
                 yield Sample(sample_key, values | dict.fromkeys(drop), at)
+
+
+class _Varying:
+    """Elements of any size of the rows of a block, of which few are in memory at a time: each may be as large as it can
+    be. Numbers beside them are read by the block, as a chunk is decoded for each read.
+    """
+
+    def __init__(self, column: Column, begin: int, end: int) -> None:
+        self._column = column
+        self._begin, self._end = begin, end
+        self._at_once = max(1, _MOST_BLOCK_BYTES // max(1, column.most_element_bytes * math.prod(column.shape[1:])))
+        self._first = self._last = begin
+        self._values: Any = ()
+
+    def __getitem__(self, number: int) -> Any:
+        row = self._begin + number
+        if not self._first <= row < self._last:
+            last = min(row + self._at_once, self._end)
+            try:
+                self._values = self._column.read(slice(row, last))
+            except Exception:
+                if last == row + 1:
+                    raise
+                # Those beside a row that cannot be read are not lost.
+                self._at_once, last = 1, row + 1
+                self._values = self._column.read(slice(row, last))
+            self._first, self._last = row, last
+        return self._values[row - self._first]
 
 
 def _length(value: Any) -> int:
@@ -289,7 +321,10 @@ def _blocks(
     for each of its rows, and whole ones a few times."""
     blocks: Union[dict[str, Any], Exception]
     try:
-        blocks = {name: column.read(slice(begin, end)) for name, column in columns.items()}
+        blocks = {
+            name: column.read(slice(begin, end)) if column.element_bytes else _Varying(column, begin, end)
+            for name, column in columns.items()
+        }
     except Exception as error:  # Libraries of formats, and their codecs, raise whatever they find.
         blocks = error
     if isinstance(blocks, dict) or end - begin == 1:
