@@ -41,20 +41,28 @@ pub(super) fn fidelity_text(entry: &Value) -> String {
 /// What became of arrays.
 fn arrays_text(of: &ArraySummary) -> String {
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
-    let equal = format!("{} of {}", units::count(of.equal_samples), units::plural(of.samples, "sample"));
-    let mut rows = vec![("bit-equal", equal)];
+    let equal = format!("{} of {}, every value", units::count(of.equal_samples), units::plural(of.samples, "sample"));
+    let mut rows = vec![("unchanged", equal)];
     if of.equal_samples < of.samples {
-        rows.push(("altered values", share(of.changed)));
+        rows.push(("changed values", share(of.changed)));
         let (largest, mean) = (units::significant(of.max_abs_error, 3), units::significant(of.mean_abs_error, 3));
         let measured = units::count(of.measured);
         rows.push((
             "absolute error",
-            format!("{largest} largest, {mean} mean of the {measured} values stored with loss"),
+            format!(
+                "{largest} at most, {mean} on average, of the {measured} values stored with loss, in their own units"
+            ),
         ));
-        rows.push(("relative error", format!("{} largest", units::significant(of.max_rel_error, 3))));
+        rows.push((
+            "relative error",
+            format!("{} % of a value at most", units::significant(100.0 * of.max_rel_error, 3)),
+        ));
         if of.spectra > 0 {
             let [largest, mean] = [of.max_angle_rad, of.mean_angle_rad].map(|a| units::significant(a.to_degrees(), 3));
-            rows.push(("spectral angle", format!("{largest}° largest, {mean}° mean")));
+            rows.push((
+                "spectral angle",
+                format!("{largest}° at most, {mean}° on average, between a pixel and its source"),
+            ));
         }
         rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.clone())));
     }
@@ -62,7 +70,7 @@ fn arrays_text(of: &ArraySummary) -> String {
         (of.nan, "NaN"),
         (of.no_data, "no-data"),
         (of.infinite, "infinite"),
-        (of.clipped, "clipped"),
+        (of.clipped, "cut at the range"),
         (of.subnormal, "below 2^-14 in float16"),
     ];
     rows.extend(special.into_iter().filter(|(n, _)| *n > 0).map(|(n, label)| (label, share(n))));
@@ -77,12 +85,16 @@ fn pictures_text(of: &PictureSummary) -> String {
         rows.push(("re-encoded", share(of.reencoded)));
         rows.extend(of.quality.as_ref().map(|quality| ("quality", spread(quality, 0))));
     }
-    rows.push(("in segments", share(of.tiled)));
-    let others = [(of.in_rows, "in whole rows"), (of.kept, "unchanged")];
-    rows.extend(others.into_iter().filter(|(n, _)| *n > 0).map(|(n, label)| (label, share(n))));
+    let how = [
+        (of.tiled, "in tiles", "a crop reads and decodes its part alone, on CPU and GPU"),
+        (of.in_rows, "in rows", "a crop decodes all rows that it touches"),
+        (of.kept, "files as they were", "a crop decodes the picture from its start"),
+    ];
+    let how = how.into_iter().filter(|(n, ..)| *n > 0);
+    rows.extend(how.map(|(n, label, means)| (label, format!("{}: {means}", share(n)))));
     rows.extend(of.kept_because.iter().map(|(why, n)| ("", format!("{}: {why}", units::count(*n)))));
     if of.pixels_checked > 0 {
-        rows.push(("pixels", format!("{} compared, all equal to the source", share(of.pixels_checked))));
+        rows.push(("pixels", format!("{} compared, all equal to those of the source", share(of.pixels_checked))));
     }
     if of.profiles_dropped > 0 {
         let dropped = units::count(of.profiles_dropped);
@@ -95,10 +107,25 @@ fn pictures_text(of: &PictureSummary) -> String {
         rows.push(("below target", share(of.below_target)));
     }
     if let Some(score) = &of.ssimulacra2 {
-        rows.push(("SSIMULACRA2", format!("{} of {} scored", spread(score, 1), units::count(score.count))));
+        let likeness = "100 is equal, 90 cannot be told apart, 70 is high quality";
+        rows.push((
+            "SSIMULACRA2",
+            format!("{} of {} scored ({likeness})", spread(score, 1), units::count(score.count)),
+        ));
         rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.clone())));
     }
     show::pairs(&rows)
+}
+
+/// How much smaller or larger something has become.
+pub(super) fn compared(before: u64, after: u64) -> String {
+    let ratio = before as f64 / after.max(1) as f64;
+    match ratio {
+        _ if before == 0 => "nothing of it packed now".to_owned(),
+        0.975..1.025 => "about the same".to_owned(),
+        1.0.. => format!("{} times smaller", units::significant(ratio, 3)),
+        _ => format!("{} times larger", units::significant(ratio.recip(), 3)),
+    }
 }
 
 /// `82.1 mean, 74.0 to 90.3`, or the one value that all have.
@@ -112,8 +139,17 @@ fn spread(of: &SpreadSummary, decimals: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::recipe_value;
+    use super::{compared, recipe_value};
     use serde_json::json;
+
+    #[test]
+    fn sizes_are_compared_in_words() {
+        assert_eq!(
+            [(100, 101), (100, 20), (10, 80)].map(|(before, after)| compared(before, after)),
+            ["about the same", "5.00 times smaller", "8.00 times larger"]
+        );
+        assert_eq!(compared(0, 7), "nothing of it packed now");
+    }
 
     #[test]
     fn a_recipe_is_told_in_the_words_of_the_options() {

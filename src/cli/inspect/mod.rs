@@ -107,7 +107,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out += &show::pairs(&recipe);
     if let Some(figures) = dataset.fidelity().filter(|f| !f.is_empty()) {
         for (field, figures) in figures {
-            out += &format!("\nfidelity of `{}`\n", show::plain(field));
+            out += &format!("\nfidelity of `{}`, compared with its source\n", show::plain(field));
             out += &summary::fidelity_text(figures);
         }
     }
