@@ -144,7 +144,7 @@ fn add_takes_the_options_that_its_table_lists() {
     assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
     assert_eq!(options, AddOptions::NAMES.map(str::to_owned).into());
     // What its errors recommend for a table, a link or a file is among them.
-    for name in ["key_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
+    for name in ["key_column", "label_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
         assert!(AddOptions::can_follow(&Hint::set([Setting::named(name)])), "{name}");
     }
 }

@@ -24,6 +24,8 @@ class AddOptions(TypedDict, total=False):
     """Table of labels of the new samples; needed if the dataset was packed with one."""
     key_column: str
     """Name of the column of ``labels`` that holds the paths. Default: the one that the dataset was packed with."""
+    label_column: str
+    """Name of the column of ``labels`` that holds the labels. Default: the one that the dataset was packed with."""
     masks: StrPath
     """Folder of label masks, paired with the new samples by stem."""
     follow_links: bool

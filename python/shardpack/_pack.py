@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from shardpack import _shardpack, _warn
@@ -85,6 +85,9 @@ class PackOptions(StorageOptions, total=False):
     """CSV, JSON Lines or a list of JSON objects with a ``key`` column (or ``path``, ``file_name``, ``image``, ``id`` …); every other column becomes a field."""
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
+    label_column: str
+    """Name of the column of ``labels`` that holds the labels: texts become classes. Default: ``label``, or ``class``; else the
+    only column of text whose values repeat, with a warning that says so."""
     class_folders: Literal["auto", "on", "off"]
     """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders. Where most
     are in several, one beside them is bad input."""
@@ -99,10 +102,11 @@ class PackOptions(StorageOptions, total=False):
     on_bad_input: Literal["stop", "skip"]
     """What to do about files that cannot be packed."""
     recipe: str
-    """Store samples as a candidate of a report does: ``"report.html#2"``."""
-    variable: str
-    """Variable to read from ``.mat``, ``.npz`` and HDF5 files: one array of each file. Samples of several arrays are made
-    by :class:`Writer`, or of HDF5 by ``convert("hdf5", …)``.
+    """Store samples as a candidate of a report does: ``"report.html#2"``, or ``"report.html"`` for the one that it recommends."""
+    variable: str | Sequence[str]
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files: one array of each file. Of several names it is the first that
+    a file has; in a name, ``*`` stands for any characters (``"*_corrected"``). Samples of several arrays are made by
+    :class:`Writer`, or of HDF5 by ``convert("hdf5", …)``.
     """
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays of bands × pixels in ``.mat`` files."""

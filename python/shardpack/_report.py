@@ -59,14 +59,16 @@ class ReportOptions(TypedDict, total=False):
     """Table of labels, as for :func:`pack`."""
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
+    label_column: str
+    """Name of the column of ``labels`` that holds the labels."""
     class_folders: Literal["auto", "on", "off"]
     """Whether the names of first-level folders are labels."""
     masks: StrPath
     """Folder of label masks."""
     follow_links: bool
     """Follow symbolic links that lead out of the source."""
-    variable: str
-    """Variable to read from ``.mat``, ``.npz`` and HDF5 files."""
+    variable: str | Sequence[str]
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files, as for :func:`pack`."""
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays in ``.mat`` files."""
     max_cube: int | str

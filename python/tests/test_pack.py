@@ -308,3 +308,37 @@ def test_samples_without_masks_come_back_from_unpack(tmp_path: Path) -> None:
             sp.pack(files, tmp_path / f"{name}-again")
         again = sp.Dataset(tmp_path / f"{name}-again")
         assert sum(sample["mask"] is not None for sample in again) == 1
+
+
+def test_of_several_variables_each_file_gives_its_first(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    one, two = (np.full((4, 3, 2), value, np.uint8) for value in (1, 2))
+    np.savez(source / "a.npz", cube=one, other=two)
+    np.savez(source / "b.npz", pines_corrected=two, raw=one)
+    sp.pack(source, tmp_path / "out", variable=["cube", "*_corrected"])
+    dataset = sp.Dataset(tmp_path / "out")
+    assert [int(dataset.by_key(key)["cube"][0, 0, 0]) for key in ("a.npz", "b.npz")] == [1, 2]
+    assert dataset.recipe["variable"] == ["cube", "*_corrected"]
+    with pytest.raises(sp.UsageError, match=r"named as one of `x`, `y\*`, found `cube` .*, `other`"):
+        sp.pack(source, tmp_path / "none", variable=["x", "y*"])
+    # More of the same kind, by the same names.
+    week = tmp_path / "week"
+    week.mkdir()
+    np.savez(week / "c.npz", raw=one, lake_corrected=two)
+    sp.add(tmp_path / "out", week)
+    assert int(sp.Dataset(tmp_path / "out").by_key("c.npz")["cube"][0, 0, 0]) == 2
+
+
+
+def test_columns_of_labels_are_named_where_none_can_be_guessed(tmp_path: Path) -> None:
+    source, table = cubes(tmp_path / "src", 4, (4, 3, 2)), tmp_path / "t.csv"
+    table.write_text("filename,species,site\n" + "".join(f"{n:03}.npy,{'ab'[n % 2]},{'xy'[n // 2]}\n" for n in range(4)))
+    with pytest.warns(UserWarning, match="no labels: .* only `species`, `site`\nhint: `label_column=NAME`"):
+        sp.pack(source, tmp_path / "none", labels=table, values="keep")
+    with pytest.raises(sp.UsageError, match="labels: expected a field `label` .*\n.*`species`, `site`: `pack` with `label_column=NAME`"):
+        sp.Dataset(tmp_path / "none").labels  # noqa: B018
+    sp.pack(source, tmp_path / "out", labels=table, label_column="species", values="keep")
+    dataset = sp.Dataset(tmp_path / "out")
+    assert dataset.classes == ["a", "b"] and dataset.labels.tolist() == [dataset[n]["label"] for n in range(4)]
+    assert dataset[0]["site"] in "xy" and "species" not in dataset[0]

@@ -23,12 +23,16 @@ pub(crate) struct SourceArgs {
     /// CSV, JSON Lines or a list of JSON objects, a row for each sample. The column `key` (or `path`, `file`,
     /// `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and
     /// folders may be left out where one file alone has the name. A column `label` (or `class`) of
-    /// text becomes the classes; every other column becomes a field
+    /// text becomes the classes, or the one that --label-column names; every other becomes a field
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
     /// Name of the column of --labels that holds the paths
     #[arg(long, value_name = "NAME")]
     pub key_column: Option<String>,
+    /// Name of the column of --labels that holds the labels: texts become classes [default: `label`,
+    /// or `class`; else the only column of text whose values repeat, with a note]
+    #[arg(long, value_name = "NAME")]
+    pub label_column: Option<String>,
     /// Use the names of first-level folders as labels; `auto` does so for pictures that are all in
     /// such folders. Where most are in several, one beside them is bad input
     #[arg(long, value_parser = words::<When>(), default_value = DEFAULTS.class_folders.spelled(), value_name = "WHEN")]
@@ -41,9 +45,10 @@ pub(crate) struct SourceArgs {
     /// Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input
     #[arg(long)]
     pub follow_links: bool,
-    /// Variable to read from .mat, .npz and HDF5 files [default: the only 3-D array]
+    /// Variable to read from .mat, .npz and HDF5 files. Given several times: the first that a file
+    /// has. `*` stands for any characters: `*_corrected` [default: the only 3-D array]
     #[arg(long, value_name = "NAME")]
-    pub variable: Option<String>,
+    pub variable: Vec<String>,
     /// Height and width of the picture, for 2-D arrays of bands × pixels or pixels × bands in .mat
     /// files
     #[arg(long, value_name = "HxW", value_parser = parse_spatial)]
@@ -60,6 +65,7 @@ impl SourceArgs {
             kind: self.kind,
             labels: self.labels.clone(),
             key_column: self.key_column.clone(),
+            label_column: self.label_column.clone(),
             class_folders: self.class_folders,
             masks: self.masks.clone(),
             follow_links: self.follow_links,

@@ -119,6 +119,36 @@ class Pictures(CommandTest):
         self.assertIn("5.jpg", short.err)
         self.assertFalse(shards(self.tmp / "out2"))
 
+    def test_a_column_of_labels_is_named_or_guessed(self):
+        source = pictures(self.tmp / "src", 4)
+        names = sorted(path.relative_to(source).as_posix() for path in source.rglob("*.jpg"))
+        flat = self.tmp / "flat"
+        flat.mkdir()
+        for number, name in enumerate(names):
+            (source / name).rename(flat / f"{number}.jpg")
+        table = self.tmp / "t.csv"
+        table.write_text("filename,species,site\n" + "".join(f"{n}.jpg,{'owl' if n % 2 else 'fox'},{n}\n" for n in range(len(names))))
+        guessed = self.ok("pack", flat, self.tmp / "guessed", "--labels", table)
+        self.assertIn("note: took the column `species` for the labels", guessed.err)
+        self.assertIn("the column `species` of", guessed.out)
+        named = self.ok("pack", flat, self.tmp / "named", "--labels", table, "--label-column", "species")
+        self.assertNotIn("took the column", named.err)
+        fields = [
+            {field["name"] for field in self.ok("inspect", self.tmp / out, "--json").json()["schema"]["fields"]} for out in ("guessed", "named")
+        ]
+        self.assertEqual(fields[0], fields[1] | {"species"})
+        missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
+        self.assertIn("expected the column `kind` of the labels, found `species`, `site`", missing.err)
+        # More of the same kind follow without a word.
+        for number in range(2):
+            (self.tmp / "more").mkdir(exist_ok=True)
+            (self.tmp / "more" / f"new{number}.jpg").write_bytes((flat / "0.jpg").read_bytes())
+        table.write_text("filename,species,site\nnew0.jpg,owl,7\nnew1.jpg,emu,8\n")
+        for out in ("guessed", "named"):
+            self.ok("add", self.tmp / out, self.tmp / "more", "--labels", table)
+            classes = self.ok("inspect", self.tmp / out, "--json").json()["classes"]
+            self.assertEqual([one["name"] for one in classes], ["fox", "owl", "emu"])
+
     def test_lists_of_a_table_become_json_and_come_back(self):
         source = self.tmp / "src"
         source.mkdir()

@@ -32,6 +32,39 @@ class SecondTry(CommandTest):
         self.assertIn("holds an unfinished dataset with another option `jpeg`: it was begun with \"tile\", now it is \"keep\"", refused.err)
         self.assertIn("hint: give the old options, on unchanged sources, to go on; or add `--force`", refused.err)
 
+    def test_cubes_that_changed_are_one_line(self):
+        source = cubes(self.tmp / "src", 3)
+        self.ok("pack", source, self.tmp / "out")
+        first = sorted(source.rglob("*.npy"))[0]
+        np.save(first, np.arange(60 * 50 * 9, dtype=np.int16).reshape(60, 50, 9))
+        refused = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("already holds a dataset of 3 samples, packed from files of other names, sizes, labels or contents\n", refused.err)
+        self.assertIn("hint: use `--force` to replace it", refused.err)
+        self.assertLess(len(refused.err), 400)
+        other = self.expect(2, "pack", source, self.tmp / "out", "--values", "keep")
+        self.assertIn("packed with another option `values`: it was packed with \"auto\", now it is \"keep\"", other.err)
+
+    def test_a_cube_beyond_float16_is_skipped_and_listed(self):
+        source = cubes(self.tmp / "src", 5)
+        paths = sorted(source.rglob("*.npy"))
+        # The first is one of those on which codecs are tried.
+        for path in (paths[0], paths[3]):
+            values = np.load(path).astype(np.float32)
+            values[0] = 1e6 + 0.5
+            np.save(path, values)
+        values[:] = 1e6 + 0.5
+        np.save(paths[0], values)
+        stopped = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("out of float16's range", stopped.err)
+        skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
+        self.assertIn("left out 2 files:", skipped.err)
+        for path in (paths[0], paths[3]):
+            self.assertIn(f"{path.relative_to(source)}: value at [", skipped.err)
+        self.assertIn("note: left out 2 cubes whose values cannot be stored", skipped.err)
+        self.assertIn("`--values keep` stores the values as they are", skipped.err)
+        self.assertIn("packed 3 samples", skipped.out)
+        self.ok("pack", source, self.tmp / "kept", "--values", "keep")
+
     def test_what_is_complete_is_said_to_be(self):
         source = pictures(self.tmp / "src", 3)
         self.ok("pack", source, self.tmp / "out")

@@ -8,7 +8,8 @@ use crate::keys::KeyTable;
 use crate::shard::{Shard, ShardOptions};
 use crate::union::Cast;
 use shardpack_format::{
-    DatasetId, Dtype, Error as FormatError, Limits, Manifest, Metadata, Recipe, Schema, ShardEntry, SharedMetadata,
+    DatasetId, Dtype, Error as FormatError, FieldKind, Hint, Limits, Manifest, Metadata, Recipe, Schema, Setting,
+    ShardEntry, SharedMetadata,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -381,6 +382,19 @@ impl Dataset {
     /// # Errors
     /// `Usage` if there is no such field, or it holds no integers; else as [`Dataset::shard`].
     pub fn labels(&self) -> Result<Vec<i64>> {
+        let schema = self.schema();
+        if !schema.scalars().any(|(name, _)| name == "label") {
+            let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
+            let names: Vec<String> = of_text.map(|field| format!("`{}`", field.name.escape_debug())).collect();
+            let error = Error::usage("labels", "a field `label` of integers", "none");
+            return Err(match names.as_slice() {
+                [] => error,
+                _ => error.with_hint(
+                    Hint::new(format!("classes can be made of a text, here {}: `pack` with ", names.join(", ")))
+                        .and([Setting::any("label_column", "NAME")]),
+                ),
+            });
+        }
         let column = self.column("label")?;
         let expected = || Error::usage("field `label`", "integers below 2^63", column.dtype());
         match column.dtype() {

@@ -28,6 +28,9 @@ pub(in super::super) struct AddArgs {
     /// Name of the column of --labels that holds the paths [default: as the dataset was packed]
     #[arg(long, value_name = "NAME")]
     pub key_column: Option<String>,
+    /// Name of the column of --labels that holds the labels [default: as the dataset was packed]
+    #[arg(long, value_name = "NAME")]
+    pub label_column: Option<String>,
     /// Folder of label masks of the new samples, as for `pack`
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,

@@ -25,6 +25,7 @@ fn options(args: &AddArgs) -> AddOptions {
     AddOptions {
         labels: args.labels.clone(),
         key_column: args.key_column.clone(),
+        label_column: args.label_column.clone(),
         masks: args.masks.clone(),
         follow_links: args.follow_links,
         on_bad_input: args.on_bad_input,

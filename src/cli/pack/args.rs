@@ -57,8 +57,9 @@ pub(in super::super) struct PackArgs {
         default_value = DEFAULTS.on_bad_input.spelled(),
     )]
     pub on_bad_input: OnBadInput,
-    /// Store samples as a candidate of `shardpack report` does, such as `report.html#2`
-    #[arg(long, value_name = "REPORT#N")]
+    /// Store samples as a candidate of `shardpack report` does: `report.html#2`, or `report.html` for
+    /// the one that it recommends
+    #[arg(long, value_name = "REPORT[#N]")]
     pub recipe: Option<String>,
 
     /// How to store JPEG pictures

@@ -172,7 +172,7 @@ fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
     };
     let split = planned.split.map_or_else(String::new, |split| format!("`{}`: ", split.escape_debug()));
     let mut out = format!(
-        "{split}packing {} ({}) into {} with {}, up to {} of samples in flight",
+        "{split}packing {} ({}) into {} with {}, with up to {} of samples in memory",
         units::plural(planned.samples, noun),
         units::bytes(planned.source_bytes),
         units::plural(u64::from(planned.shards), "shard"),
@@ -185,7 +185,7 @@ fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
             Prefer::Device => "fastest to decode on a GPU first",
             Prefer::Size => "smallest first",
         };
-        out += &format!("\ncandidates for `{field}`, {order}\n{}", trial_text(trial));
+        out += &format!("\nways to store `{field}` that were tried, {order}\n{}", trial_text(trial));
     }
     out.trim_end().to_owned()
 }
@@ -202,7 +202,7 @@ fn trial_text(trial: &Trial) -> String {
         .collect();
     let more = trial.table.len().saturating_sub(SHOWN_CANDIDATES);
     let rest = if more > 0 { format!("  … and {more} more (stored in the recipe)\n") } else { String::new() };
-    show::table(&["ratio", "predicted MB/s", "settings"], &rows) + &rest
+    show::table(&["times smaller", "MB/s, predicted", "settings"], &rows) + &rest
 }
 
 fn to_text(packed: &PackReport, out: &Path) -> String {
@@ -228,14 +228,19 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         own_samples as f64 / seconds.max(1e-9),
         units::rate(own_bytes, seconds),
     );
+    let stored: Vec<(String, String)> = packed
+        .trials
+        .iter()
+        .map(|(field, trial)| (format!("`{field}` stored as"), trial.settings.to_string()))
+        .collect();
     let mut rows = Vec::new();
     if packed.classes > 0 {
         rows.push(("classes", units::count(packed.classes)));
     }
     let label = if packed.labels_from == LabelsFrom::Nothing { "labels" } else { "labels from" };
     rows.push((label, packed.labels_from.to_string()));
-    let ratio = bytes_in as f64 / report.bytes_out.max(1) as f64;
-    rows.push(("size", format!("{} → {} ({ratio:.2} : 1)", units::bytes(bytes_in), units::bytes(report.bytes_out))));
+    let (before, after) = (units::bytes(bytes_in), units::bytes(report.bytes_out));
+    rows.push(("size", format!("{before} → {after}, {}", summary::compared(bytes_in, report.bytes_out))));
     let reused = match report.shards_reused {
         0 => String::new(),
         n => format!(", {n} of them from an earlier run"),
@@ -244,13 +249,11 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     if packed.kind == Kind::Images && report.fidelity.is_empty() && report.samples > 0 {
         rows.push(("pictures", "kept to the byte".to_owned()));
     }
-    for (field, trial) in &packed.trials {
-        rows.push((field.as_str(), trial.settings.to_string()));
-    }
-    rows.push(("memory", format!("{} at its peak", units::bytes(peak_rss_bytes()))));
+    rows.extend(stored.iter().map(|(what, settings)| (what.as_str(), settings.clone())));
+    rows.push(("memory used", format!("{} at most", units::bytes(peak_rss_bytes()))));
     text += &show::pairs(&rows);
     for (field, figures) in &report.fidelity {
-        text += &format!("fidelity of `{field}`\n{}", summary::fidelity_text(figures));
+        text += &format!("fidelity of `{field}`, compared with its source\n{}", summary::fidelity_text(figures));
     }
     if report.outcome == Written::PartComplete {
         text += &format!("this part is complete; `shardpack merge {out_name}` ends the dataset once all parts are\n");

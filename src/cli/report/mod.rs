@@ -288,7 +288,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> SourceOpt
 /// Refuses options that would have no effect: whoever gives them expects one.
 fn refuse_wrong_kind(args: &ReportArguments, kind: Kind) -> anyhow::Result<()> {
     match kind {
-        Kind::Images if args.is_on_cubes() || args.reading.variable.is_some() || args.reading.spatial.is_some() => {
+        Kind::Images if args.is_on_cubes() || !args.reading.variable.is_empty() || args.reading.spatial.is_some() => {
             bail!("the source holds pictures: options on errors, codecs and variables are for cubes")
         }
         Kind::Cubes if args.is_on_pictures() => {

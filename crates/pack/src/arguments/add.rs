@@ -1,6 +1,6 @@
 //! The options of adding, by their names.
 
-use super::source::check_key_column;
+use super::source::check_columns;
 use super::value::Named;
 use super::{Result, Value};
 use crate::grow::AddOptions;
@@ -8,9 +8,10 @@ use shardpack_format::Hint;
 
 impl AddOptions {
     /// Names of the options that [`set`](Self::set) takes.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "labels",
         "key_column",
+        "label_column",
         "masks",
         "follow_links",
         "on_bad_input",
@@ -31,6 +32,7 @@ impl AddOptions {
         match option {
             "labels" => self.labels = Some(given.path()),
             "key_column" => self.key_column = Some(given.text()),
+            "label_column" => self.label_column = Some(given.text()),
             "masks" => self.masks = Some(given.path()),
             "follow_links" => self.follow_links = given.switch()?,
             "on_bad_input" => self.on_bad_input = Some(given.word()?),
@@ -60,6 +62,6 @@ impl AddOptions {
 
     /// Checks what the options mean together.
     pub(crate) fn check(&self) -> Result<()> {
-        check_key_column(self.key_column.is_some(), self.labels.is_some())
+        check_columns(self.key_column.as_ref(), self.label_column.as_ref(), self.labels.is_some())
     }
 }

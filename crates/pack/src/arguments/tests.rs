@@ -114,6 +114,7 @@ fn options_that_would_have_no_effect_are_refused() {
         (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
         (&[("key_column", "id")], "--key-column: expected a table of labels", "`--labels FILE`"),
+        (&[("label_column", "id")], "--label-column: expected a table of labels", "`--labels FILE`"),
     ] {
         let error = given(options).unwrap_err();
         assert!(error.told(Voice::Command).starts_with(said), "{error}");
@@ -159,9 +160,16 @@ fn ladders_that_contradict_each_other_are_refused() {
 fn what_a_source_is_told_is_told_again() {
     let mut arguments = PackArguments::default();
     assert!(arguments.source.given().is_empty());
-    for (name, value) in
-        [("kind", "cubes"), ("labels", "a.csv"), ("class_folders", "off"), ("spatial", "2x3"), ("max_cube", "1MiB")]
-    {
+    for (name, value) in [
+        ("kind", "cubes"),
+        ("labels", "a.csv"),
+        ("label_column", "species"),
+        ("class_folders", "off"),
+        ("variable", "cube"),
+        ("variable", "*_corrected"),
+        ("spatial", "2x3"),
+        ("max_cube", "1MiB"),
+    ] {
         arguments.set(name, &Value::Text(value.into())).unwrap();
     }
     let mut again = PackArguments::default();
@@ -169,6 +177,7 @@ fn what_a_source_is_told_is_told_again() {
         assert_eq!(again.set(name, &value), Ok(true));
     }
     assert_eq!(again, arguments);
+    assert_eq!(again.source.variable, ["cube", "*_corrected"]);
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub struct AddOptions {
     /// Name of the column of `labels` that holds the keys. Default: the one that the dataset was
     /// packed with, if it was named then; else the first that has one of the usual names.
     pub key_column: Option<String>,
+    /// Name of the column of `labels` that holds the labels. Default: the one that the dataset was
+    /// packed with.
+    pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as for every packing.
@@ -66,6 +69,7 @@ impl Default for AddOptions {
         Self {
             labels: None,
             key_column: None,
+            label_column: None,
             masks: None,
             follow_links: false,
             on_bad_input: None,
@@ -157,7 +161,9 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
             drop(pool);
             let source = Cubes::with_trials(&listing, &options, trials)?;
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-            adding.run(&listing, source.fields(), &stored, &source, source.trials().to_vec())?
+            let mut packed = adding.run(&listing, source.fields(), &stored, &source, source.trials().to_vec())?;
+            packed.notes.extend(source.unfit_note());
+            packed
         }
     };
     packed.notes.extend(notes);

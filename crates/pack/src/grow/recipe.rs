@@ -4,7 +4,7 @@ use super::AddOptions;
 use crate::pack::picture_maker::recipe_of_pictures;
 use crate::pack::{Jpeg, PackOptions, PictureOptions, Share};
 use crate::sources::cubes::CubeOptions;
-use crate::sources::{Kind, OnBadInput, SourceOptions};
+use crate::sources::{Kind, LabelColumn, OnBadInput, SourceOptions};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use shardpack_array::Trial;
@@ -62,18 +62,20 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyho
     let shard_bytes = recipe.get("shard_bytes").and_then(Value::as_u64).with_context(|| strange("the shards"))?;
     let skips = recipe.get("on_bad_input").and_then(Value::as_str) == Some("skip");
     let policy = if skips { OnBadInput::Skip } else { OnBadInput::Stop };
+    let label_column = label_column(recipe, &base.schema, given);
     let source = SourceOptions {
         kind: Some(kind),
         labels: given.labels.clone(),
         key_column: given.key_column.clone().or_else(|| key_column(recipe)),
-        text_columns: text_columns(&base.schema, classes),
+        text_columns: text_columns(&base.schema, classes, &label_column),
+        label_column,
         masks: given.masks.clone(),
         follow_links: given.follow_links,
         clips: recipe.get("clips").and_then(Value::as_bool) == Some(true),
         class_folders: Some(classes && given.labels.is_none()),
         on_bad_input: given.on_bad_input.unwrap_or(policy),
         cubes: CubeOptions {
-            variable: recipe.get("variable").and_then(Value::as_str).map(str::to_owned),
+            variable: variables(recipe),
             spatial: recipe.get("spatial").and_then(spatial),
             max_bytes: given.max_cube,
             ..CubeOptions::default()
@@ -99,12 +101,35 @@ fn key_column(recipe: &Recipe) -> Option<String> {
     recipe.get("labels")?.get("key_column")?.as_str().map(str::to_owned)
 }
 
+/// The column of the labels: the one that is given, or that the dataset was packed with. One that
+/// the dataset has as a field stays one.
+fn label_column(recipe: &Recipe, schema: &Schema, given: &AddOptions) -> LabelColumn {
+    let packed_with = || recipe.get("labels")?.get("label_column")?.as_str().map(str::to_owned);
+    match given.label_column.clone().or_else(packed_with) {
+        None => LabelColumn::Usual,
+        Some(name) if schema.fields().iter().any(|field| field.name == name) => LabelColumn::AlsoField(name),
+        Some(name) => LabelColumn::Named(name),
+    }
+}
+
+/// The variables that were named when the dataset was packed.
+fn variables(recipe: &Recipe) -> Vec<String> {
+    match recipe.get("variable") {
+        Some(Value::String(name)) => vec![name.clone()],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The columns of a table that are text: those that are in the dataset, and the one that names its
 /// classes. What the cells of one week look like does not change what the column is.
-fn text_columns(schema: &Schema, classes: bool) -> Vec<String> {
+fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<String> {
     let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
     let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();
     let has = |name: &&str| schema.fields().iter().any(|field| field.name == *name);
+    if let LabelColumn::Named(name) | LabelColumn::AlsoField(name) = labels {
+        return names.into_iter().chain(classes.then(|| name.clone())).collect();
+    }
     // A dataset with a field `class` has its classes out of `label`.
     let naming = ["label", "class"].into_iter().filter(|name| classes && (*name == "label" || !has(name)));
     names.into_iter().chain(naming.map(str::to_owned)).collect()

@@ -6,10 +6,11 @@ use super::tries::mask_file_options;
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use crate::sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use crate::sources::unpacked::read_meta;
+use crate::sources::words::plural;
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Value, json};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
-use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema};
+use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Hint, Note, Recipe, RecordBuilder, Schema};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
@@ -35,6 +36,15 @@ pub(crate) struct Cubes<'a> {
     trials: Vec<(String, Trial)>,
     /// Benches that no thread is using.
     idle: Mutex<Vec<Bench>>,
+    unfit: Mutex<Unfit>,
+}
+
+/// Samples that were left out because their values cannot be stored as the options say.
+#[derive(Default)]
+struct Unfit {
+    count: u64,
+    /// How to store them.
+    hint: Option<Hint>,
 }
 
 /// What a thread works with: an encoder for cubes, one for masks, and the memory of an earlier cube
@@ -61,9 +71,17 @@ impl<'a> Cubes<'a> {
     ) -> anyhow::Result<Self> {
         let cubes = &options.source.cubes;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
-        let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
+        let (skip, idle, unfit) = (options.skips(), Mutex::new(Vec::new()), Mutex::default());
         let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
-        Ok(Self { listing, options: CubeOptions { run, ..cubes.clone() }, schema: metadata.schema, skip, trials, idle })
+        Ok(Self {
+            listing,
+            options: CubeOptions { run, ..cubes.clone() },
+            schema: metadata.schema,
+            skip,
+            trials,
+            idle,
+            unfit,
+        })
     }
 
     pub(crate) fn fields(&self) -> Vec<Field> {
@@ -76,8 +94,10 @@ impl<'a> Cubes<'a> {
 
     pub(super) fn recipe(&self, options: &PackOptions) -> Recipe {
         let mut recipe = schema::recipe(self.listing, options);
-        if let Some(variable) = &self.options.variable {
-            recipe.insert("variable".into(), json!(variable));
+        match self.options.variable.as_slice() {
+            [] => {}
+            [one] => _ = recipe.insert("variable".into(), json!(one)),
+            several => _ = recipe.insert("variable".into(), json!(several)),
         }
         if let Some((height, width)) = self.options.spatial {
             recipe.insert("spatial".into(), json!([height, width]));
@@ -86,6 +106,15 @@ impl<'a> Cubes<'a> {
             recipe.insert(field.clone(), tries::recipe_of_arrays(field, trial, &options.arrays));
         }
         recipe
+    }
+
+    /// A note on samples whose values could be stored under other options.
+    pub(crate) fn unfit_note(&self) -> Option<Note> {
+        let unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
+        let note =
+            || format!("left out {} whose values cannot be stored as they are to be", plural(unfit.count, "cube"));
+        let hint = unfit.hint.clone()?;
+        (unfit.count > 0).then(|| Note::new(note()).with_hint(hint))
     }
 
     /// Estimated size of a sample's record, from the ratios of the trial.
@@ -240,7 +269,14 @@ impl Cubes<'_> {
     /// A sample that is left out, if the options allow that and the sample itself is at fault.
     fn skipped<T>(&self, error: SampleError) -> Result<Encoded<T>, SampleError> {
         match self.skip && error.is_of_source() && !self.options.run.is_cancelled() {
-            true => Ok(Encoded::Skipped { reason: error.to_string() }),
+            true => {
+                if error.is_unfit() {
+                    let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
+                    unfit.count += 1;
+                    unfit.hint = unfit.hint.take().or_else(|| error.hints().into_iter().next());
+                }
+                Ok(Encoded::Skipped { reason: error.to_string() })
+            }
             false => Err(error),
         }
     }

@@ -207,7 +207,9 @@ fn pack_like(
             let source = cubes::Cubes::with_trials(listing, options, trials.clone())?;
             let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
-            run(out, listing, split, metadata, &stored, &source, trials.clone(), options, hooks)
+            let mut report = run(out, listing, split, metadata, &stored, &source, trials.clone(), options, hooks)?;
+            report.notes.extend(source.unfit_note());
+            Ok(report)
         }
     }
 }
@@ -356,7 +358,7 @@ fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> anyhow::Resu
         },
         false => ArrayOptions::default(),
     };
-    if arrays != allowed || cubes.variable.is_some() || cubes.spatial.is_some() {
+    if arrays != allowed || !cubes.variable.is_empty() || cubes.spatial.is_some() {
         let and_codecs = if has_masks { "" } else { ", codecs" };
         bail!("the source holds pictures: options on values{and_codecs} and variables are for cubes");
     }

@@ -50,6 +50,7 @@ impl SampleError {
         match self {
             Self::Source(error) => error.hints(),
             Self::Cube(error) => error.hint().into_iter().collect(),
+            Self::Encode(error) if self.is_unfit() => error.hint().into_iter().chain([skip()]).collect(),
             Self::Encode(error) => error.hint().into_iter().collect(),
             Self::Format(error) => error.hint().into_iter().collect(),
             Self::Picture { .. } => vec![skip(), keep()],
@@ -63,8 +64,14 @@ impl SampleError {
             // The user stopped the run, or the defect is ours: that is not the file's fault.
             Self::Cube(CubeError::Cancelled { .. } | CubeError::Internal { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
-            _ => false,
+            other => other.is_unfit(),
         }
+    }
+
+    /// Whether the sample holds values that the options on values cannot store.
+    pub(super) const fn is_unfit(&self) -> bool {
+        use EncodeError::{BecomesNoData, ErrorBound, OutOfRange};
+        matches!(self, Self::Encode(OutOfRange { .. } | ErrorBound { .. } | BecomesNoData { .. }))
     }
 
     /// Whether a file could not be read, or changed meanwhile; else the sample cannot be stored.

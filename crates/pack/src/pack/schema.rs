@@ -1,7 +1,7 @@
 //! Schema, classes and recipe of the dataset to be written.
 
 use super::PackOptions;
-use crate::sources::{Listing, Values};
+use crate::sources::{LabelsFrom, Listing, Values};
 use serde_json::{Value, json};
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 
@@ -25,6 +25,9 @@ pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
     Ok(Metadata { schema, classes, recipe, shards: None })
 }
 
+/// Columns that hold labels without being named.
+const USUAL: [&str; 2] = ["label", "class"];
+
 /// The part of the recipe that pictures and cubes share.
 pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> Recipe {
     let mut recipe = Recipe::new();
@@ -36,10 +39,23 @@ pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> Recipe {
     put("on_bad_input", json!(if options.skips() { "skip" } else { "stop" }));
     if options.source.labels.is_some() {
         let mut columns: Vec<&str> = listing.columns.iter().map(|c| c.name.as_str()).collect();
-        if !listing.classes.is_empty() && !columns.contains(&"label") {
-            columns.insert(0, "label");
+        let label = match &listing.labels_from {
+            LabelsFrom::Column { column, .. } => Some(column.as_str()).filter(|name| !USUAL.contains(name)),
+            _ => None,
+        };
+        match label {
+            // Where the labels are numbers, the field has another name than the column.
+            Some(name) => {
+                columns.retain(|column| *column != "label" && *column != name);
+                columns.insert(0, name);
+            }
+            None if !listing.classes.is_empty() && !columns.contains(&"label") => columns.insert(0, "label"),
+            None => {}
         }
         let mut labels = json!({ "columns": columns });
+        if let Some(name) = label {
+            labels["label_column"] = json!(name);
+        }
         // Where nobody named it, the tables of other weeks may call it otherwise.
         if let Some(name) = &options.source.key_column {
             labels["key_column"] = json!(name);

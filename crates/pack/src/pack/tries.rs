@@ -7,7 +7,8 @@ use anyhow::Context;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_array::{
-    Array, ArrayOptions, ArraySource, BandDifference, EncodeError, Trial, Values, crop_for_trial, trial,
+    Array, ArrayLayout, ArrayOptions, ArraySource, BandDifference, Coder, EncodeError, Filter, Trial, Values,
+    crop_for_trial, trial,
 };
 
 /// The samples that the trial looks at: the first, the middle and the last.
@@ -43,7 +44,13 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
-    let load = |entry: &Entry| load_one(listing, entry, &cubes);
+    let load = |entry: &Entry| {
+        let crop = load_one(listing, entry, &cubes)?;
+        if options.skips() {
+            refuse_unfit(&crop, &options.arrays)?;
+        }
+        Ok(crop)
+    };
     let crops: Vec<Crop> = positions
         .par_iter()
         .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
@@ -114,6 +121,19 @@ fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> any
     })
 }
 
+/// Fails for values that the options cannot store: such a sample is left out, and another one tried.
+fn refuse_unfit(crop: &Crop, options: &ArrayOptions) -> anyhow::Result<()> {
+    let one = ArrayOptions {
+        coder: Some(Coder::Raw),
+        level: None,
+        filter: Some(Filter::None),
+        layout: Some(options.layout.unwrap_or(ArrayLayout::AsShape)),
+        band_difference: BandDifference::Off,
+        ..*options
+    };
+    try_on("cube", &[(crop.key.as_str(), &crop.cube)], &one).map(drop)
+}
+
 /// The error with its position counted from the first row of the whole array.
 fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     if let EncodeError::OutOfRange { position, .. } | EncodeError::BecomesNoData { position, .. } = &mut error
@@ -131,7 +151,7 @@ pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
 
 /// Variable and shape apply to the cubes. A mask file is read for its one array.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
-    CubeOptions { variable: None, ..cubes.clone() }
+    CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }
 
 /// Which samples to look at. If there is nothing to choose, one sample is enough to estimate the
@@ -189,7 +209,6 @@ fn load_part(entry: &Entry, options: &CubeOptions) -> anyhow::Result<Option<Part
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardpack_array::{ArrayLayout, Coder, Filter};
 
     #[test]
     fn three_samples_are_tried_where_there_is_a_choice_and_one_where_there_is_none() {

@@ -21,7 +21,7 @@ pub enum LabelsFrom {
     Column {
         /// The table.
         table: PathBuf,
-        /// The column: `label`, or `class`.
+        /// The column.
         column: String,
     },
 }

@@ -13,7 +13,7 @@ use super::label_notes::LabelsFrom;
 use super::listing::{Entry, Listing, SideFile};
 use super::walk::mtime_ns;
 use super::walk_store;
-use super::{OnBadInput, SourceOptions};
+use super::{LabelColumn, OnBadInput, SourceOptions};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
@@ -223,6 +223,10 @@ fn of_options(options: &SourceOptions) -> Value {
         "kind": options.kind,
         "labels": path(&options.labels),
         "key_column": options.key_column,
+        "label_column": match &options.label_column {
+            LabelColumn::Guessed | LabelColumn::Usual => None,
+            LabelColumn::Named(name) | LabelColumn::AlsoField(name) => Some(name),
+        },
         "text_columns": options.text_columns,
         "masks": path(&options.masks),
         "class_folders": options.class_folders,

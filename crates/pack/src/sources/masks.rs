@@ -2,7 +2,7 @@
 //!
 //! A mask belongs to the sample with the same path below its folder, whatever the extensions:
 //! `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` too). If there is none, the file name alone decides,
-//! provided it is unique on both sides. A mask has one band, and the height and width of the cube,
+//! provided it is unique on both sides; then the name of ground truth, `a/x_gt.mat`. A mask has one band, and the height and width of the cube,
 //! or of the upright picture.
 
 use super::bad::{BadInput, BadKind, Flaw};
@@ -11,6 +11,7 @@ use super::cubes::{CubeOptions, mask_size};
 use super::error::{Result, SourceError};
 use super::files::Files;
 use super::read_at::{FileAt, ReadAt};
+use super::truth::{self, stem};
 use super::walk::{Follow, Tree, walk};
 use super::words::{plural, short, verb};
 use super::{Entry, SideFile};
@@ -55,7 +56,7 @@ pub(crate) fn give(
     cancel: Cancel<'_>,
 ) -> Result<()> {
     // In a file with several arrays, `--variable` names the cube.
-    let options = CubeOptions { variable: None, ..options.clone() };
+    let options = CubeOptions { variable: Vec::new(), ..options.clone() };
     let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
         cancel.check()?;
         let Some(mask) = mask else { return Ok(Ok(sample)) };
@@ -111,15 +112,6 @@ pub(crate) struct Masks {
     tree: Tree,
     /// Files of other formats.
     others: Vec<String>,
-}
-
-/// A path without the extension of its file name.
-fn stem(key: &str) -> &str {
-    let name = bare(key);
-    match name.rfind('.') {
-        Some(dot) if dot > 0 => key.get(..key.len() - name.len() + dot).unwrap_or(key),
-        _ => key,
-    }
 }
 
 /// The file name of a path.
@@ -190,7 +182,12 @@ impl Masks {
         }
         let mut used = vec![false; self.tree.files.len()];
         let affix = self.affix(samples);
-        let masks = samples.iter().map(|sample| {
+        let [own, wanting]: [Vec<&str>; 2] = [
+            self.tree.files.iter().map(|file| file.key.as_str()).collect(),
+            samples.iter().map(|sample| sample.key).collect(),
+        ];
+        let truths = truth::of_masks(&own, &wanting);
+        let masks = samples.iter().zip(truths).map(|(sample, truths)| {
             let name = bare(stem(sample.key));
             let mut found = Vec::new();
             for wanted in [Some(stem(sample.key)), Some(sample.key), sample.data.map(stem)].into_iter().flatten() {
@@ -207,6 +204,9 @@ impl Masks {
                         stem(sample.key)
                     )));
                 }
+            }
+            if found.is_empty() {
+                found = truths;
             }
             let list = || {
                 found

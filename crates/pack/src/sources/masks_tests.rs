@@ -213,10 +213,25 @@ fn masks_of_longer_names_are_told_with_what_they_have_more() {
     let root = tempfile::tempdir().unwrap();
     for name in ["1", "10"] {
         put(root.path(), &format!("src/{name}.npy"), npy());
-        put(root.path(), &format!("masks/{name}_mask.npy"), npy());
+        put(root.path(), &format!("masks/{name}_clouds.npy"), npy());
     }
     let options = SourceOptions { masks: Some(root.path().join("masks")), ..SourceOptions::default() };
     let Err(SourceError::BadInputs(bad)) = enumerate(&root.path().join("src"), &options) else { panic!() };
     let hints: Vec<String> = bad.hints().iter().map(ToString::to_string).collect();
-    assert_eq!(hints, ["name each mask as its picture or cube is named: those here have `_mask` more in their names"]);
+    assert_eq!(
+        hints,
+        ["name each mask as its picture or cube is named: those here have `_clouds` more in their names"]
+    );
+}
+
+#[test]
+fn masks_are_paired_by_names_of_ground_truth() {
+    let (masks, note) = pair(
+        &["Pines_gt.npy", "a/x-mask.npy", "s_gt.npy", "u_gt.npy", "u_mask.npy"],
+        &[("Pines_corrected.mat", None), ("a/x.tif", None), ("s_1.tif", None), ("s_2.tif", None), ("u.tif", None)],
+    );
+    assert_eq!(masks[..2], [Ok("Pines_gt.npy".to_owned()), Ok("a/x-mask.npy".to_owned())]);
+    assert_eq!(masks[2..4], ["s_1.*", "s_2.*"].map(|name| Err(format!("expected a mask `{name}`, found none"))));
+    assert_eq!(masks[4], Err("expected one mask, found 2: `u_gt.npy`, `u_mask.npy`".to_owned()));
+    assert_eq!(note.unwrap(), "3 of 5 masks belong to no sample (first: `s_gt.npy`)");
 }

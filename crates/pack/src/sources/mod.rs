@@ -30,6 +30,7 @@ mod store_tests;
 pub(crate) mod testing;
 mod tiff_header;
 mod tiff_words;
+mod truth;
 pub(crate) mod unpacked;
 mod walk;
 mod walk_store;
@@ -41,6 +42,7 @@ pub use error::{Result, SourceError};
 pub use files::Files;
 pub use kind::{Content, Kind};
 pub use label_notes::LabelsFrom;
+pub use labels::LabelColumn;
 pub use listing::{Entry, Listing, SideFile};
 pub(crate) use notes::deep;
 
@@ -77,6 +79,8 @@ pub struct SourceOptions {
     /// Name of the column of `labels` that holds the keys. Default: the first of `key`, `path`,
     /// `file`, `filename`, `file_name`, `file_path`, `image`, `image_path`, `image_id` and `id`.
     pub key_column: Option<String>,
+    /// Which column of `labels` holds the labels. Default: see [`LabelColumn`].
+    pub label_column: LabelColumn,
     /// Columns of `labels` that are text, whatever their cells look like: in CSV `12` may be a number
     /// or a code. Default: none, the type of a column is told from its cells.
     pub text_columns: Vec<String>,
@@ -183,6 +187,12 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
         cancel.check()?;
     }
     bad.extend(unpacked.add_metas(&mut samples, files));
+    if options.masks.is_none() && kind == Some(Kind::Cubes) {
+        let beside = truth::take(&tree.root, &mut samples, &cubes);
+        cancel.check()?;
+        notes.extend(beside.notes);
+        unpacked.add_masks(beside.masks);
+    }
     if let Some(found) = unpacked.masks(&samples) {
         notes.extend(unpacked::Unpacked::without_masks(&found, &samples).map(Note::new));
         let found = found.into_iter().map(|mask| mask.map(Ok)).collect();
@@ -347,15 +357,22 @@ fn find_labels(
     let mut found = None;
     if let Some(file) = &options.labels {
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
-        let table = labels::read(file, options, &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
-        if let Some(column) = table.label_column() {
-            let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
-            found = Some((table.classes, from));
+        let cancel = Cancel::new(options.cancel.as_deref());
+        let mut table = labels::read(file, options, &keys, left_out, cancel)?;
+        // Folders of classes come before a column of some other name. Of splits, folders are looked
+        // at split by split.
+        let depth = 1 + usize::from(options.splits);
+        let by_folder = by_folder && keys.iter().any(|key| key.matches('/').count() >= depth);
+        let guesses = options.label_column == LabelColumn::Guessed && !by_folder;
+        if table.label_column.is_none() && guesses {
+            notes.extend(table.guess()?);
+        }
+        if let Some(column) = table.label_column {
+            found = Some((table.classes, LabelsFrom::Column { table: file.clone(), column }));
         }
         columns = table.columns;
     }
     if options.splits {
-        // Folders are looked at split by split.
         let (classes, from) = found.map_or((None, LabelsFrom::Nothing), |(classes, from)| (classes, from));
         return Ok((classes, columns, from));
     }

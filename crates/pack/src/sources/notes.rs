@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
         // A user who names the array knows.
         std::fs::remove_file(root.path().join("b.npz")).unwrap();
-        let named = cubes::CubeOptions { variable: Some("x".into()), ..Default::default() };
+        let named = cubes::CubeOptions { variable: vec!["x".into()], ..Default::default() };
         assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);
     }
 

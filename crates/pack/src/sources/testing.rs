@@ -93,11 +93,16 @@ pub(crate) fn npy() -> Vec<u8> {
 
 /// A NumPy array of zeros, uint8, of any shape.
 pub(crate) fn npy_of(shape: &[usize]) -> Vec<u8> {
+    npy_with("|u1", shape, &vec![0; shape.iter().product()])
+}
+
+/// A NumPy array of these elements.
+pub(crate) fn npy_with(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let axes: String = shape.iter().map(|axis| format!("{axis},")).collect();
-    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({axes}), }}");
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}");
     let mut out = b"\x93NUMPY\x01\0\x76\0".to_vec();
     out.extend(format!("{header:<117}\n").bytes());
-    out.resize(out.len() + shape.iter().product::<usize>(), 0);
+    out.extend(elements);
     out
 }
 

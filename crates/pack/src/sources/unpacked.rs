@@ -56,6 +56,11 @@ impl Unpacked {
         found
     }
 
+    /// Adds masks by the keys of their samples; those that were unpacked come first.
+    pub(crate) fn add_masks(&mut self, masks: Vec<(String, SideFile)>) {
+        masks.into_iter().for_each(|(key, file)| _ = self.masks.entry(key).or_insert(file));
+    }
+
     /// The mask of each sample that has one, as it was in the dataset that was unpacked; `None` if there
     /// are no masks.
     pub(crate) fn masks(&mut self, samples: &[Entry]) -> Option<Vec<Option<SideFile>>> {

@@ -2,18 +2,20 @@
 //! list of JSON objects.
 //!
 //! One column names the sample: the one that the user names, else the first of `KEY_NAMES`. The
-//! others become fields. How a row finds its sample is in `names.rs`. A text column `label`, or if
-//! there is none `class`, becomes the classes of the source. Every sample has exactly one row, and
-//! every row one sample.
+//! others become fields. How a row finds its sample is in `names.rs`, and which column holds the
+//! labels in `label_column.rs`. Every sample has exactly one row, and every row one sample.
 
 mod cells;
 mod csv;
 mod json;
+mod label_column;
 mod names;
 
+pub use label_column::LabelColumn;
+
 use super::cancel::Cancel;
-use super::classes::{self, Classes};
-use super::columns::{Column, Texts, Values};
+use super::classes::Classes;
+use super::columns::{Column, Texts};
 use super::error::{Result, SourceError};
 use super::words::{list, plural, short, verb};
 use crate::sources::SourceOptions;
@@ -48,15 +50,8 @@ const RESERVED_NAMES: &[&str] =
 pub(crate) struct Labels {
     pub(crate) columns: Vec<Column>,
     pub(crate) classes: Option<Classes>,
-    /// The column that became the classes.
-    pub(crate) class_column: Option<&'static str>,
-}
-
-impl Labels {
     /// The column with the labels. If there is one, folder names are not used.
-    pub(crate) fn label_column(&self) -> Option<&'static str> {
-        self.class_column.or(self.columns.iter().any(|column| column.name == "label").then_some("label"))
-    }
+    pub(crate) label_column: Option<String>,
 }
 
 /// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
@@ -105,21 +100,7 @@ pub(crate) fn read(
     });
     let columns = permuted.collect::<Result<_>>()?;
     cancel.check()?;
-    with_classes(columns, &rows)
-}
-
-fn with_classes(mut columns: Vec<Column>, rows: &Rows<'_>) -> Result<Labels> {
-    let place = |name| columns.iter().position(|column| column.name == name).map(|place| (place, name));
-    let (mut found, mut class_column) = (None, None);
-    if let Some((place, name)) = place("label").or_else(|| place("class"))
-        && let Some(Column { values: Values::Text(texts), .. }) = columns.get(place)
-    {
-        rows.refuse_no_class(name, texts)?;
-        found = Some(classes::by_text(texts)?);
-        class_column = Some(name);
-        columns.remove(place);
-    }
-    Ok(Labels { columns, classes: found, class_column })
+    label_column::find(columns, &options.label_column, &rows)
 }
 
 /// A next step where the names of columns look like one that holds all of them, because something

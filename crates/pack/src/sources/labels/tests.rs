@@ -1,6 +1,6 @@
 use super::*;
 use crate::sources::cancel::Polls;
-use crate::sources::columns::Texts;
+use crate::sources::columns::{Texts, Values};
 use crate::sources::testing::said;
 
 const KEYS: &[&str] = &["a/1.jpg", "a/2.jpg", "b/3.jpg"];
@@ -91,7 +91,7 @@ fn text_labels_become_classes() {
     let classes = |header: &str| {
         let labels = read_text(format!("{header}\nb/3.jpg,dog,1\na/1.jpg,cat,2\na/2.jpg,dog,3\n")).unwrap();
         let columns: Vec<_> = labels.columns.iter().map(|column| column.name.clone()).collect();
-        (labels.label_column().is_some(), labels.classes, columns)
+        (labels.label_column.is_some(), labels.classes, columns)
     };
     let animals = Some(Classes { names: vec!["cat".into(), "dog".into()], labels: vec![0, 1, 1] });
     assert_eq!(classes("key,label,n"), (true, animals.clone(), vec!["n".to_owned()]));
