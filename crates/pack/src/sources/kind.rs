@@ -120,12 +120,13 @@ const CONVERTIBLE: &[(&str, &str)] = &[
 fn convertible(path: &Path, file: &FoundFile, options: &CubeOptions) -> Option<Hint> {
     let name = file.key.to_ascii_lowercase();
     let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
+    let open = || FileAt::open(options.run.files(), path, file.bytes);
+    let head = || open().and_then(|file| Ok(file.head(132)?.into_owned())).ok();
+    if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
+        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` makes HDF5 of it, which is read".into());
+    }
     // DICOM has no usual ending.
-    let is_dicom = || {
-        let file = FileAt::open(options.run.files(), path, file.bytes).ok()?;
-        let head = file.head(132).ok()?;
-        (head.get(128..) == Some(b"DICM")).then_some("dicom")
-    };
+    let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
     let format = by_name.or_else(is_dicom)?;
     let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
     let hint = hint.only(Voice::Python, format!("`shardpack.convert(\"{format}\", …)`"));
@@ -257,5 +258,9 @@ mod tests {
             let command = format!("`shardpack convert {format}`, of the Python package, makes a dataset of such files");
             assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
         }
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "a.nc", b"CDF\x01\0\0\0\0".to_vec());
+        let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
+        assert!(bad.hints()[0].to_string().starts_with("classic NetCDF: `nccopy"), "{:?}", bad.hints());
     }
 }
