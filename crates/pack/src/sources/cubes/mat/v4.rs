@@ -9,6 +9,7 @@ use shardpack_format::Dtype;
 /// The five words of a header: MOPT, rows, columns, whether there are imaginary parts, and length of
 /// the name with its NUL.
 const HEADER: u64 = 20;
+const HEADER_LEN: usize = 20;
 
 /// Longest name that is taken for one; MATLAB 4 has at most 19 characters, and others write more.
 const MAX_NAME: u64 = 256;
@@ -34,11 +35,10 @@ enum Form {
     Sparse,
 }
 
-/// Bytes in front of the elements of the first matrix, if a file of `len` bytes with these first
-/// bytes is one of version 4.
+/// Whether a file of `len` bytes that begins with `head` is one of version 4.
 pub(in super::super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
-    let name = usize::try_from(HEADER + header.name_bytes).ok().and_then(|end| head.get(HEADER as usize..end));
+    let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
     // A text without elements would be little evidence.
     fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
@@ -55,7 +55,7 @@ fn name_of(bytes: &[u8]) -> Option<&str> {
 
 impl Header {
     fn parse(head: &[u8]) -> Option<Self> {
-        let (words, _) = head.get(..HEADER as usize)?.as_chunks::<4>();
+        let (words, _) = head.first_chunk::<HEADER_LEN>()?.as_chunks::<4>();
         let &[mopt, rows, columns, imaginary, name] = words else { return None };
         // The word says in which order its bytes are: 0 in the thousands for little-endian, 1 for big.
         let (decode, mopt, big_endian): (fn([u8; 4]) -> u32, _, _) =
