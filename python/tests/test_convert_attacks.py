@@ -281,3 +281,53 @@ def test_arrays_that_unpack_to_gibibytes(tmp_path: Path) -> None:
     assert "expected samples of at most 1073741824 bytes" in ragged
     with pytest.raises(ValueError, match=r"expected samples of at most 7 bytes.*\nhint: raise max_sample_bytes"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="groups", samples="groups", max_sample_bytes=7)
+
+
+def test_an_entry_of_a_dictionary_that_every_row_names(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    large = pa.DictionaryArray.from_arrays(pa.array([0] * 64, pa.int32()), pa.array(["x" * (40 << 20)]))
+    pq.write_table(pa.table({"text": large}), tmp_path / "a.parquet", compression="zstd", dictionary_pagesize_limit=1 << 30)
+    assert (tmp_path / "a.parquet").stat().st_size < 1 << 16
+    assert bounded("parquet", tmp_path / "a.parquet").count("sample None") == 64
+
+
+def test_rows_of_parquet_that_no_byte_stands_for(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"x": pa.array(np.zeros(1_000_000, np.int32))}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a.parquet`: expected at least \d+ stored bytes for samples of"):
+        sp.convert("parquet", tmp_path / "a.parquet", tmp_path / "out")
+
+
+def test_arrays_that_claim_more_than_their_file(tmp_path: Path) -> None:
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 64)}\n"
+    npy = b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + bytes(64)
+    (tmp_path / "t.tar").write_bytes(member(b"a.npy", npy) + member(b"b.txt", b"b") + END)
+    out = bounded("webdataset", tmp_path / "t.tar")
+    assert "expected 281474976710656 bytes of float32 [1099511627776, 64], found 64" in out and "sample b" in out
+
+
+def test_text_of_a_source_in_messages(tmp_path: Path) -> None:
+    # What a terminal obeys, and bytes that are no UTF-8.
+    (tmp_path / "t.tar").write_bytes(GOOD + member(b"\x1b[2Jb\xff.txt", b"x") + member(b"\x1b[2Jb\xff.cls", b"1") + END)
+    with pytest.raises(sp.SourceError) as caught:
+        sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
+    assert str(caught.value).replace("\n", "").isprintable() and "sample `\\x1b[2Jb\\udcff`" in str(caught.value)
+    report = sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
+    assert report["skipped"][0]["reason"].replace("\n", "").isprintable()
+    (tmp_path / "classes.json").write_text('["cat", "\\ud800"]')
+    with pytest.raises(sp.SourceError, match="expected names of classes in whole characters, found: '.*ud800'"):
+        sp.convert("webdataset", tmp_path, tmp_path / "no")
+
+
+def test_parsers_that_say_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.tar").write_bytes(GOOD + member(b"b.txt", b"x") + END)
+
+    def fails(text: bytes) -> Any:
+        return b"\xff".decode("utf-8")
+
+    monkeypatch.setattr(webdataset, "_one_tar", lambda *_: map(fails, [b"x"]))
+    with pytest.raises(sp.SourceError, match="webdataset: expected a readable source, found: UnicodeDecodeError: "):
+        sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
+    monkeypatch.setattr(webdataset, "list_objects", lambda *_: fails(b""))
+    with pytest.raises(sp.SourceError, match="webdataset: `.*t.tar`: expected a readable source, found: UnicodeDecodeError: "):
+        sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")

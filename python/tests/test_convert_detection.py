@@ -480,3 +480,10 @@ def test_a_data_yaml_leads_to_no_other_folder_and_names_no_million_names(tmp_pat
         with pytest.raises(sp.SourceError, match="data.yaml`: expected (names of classes|YAML), found: ") as caught:
             sp.convert("yolo", root, tmp_path / "no")
         assert len(str(caught.value)) < 1000
+
+
+def test_lists_that_are_no_text_are_named(tmp_path: Path) -> None:
+    root = write_voc(tmp_path / "voc")
+    (root / "ImageSets/Main/train.txt").write_bytes(b"a\n\xff\n")
+    with pytest.raises(sp.SourceError, match=r"train.txt`: expected text in UTF-8 in `.*train.txt`, found others"):
+        sp.convert("voc", root, tmp_path / "out", split="train", names=NAMES)
