@@ -84,7 +84,7 @@ fn read_cube(path: &Path) -> bool {
         (Err(error), Ok(_)) => panic!("loaded, and refused before: {error}"),
         _ => {}
     }
-    let spatial = CubeOptions { variable: Some("cube".into()), spatial: Some((3, 5)), ..options.clone() };
+    let spatial = CubeOptions { variable: vec!["cube".into()], spatial: Some((3, 5)), ..options.clone() };
     let _ = cubes::load(path, &spatial);
     let _ = cubes::load_mask(path, &options);
     loaded.is_ok()

@@ -259,7 +259,7 @@ mod tests {
             assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
         }
         let root = tempfile::tempdir().unwrap();
-        put(root.path(), "a.nc", b"CDF\x01\0\0\0\0".to_vec());
+        put(root.path(), "a.nc", b"CDF\x01\0\0\0\0");
         let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
         assert!(bad.hints()[0].to_string().starts_with("classic NetCDF: `nccopy"), "{:?}", bad.hints());
     }
