@@ -252,6 +252,9 @@ def _rows(
     varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
     row_bytes = sum(column.bytes_of(1) or _USUAL_BYTES for column in columns.values())
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
+    # Whole chunks, where that is possible: one in two blocks is decoded twice.
+    of_chunk = max((column.chunk[0] for column in columns.values() if column.chunk and column.chunk[0] <= step), default=1)
+    step -= step % of_chunk
     for begin in range(0, rows, step):
         for first, last, blocks in _blocks(columns, begin, min(rows, begin + step)):
             if isinstance(blocks, Exception):
