@@ -6,7 +6,7 @@ use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::read::{self, check};
 use crate::sample::{SampleAt, name};
 use crate::stage::Value;
-use shardpack_array::{As, Finish, common_dtype, decoded_as};
+use shardpack_array::{ArrayDecoder, As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting,
 };
@@ -310,6 +310,11 @@ fn whole_record(
     let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
+    if cut.is_some() && codec == Codec::Zstd {
+        // A part of such an array takes staging memory for all of it, so its shape must be one that
+        // the payload can hold. (The limits of a part have none for the whole.)
+        ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
+    }
     let value = Value::Array {
         codec,
         descriptor: &descriptor,
