@@ -81,7 +81,7 @@ impl Destination {
 /// # Errors
 /// `Usage` if it is no URL of a store, or an option is not understood.
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
-    match remote::source(url, url, settings)? {
+    match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
         remote::Source::Local(path) => {
             Err(Error::usage(format!("`{url}`"), "a URL of a store", format!("the path `{}`", path.display())))
@@ -90,7 +90,8 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
 }
 
 /// Gets ready what a run of packing reads and writes: opens the stores that the source, its masks and
-/// its table of labels are in, as [`open`] does, and gives the place of the output.
+/// its table of labels are in, as [`open`] does, and gives the place of the output. What waits for a
+/// store is given up once `cancel` is true.
 ///
 /// # Errors
 /// As [`Destination::output`]; `Usage` for settings where nothing is in a store. Of the source, the
@@ -108,7 +109,7 @@ pub fn for_packing(
     for (path, is_file) in std::iter::once((src, false)).chain(masks).chain(labels) {
         let Some(text) = path.to_str().filter(|text| shardpack_reader::is_url(text)) else { continue };
         let folder = if is_file { text.rsplit_once('/').map_or(text, |(folder, _)| folder) } else { text };
-        match remote::source(folder, text, settings)? {
+        match remote::source(folder, text, settings, cancel.clone())? {
             remote::Source::Local(local) => *path = local,
             remote::Source::Store(storage) => {
                 source.files = std::mem::take(&mut source.files).and(folder, storage);
@@ -178,10 +179,15 @@ mod remote {
     }
 
     /// What a URL of a source leads to; `text` is that of the file itself.
-    pub(super) fn source(folder: &str, text: &str, settings: &Settings) -> Result<Source> {
+    pub(super) fn source(
+        folder: &str,
+        text: &str,
+        settings: &Settings,
+        cancel: Option<Arc<AtomicBool>>,
+    ) -> Result<Source> {
         Ok(match shardpack_store::local_path(text)? {
             Some(path) => Source::Local(path),
-            None => Source::Store(Arc::new(Remote::at(folder, &options(settings)?)?)),
+            None => Source::Store(Arc::new(Remote::at(folder, &StoreOptions { cancel, ..options(settings)? })?)),
         })
     }
 
@@ -220,8 +226,7 @@ mod remote {
         if let Some(folder) = shardpack_store::local_path(url)? {
             return Destination { path: folder, ..to.clone() }.output(settings, cancel);
         }
-        let upload = Upload::at(url, &options(settings)?)?;
-        let upload = if let Some(cancel) = cancel { upload.cancelled_by(cancel) } else { upload };
+        let upload = Upload::at(url, &StoreOptions { cancel, ..options(settings)? })?;
         let spools = to.spool.clone().unwrap_or_else(std::env::temp_dir);
         Ok(shardpack_store::bucket(upload, &spools).take_over(to.take_over).into())
     }
@@ -246,7 +251,7 @@ mod remote {
         Store(Arc<dyn Storage>),
     }
 
-    pub(super) fn source(_: &str, _: &str, _: &Settings) -> Result<Source> {
+    pub(super) fn source(_: &str, _: &str, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Source> {
         Err(off())
     }
 

@@ -262,17 +262,8 @@ class Loader(Configured):
             if self._ending is not None:
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, core, self._workers, self._pid)
-        samples, batch_size, ranks = core.positions(), self._options.batch_size, self._options.world_size
-        if samples == 0:
+        if core.positions() == 0:
             _warn.warn("the dataset has no samples: there will be no batch")
-        elif len(core) == 0 and self._options.end == "drop":
-            what = "the samples of the dataset" if self._options.patches == 1 else "the patches of an epoch"
-            every = f"{batch_size}" if ranks == 1 else f"{ranks} × {batch_size}"
-            raise _shardpack.UsageError(
-                f"batch size: expected at most {what}, {samples}, found {every}: "
-                "there would be no batch\n"
-                'hint: end="pad" or end="uneven" give what there is'
-            )
         if self._resume is not None:
             core.restore(*self._resume)
         return core

@@ -41,6 +41,7 @@ __all__ = [
     "merge",
     "option_names",
     "pack",
+    "plain_urls",
     "plan",
     "remove",
     "report",
@@ -230,6 +231,7 @@ def plan(
     src: str, out: str, parts: int, options: dict[str, object], storage_options: list[tuple[str, str]]
 ) -> str: ...
 def merge(out: str, spool: str | None, take_over: bool, storage_options: list[tuple[str, str]]) -> str: ...
+def plain_urls(text: str) -> str: ...
 def size(text: str) -> int: ...
 def verify(
     dataset: str,

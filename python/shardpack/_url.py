@@ -29,7 +29,8 @@ def refuse(function: str, *, hint: str = "copy it here first, or mount the store
     for name, path in paths.items():
         if is_url(path):
             raise _shardpack.UsageError(
-                f"{name}: expected a folder of this machine, with which {function} works, found the URL {path}\n"
+                f"{name}: expected a folder of this machine, with which {function} works, found the URL "
+                f"{_shardpack.plain_urls(str(path))}\n"
                 f"hint: {hint}"
             )
 

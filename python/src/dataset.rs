@@ -2,6 +2,7 @@
 
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
+use crate::watch::heard;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -11,18 +12,19 @@ use shardpack_loader::order::{Attribute, Split};
 use shardpack_pack::export::{Content, content, frames};
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::{DatasetOptions, Error};
-use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open dataset.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Dataset {
     pub(crate) inner: shardpack_reader::Dataset,
+    /// Whether something of it is behind a URL: then each read may wait for a server.
+    pub(crate) is_far: bool,
     /// The fields of a sample: all except the figures that packing measured.
-    fields: Vec<Field>,
+    fields: Arc<[Field]>,
     /// Names of the fields whose pictures lost bits so far.
-    narrowed: Mutex<Vec<String>>,
+    narrowed: Arc<Mutex<Vec<String>>>,
 }
 
 /// The name of a column, or a text for each sample.
@@ -45,28 +47,41 @@ impl From<AttributeOption> for Attribute {
 type Described = (String, String, Option<&'static str>);
 
 impl Dataset {
-    fn over(inner: shardpack_reader::Dataset) -> Self {
+    fn over(inner: shardpack_reader::Dataset, is_far: bool) -> Self {
         let schema = inner.schema();
         let fields = schema.fields().iter().filter(|field| !is_figure(schema, &field.name)).cloned().collect();
-        Self { inner, fields, narrowed: Mutex::default() }
+        Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Reads samples and decodes these fields of them. Does not need the interpreter.
-    fn decode(&self, indices: &[u64], fields: &[Field]) -> PyResult<Vec<Decoded>> {
-        let mut decoders = Decoders::new(self.inner.limits().clone());
-        let samples = self.inner.get_many(indices).map_err(raise)?;
-        let decoded = samples.iter().map(|sample| decoders.sample(sample, fields).map_err(raise)).collect();
-        if !decoders.narrowed.is_empty() {
-            let mut narrowed = self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
-            let fresh = decoders.narrowed.into_iter().filter(|field| !narrowed.contains(field)).collect::<Vec<_>>();
-            narrowed.extend(fresh);
-        }
-        decoded
+    /// Reads without the interpreter, such that Ctrl-C is heard.
+    fn read<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&shardpack_reader::Dataset) -> Result<R, Error> + Send + 'static,
+    ) -> PyResult<R> {
+        let inner = self.inner.clone();
+        heard(py, self.is_far, move |_| work(&inner))?.map_err(raise)
+    }
+
+    /// Reads samples and decodes these fields of them.
+    fn decode(&self, py: Python<'_>, indices: Vec<u64>, fields: Arc<[Field]>) -> PyResult<Vec<Decoded>> {
+        let all = Arc::clone(&self.narrowed);
+        self.read(py, move |dataset| {
+            let mut decoders = Decoders::new(dataset.limits().clone());
+            let samples = dataset.get_many(&indices)?;
+            let decoded = samples.iter().map(|sample| decoders.sample(sample, &fields)).collect();
+            if !decoders.narrowed.is_empty() {
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                let fresh = decoders.narrowed.into_iter().filter(|field| !all.contains(field)).collect::<Vec<_>>();
+                all.extend(fresh);
+            }
+            decoded
+        })
     }
 
     /// The fields with these names, in this order; if there are no names, those of a sample.
-    fn named(&self, names: Option<Vec<String>>) -> PyResult<Cow<'_, [Field]>> {
-        let Some(names) = names else { return Ok(Cow::Borrowed(&self.fields)) };
+    fn named(&self, names: Option<Vec<String>>) -> PyResult<Arc<[Field]>> {
+        let Some(names) = names else { return Ok(Arc::clone(&self.fields)) };
         let all = self.inner.schema().fields();
         let find = |name: String| match all.iter().find(|field| field.name == name) {
             Some(field) => Ok(field.clone()),
@@ -77,7 +92,7 @@ impl Dataset {
                 Err(UsageError::new_err(text))
             }
         };
-        names.into_iter().map(find).collect::<PyResult<_>>().map(Cow::Owned)
+        names.into_iter().map(find).collect()
     }
 }
 
@@ -94,22 +109,24 @@ impl Dataset {
     ) -> PyResult<Self> {
         let limits = shardpack::cli::read_limits(max_record);
         let options = DatasetOptions::new().verify_crc(verify_crc).limits(limits).generation(generation);
-        let inner = py.detach(|| shardpack::place::open(&path, &options, &settings)).map_err(raise)?;
-        Ok(Self::over(inner))
+        let is_far = shardpack::place::is_url(&path);
+        let opened = heard(py, is_far, move |_| shardpack::place::open(&path, &options, &settings))?;
+        Ok(Self::over(opened.map_err(raise)?, is_far))
     }
 
     /// Several datasets as one.
     #[staticmethod]
     fn concat(py: Python<'_>, datasets: Vec<Bound<'_, Self>>) -> PyResult<Self> {
         let parts: Vec<_> = datasets.iter().map(|dataset| dataset.get().inner.clone()).collect();
-        Ok(Self::over(py.detach(|| shardpack_reader::Dataset::concat(&parts)).map_err(raise)?))
+        let is_far = datasets.iter().any(|dataset| dataset.get().is_far);
+        let joined = heard(py, is_far, move |_| shardpack_reader::Dataset::concat(&parts))?;
+        Ok(Self::over(joined.map_err(raise)?, is_far))
     }
 
     /// Names of the array fields whose arrays differ in shape and whose shapes are not in the
     /// index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let names = py.detach(|| shardpack_loader::varying_arrays(&self.inner)).map_err(raise)?;
-        Ok(names.into_iter().map(str::to_owned).collect())
+        self.read(py, |dataset| Ok(shardpack_loader::varying_arrays(dataset)?.into_iter().map(str::to_owned).collect()))
     }
 
     fn __len__(&self) -> usize {
@@ -181,7 +198,7 @@ impl Dataset {
     /// These fields of one sample, decoded.
     fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.named(fields)?;
-        let decoded = py.detach(|| self.decode(&[index], &fields))?.pop();
+        let decoded = self.decode(py, vec![index], fields)?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
@@ -193,14 +210,14 @@ impl Dataset {
         fields: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let (many, fields) = (indices(many)?, self.named(fields)?);
-        let decoded = py.detach(|| self.decode(&many, &fields))?;
+        let decoded = self.decode(py, many, fields)?;
         let samples = decoded.into_iter().map(|sample| sample.into_dict(py));
         PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// The stored bytes of one field; `None` if the sample has none.
     fn raw<'py>(&self, py: Python<'py>, index: u64, field: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let sample = py.detach(|| self.inner.get(index)).map_err(raise)?;
+        let sample = self.read(py, move |dataset| dataset.get(index))?;
         let value = sample.field(field).map_err(raise)?;
         Ok(value.map(|value| PyBytes::new(py, value.bytes)))
     }
@@ -208,10 +225,10 @@ impl Dataset {
     /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and
     /// orientation, arrays as `.npy`, text and JSON unchanged. Of a clip a list of its frames.
     fn files<'py>(&self, py: Python<'py>, index: u64, fields: Vec<String>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
-        let read = || {
-            let sample = self.inner.get(index)?;
+        let read = move |dataset: &shardpack_reader::Dataset| {
+            let sample = dataset.get(index)?;
             let (view, mut decoder) = (sample.view(), ArrayDecoder::new());
-            let known = self.inner.schema().fields();
+            let known = dataset.schema().fields();
             let file = |name: &String| {
                 let Some(field) = known.iter().find(|field| field.name == *name) else {
                     return view.field(name).map(|_| None);
@@ -223,13 +240,13 @@ impl Dataset {
             };
             fields.iter().map(file).collect::<Result<Vec<_>, Error>>()
         };
-        let files = py.detach(read).map_err(raise)?;
+        let files = self.read(py, read)?;
         files.into_iter().map(|files| files.map(|files| files.into_python(py)).transpose()).collect()
     }
 
     /// The stored bytes of every field that has a payload.
     fn raw_all<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
-        let sample = py.detach(|| self.inner.get(index)).map_err(raise)?;
+        let sample = self.read(py, move |dataset| dataset.get(index))?;
         let dict = PyDict::new(py);
         for field in self.inner.schema().stored() {
             let value = sample.field(&field.name).map_err(raise)?;
@@ -239,15 +256,15 @@ impl Dataset {
     }
 
     /// All values of a scalar field.
-    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let column = py.detach(|| self.inner.column(name)).map_err(raise)?;
+    fn column<'py>(&self, py: Python<'py>, name: String) -> PyResult<Bound<'py, PyAny>> {
+        let column = self.read(py, move |dataset| dataset.column(&name))?;
         let (dtype, rows) = (column.dtype(), column.len());
         ndarray(py, dtype, &[rows], column.into_bytes())
     }
 
     /// The class of every sample.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        Ok(vector(py, py.detach(|| self.inner.labels()).map_err(raise)?))
+        Ok(vector(py, self.read(py, shardpack_reader::Dataset::labels)?))
     }
 
     /// The samples of each part of a split.
@@ -288,17 +305,17 @@ impl Dataset {
 
     /// The key of a sample.
     fn key(&self, py: Python<'_>, index: u64) -> PyResult<String> {
-        py.detach(|| self.inner.key(index)).map_err(raise)
+        self.read(py, move |dataset| dataset.key(index))
     }
 
     /// The index of the sample with this key, if there is one.
-    fn index_of(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
-        py.detach(|| self.inner.by_key(key)).map_err(raise)
+    fn index_of(&self, py: Python<'_>, key: String) -> PyResult<Option<u64>> {
+        self.read(py, move |dataset| dataset.by_key(&key))
     }
 
     /// Up to three keys that may have been meant by one that is not there. Reads all keys.
-    fn keys_like(&self, py: Python<'_>, key: &str) -> Vec<String> {
-        py.detach(|| self.inner.keys_like(key))
+    fn keys_like(&self, py: Python<'_>, key: String) -> PyResult<Vec<String>> {
+        self.read(py, move |dataset| Ok(dataset.keys_like(&key)))
     }
 }
 

@@ -54,6 +54,8 @@ mod _shardpack {
     #[pymodule_export]
     use crate::transform::described;
     #[pymodule_export]
+    use crate::words::plain_urls;
+    #[pymodule_export]
     use crate::writer::{Writer, is_mask, mask_of};
 
     /// Largest record or decoded field to accept by default, the same as the command's.

@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::dataset::Dataset;
 use crate::errors::raise;
 use crate::options::Options;
-use crate::watch::watch;
+use crate::watch::{heard, watch};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -41,18 +41,18 @@ impl Loader {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "how arguments come")]
     fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
-        let dataset = dataset.get().inner.clone();
+        let (dataset, is_far) = (dataset.get().inner.clone(), dataset.get().is_far);
         let options = options.loader_options(py, &dataset)?;
-        let inner = if options.resident {
-            let open = |cancel: &Arc<AtomicBool>, _: &(dyn Fn(()) + Sync)| {
-                let watch = Watch { cancel, progress: &|_, _| {} };
-                shardpack_loader::Loader::open_watched(&dataset, options, watch)
-            };
-            watch(py, None, |(), _| Ok(()), open)?
-        } else {
-            py.detach(|| shardpack_loader::Loader::open(&dataset, options))
+        let takes_long = options.resident && !is_far;
+        let open = move |cancel: &Arc<AtomicBool>| {
+            let watch = Watch { cancel, progress: &|_, _| {} };
+            shardpack_loader::Loader::open_watched(&dataset, options, watch)
         };
-        let inner = inner.map_err(raise)?;
+        let opened = match takes_long {
+            true => watch(py, None, |(), _| Ok(()), |cancel, _: &(dyn Fn(()) + Sync)| open(cancel))?,
+            false => heard(py, is_far, open)?,
+        };
+        let inner = opened.map_err(raise)?;
         let (pid, has_threads) = (std::process::id(), AtomicBool::new(false));
         let (inner, entrance, turn) = (Mutex::new(Some(inner)), Mutex::new(()), AtomicU64::new(0));
         Ok(Self { inner, entrance, turn, pid, has_threads })

@@ -1,6 +1,7 @@
 //! Objects of a folder in a store, for conversions that read them as files.
 
 use crate::errors::raise;
+use crate::watch::heard;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use shardpack_reader::{Listed, ReadAt, Storage};
@@ -25,7 +26,8 @@ impl Objects {
 
     /// Paths below the folder, sorted. Objects are then opened as those that were listed.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let found = py.detach(|| self.storage.list()).map_err(raise)?;
+        let storage = Arc::clone(&self.storage);
+        let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
         let mut names: Vec<String> = found.iter().map(|listed| listed.name.clone()).collect();
         names.sort_unstable();
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,11 +38,12 @@ impl Objects {
     /// Opens an object by its path below the folder.
     fn open(&self, py: Python<'_>, name: String) -> PyResult<Object> {
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        let inner = py.detach(|| match &listed {
-            Some(listed) => self.storage.open_listed(listed),
-            None => self.storage.open(&name),
+        let (storage, path) = (Arc::clone(&self.storage), self.storage.path().join(&name));
+        let inner = heard(py, true, move |_| match &listed {
+            Some(listed) => storage.open_listed(listed),
+            None => storage.open(&name),
         });
-        Ok(Object { inner: inner.map_err(raise)?, path: self.storage.path().join(name) })
+        Ok(Object { inner: inner?.map_err(raise)?, path })
     }
 }
 
@@ -65,10 +68,16 @@ impl Object {
     /// At least one byte and at most `count`, unless the object ends at `offset`.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: usize) -> PyResult<Bound<'py, PyBytes>> {
         let count = count.min(usize::try_from(self.inner.len().saturating_sub(offset)).unwrap_or(usize::MAX));
-        let mut bytes = vec![0; count];
-        let read = py.detach(|| self.inner.read_at(&mut bytes, offset)).map_err(|source| {
+        let inner = Arc::clone(&self.inner);
+        let read = heard(py, true, move |_| {
+            let mut bytes = vec![0; count];
+            let read = inner.read_at(&mut bytes, offset)?;
+            bytes.truncate(read);
+            Ok(bytes)
+        });
+        let bytes = read?.map_err(|source| {
             raise(shardpack_reader::Error::Io { path: self.path.clone(), action: "read", offset: Some(offset), source })
         })?;
-        Ok(PyBytes::new(py, bytes.get(..read).unwrap_or_default()))
+        Ok(PyBytes::new(py, &bytes))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::{adding, destination, packing};
 use crate::errors::{UsageError, raise};
-use crate::watch::watch;
+use crate::watch::{leave, watch, watch_with};
 use crate::words::{raise_any, raise_where};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -13,6 +13,7 @@ use shardpack_pack::grow::{AddOptions, RemoveOptions};
 use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Packs. Returns the object that `shardpack pack --json` prints, as text, and what the user should
 /// know.
@@ -67,7 +68,8 @@ pub(crate) fn plan(
     let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
     let found = watch(py, None, describe, |cancel, _| {
         options.source.cancel = Some(Arc::clone(cancel));
-        let out = for_packing(&mut src, &mut options.source, &out, &storage_options, None)?;
+        let stop = Some(Arc::clone(cancel));
+        let out = for_packing(&mut src, &mut options.source, &out, &storage_options, stop)?;
         shardpack_pack::pack::forecast(&src, out.path(), &options, parts)
     })?;
     Ok(found.map_err(|e| raise_any(&e))?.to_json().to_string())
@@ -94,9 +96,11 @@ pub(crate) fn merge(
     storage_options: Vec<(String, String)>,
 ) -> PyResult<String> {
     let to = Destination { path: out, spool, take_over };
-    let out = to.output(&storage_options, None).map_err(raise)?;
-    let report = py.detach(|| shardpack_writer::merge::<Tally>(out));
-    let report = report.map_err(|error| {
+    let stop = Arc::new(AtomicBool::new(false));
+    let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
+    let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
+    let merged = watch_with(py, &stop, None, describe, |_, _| shardpack_writer::merge::<Tally>(out))?;
+    let report = merged.map_err(|error| {
         let array = match &error {
             shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
             _ => None,
@@ -132,7 +136,7 @@ pub(crate) fn verify(
         dict.set_item("bytes", now.bytes_done)?;
         dict.set_item("bytes_total", now.bytes_total)
     };
-    let checked = watch(py, progress, describe, |cancel, tell| {
+    let checked = leave(py, progress, describe, move |cancel, tell| {
         shardpack::cli::check(&dataset, &storage_options, &checks, &tell, cancel)
     })?;
     Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())

@@ -1,9 +1,13 @@
 //! Long work without the interpreter: it runs on its own thread, while the caller's thread checks
 //! for signals and reports progress.
+//!
+//! Work that writes is asked to stop, and waited for ([`watch`]). Work that only reads is left alone with
+//! what it waits for ([`leave`], [`heard`]): a server that is silent, or drips, holds no caller.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -12,29 +16,68 @@ use std::time::Duration;
 /// How often signals are checked, and progress is reported.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Raised when the work has ended, even by a panic.
-#[derive(Default)]
-struct Ended {
-    flag: Mutex<bool>,
+/// What the thread at work tells the one that waits.
+struct Told<P> {
+    has_ended: Mutex<bool>,
     changed: Condvar,
+    /// How far the work is, unless that was reported.
+    latest: Mutex<Option<P>>,
 }
 
-struct EndOnDrop<'a>(&'a Ended);
+impl<P> Default for Told<P> {
+    fn default() -> Self {
+        Self { has_ended: Mutex::default(), changed: Condvar::new(), latest: Mutex::default() }
+    }
+}
 
-impl Drop for EndOnDrop<'_> {
+/// Says that the work has ended, even by a panic.
+struct EndOnDrop<'a, P>(&'a Told<P>);
+
+impl<P> Drop for EndOnDrop<'_, P> {
     fn drop(&mut self) {
-        *self.0.flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.0.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.changed.notify_all();
     }
 }
 
-impl Ended {
+impl<P> Told<P> {
     /// Waits a moment, and returns whether the work has ended.
     fn wait(&self) -> bool {
-        let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(flag, PATIENCE, |ended| !*ended);
+        let ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(ended, PATIENCE, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
+
+    fn tell(&self, now: P) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    /// Checks for signals, and reports progress.
+    fn look(
+        &self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+        describe: &impl Fn(&P, &Bound<'_, PyDict>) -> PyResult<()>,
+    ) -> PyResult<()> {
+        py.check_signals()?;
+        let now = self.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(now), Some(progress)) = (now, progress) {
+            let dict = PyDict::new(py);
+            describe(&now, &dict)?;
+            progress.call1((dict,))?;
+        }
+        Ok(())
+    }
+}
+
+fn defect(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    PyRuntimeError::new_err(format!("a defect of shardpack: {text}"))
+}
+
+fn named() -> thread::Builder {
+    thread::Builder::new().name("shardpack".into())
 }
 
 /// Runs `work` without the interpreter. `work` gets a flag that is raised when it has to stop, and
@@ -49,30 +92,29 @@ pub(crate) fn watch<P: Send, R: Send>(
     describe: impl Fn(&P, &Bound<'_, PyDict>) -> PyResult<()>,
     work: impl FnOnce(&Arc<AtomicBool>, &(dyn Fn(P) + Sync)) -> R + Send,
 ) -> PyResult<R> {
-    let (cancel, ended, latest) = (Arc::new(AtomicBool::new(false)), Ended::default(), Mutex::new(None::<P>));
-    let tell = |now: P| *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-    let look = || -> PyResult<()> {
-        py.check_signals()?;
-        let now = latest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some(now), Some(progress)) = (now, progress) {
-            let dict = PyDict::new(py);
-            describe(&now, &dict)?;
-            progress.call1((dict,))?;
-        }
-        Ok(())
-    };
+    watch_with(py, &Arc::default(), progress, describe, work)
+}
+
+/// As [`watch`], with a flag that something below already looks at.
+pub(crate) fn watch_with<P: Send, R: Send>(
+    py: Python<'_>,
+    cancel: &Arc<AtomicBool>,
+    progress: Option<&Bound<'_, PyAny>>,
+    describe: impl Fn(&P, &Bound<'_, PyDict>) -> PyResult<()>,
+    work: impl FnOnce(&Arc<AtomicBool>, &(dyn Fn(P) + Sync)) -> R + Send,
+) -> PyResult<R> {
+    let told = Told::default();
     thread::scope(|scope| {
-        let (cancel, ended, tell) = (&cancel, &ended, &tell);
-        let name = thread::Builder::new().name("shardpack".into());
-        let worker = name.spawn_scoped(scope, move || {
-            let _end = EndOnDrop(ended);
-            work(cancel, tell)
+        let told = &told;
+        let worker = named().spawn_scoped(scope, move || {
+            let _end = EndOnDrop(told);
+            work(cancel, &|now| told.tell(now))
         })?;
         let mut raised = None;
         loop {
-            let is_over = py.detach(|| ended.wait());
+            let is_over = py.detach(|| told.wait());
             if raised.is_none()
-                && let Err(error) = look()
+                && let Err(error) = told.look(py, progress, &describe)
             {
                 cancel.store(true, Ordering::Relaxed);
                 raised = Some(error);
@@ -85,11 +127,46 @@ pub(crate) fn watch<P: Send, R: Send>(
         match (raised, result) {
             (Some(error), _) => Err(error),
             (None, Ok(result)) => Ok(result),
-            (None, Err(panic)) => {
-                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                Err(PyRuntimeError::new_err(format!("a defect of shardpack: {text}")))
-            }
+            (None, Err(panic)) => Err(defect(&*panic)),
         }
     })
+}
+
+/// As [`watch`], for work that only reads. An exception is raised at once: the work is asked to stop, and
+/// what it still waits for ends by its own time-outs, on its own thread.
+pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    describe: impl Fn(&P, &Bound<'_, PyDict>) -> PyResult<()>,
+    work: impl FnOnce(&Arc<AtomicBool>, &(dyn Fn(P) + Sync)) -> R + Send + 'static,
+) -> PyResult<R> {
+    let (told, cancel) = (Arc::new(Told::default()), Arc::new(AtomicBool::new(false)));
+    let (telling, flag) = (Arc::clone(&told), Arc::clone(&cancel));
+    let worker = named().spawn(move || {
+        let _end = EndOnDrop(&*telling);
+        work(&flag, &|now| telling.tell(now))
+    })?;
+    loop {
+        let is_over = py.detach(|| told.wait());
+        if let Err(error) = told.look(py, progress, &describe) {
+            cancel.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        if is_over {
+            return py.detach(|| worker.join()).map_err(|panic| defect(&*panic));
+        }
+    }
+}
+
+/// Runs `work`, which only reads, without the interpreter. Where it may wait for a network
+/// (`is_far`), Ctrl-C is heard as by [`leave`]; else it takes no thread.
+pub(crate) fn heard<R: Send + 'static>(
+    py: Python<'_>,
+    is_far: bool,
+    work: impl FnOnce(&Arc<AtomicBool>) -> R + Send + 'static,
+) -> PyResult<R> {
+    if !is_far {
+        return Ok(py.detach(|| work(&Arc::default())));
+    }
+    leave(py, None, |(): &(), _| Ok(()), move |cancel, _| work(cancel))
 }

@@ -82,3 +82,9 @@ fn io_error(error: &io::Error, text: &str) -> PyErr {
         None => PyOSError::new_err(text.to_owned()),
     }
 }
+
+/// A text with its URLs as messages may show them: without user, password and query.
+#[pyfunction]
+pub(crate) fn plain_urls(text: &str) -> String {
+    shardpack_format::plain_urls(text).into_owned()
+}

@@ -4,7 +4,7 @@
 use crate::arguments::{appending, destination, packing};
 use crate::errors::{LimitError, raise};
 use crate::values::ndarray;
-use crate::watch::watch;
+use crate::watch::{heard, watch_with};
 use crate::words::raise_any;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -17,6 +17,7 @@ use shardpack_pack::collect::{AppendOptions, CollectError, CollectOptions, Colle
 use shardpack_pack::grow::OnKnownKey;
 use shardpack_pack::sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A collector, until it is closed.
@@ -25,6 +26,10 @@ pub(crate) struct Writer {
     inner: Mutex<Option<Arc<Collector>>>,
     /// What was done, once the dataset is complete.
     report: Mutex<Option<String>>,
+    /// Raised while a commit has to stop: what it waits for in a store is given up.
+    stop: Arc<AtomicBool>,
+    /// Whether it writes to a store.
+    is_far: bool,
     /// The process that made it.
     pid: u32,
 }
@@ -136,15 +141,17 @@ impl Writer {
                 .map_err(|said| raise_any(&ArgumentError::of("on_known_key", said).into()))?;
             let options = AppendOptions { classes, on_known_key, ..appending(options)? };
             let collector = py.detach(|| Collector::append(path, schema, options));
-            return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?));
+            return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?, Arc::default(), false));
         }
         let (arguments, _) = packing(options)?;
         let options = arguments.options(&path).map_err(|e| raise_any(&e.into()))?;
         let out = destination(path, &arguments);
         let options = CollectOptions { classes, ..options.into() };
-        let out = out.output(&storage_options, None).map_err(raise)?;
-        let collector = py.detach(|| Collector::open(out, schema, options)).map_err(|e| raise_any(&e.into()))?;
-        Ok(Self::of(collector))
+        let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
+        let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
+        let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
+        let collector = watch_with(py, &stop, None, describe, |_, _| Collector::open(out, schema, options))?;
+        Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?, stop, is_far))
     }
 
     /// The fields and their kinds, where they are known: of a dataset that is added to, or once there is a
@@ -202,18 +209,20 @@ impl Writer {
             return Ok(report.clone());
         }
         let collector = self.collector()?;
-        let result = watch(py, progress, describe, |cancel, tell| {
+        let result = watch_with(py, &self.stop, progress, describe, |cancel, tell| {
             let done = collector.commit(Some(&|now| tell(*now)), Some(cancel))?;
             // If an exception from `progress` comes too late to stop the work, the dataset is
             // complete anyway.
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
+        // Another commit may follow, and the claim in the store is let go of.
+        self.stop.store(false, Ordering::Relaxed);
         // The last one lets go of the claim in a store, which waits for the network: `abort` does so
         // without the interpreter.
         drop(collector);
         if report().is_some() {
-            self.abort(py);
+            self.abort(py)?;
         }
         result?.map_err(|e| raise_any(&e.into()))?;
         let report = report().clone();
@@ -221,21 +230,22 @@ impl Writer {
     }
 
     /// Drops everything that was not committed.
-    fn abort(&self, py: Python<'_>) {
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid == std::process::id() {
-            py.detach(|| drop(taken));
+            heard(py, self.is_far, move |_| drop(taken))
         } else {
             // It belongs to the parent: this process must not touch the folder.
             std::mem::forget(taken);
+            Ok(())
         }
     }
 }
 
 impl Writer {
-    fn of(collector: Collector) -> Self {
+    fn of(collector: Collector, stop: Arc<AtomicBool>, is_far: bool) -> Self {
         let inner = Mutex::new(Some(Arc::new(collector)));
-        Self { inner, report: Mutex::default(), pid: std::process::id() }
+        Self { inner, report: Mutex::default(), stop, is_far, pid: std::process::id() }
     }
 
     fn collector(&self) -> PyResult<Arc<Collector>> {

@@ -79,7 +79,11 @@ impl Server {
     }
 
     fn upload(&self) -> Upload {
-        Upload::at(URL, &self.options()).unwrap()
+        self.upload_until(None)
+    }
+
+    fn upload_until(&self, cancel: Option<Arc<AtomicBool>>) -> Upload {
+        Upload::at(URL, &StoreOptions { cancel, ..self.options() }).unwrap()
     }
 
     fn place(&self, spools: &Path) -> Bucket {
@@ -134,7 +138,7 @@ fn a_run_that_was_stopped_goes_on_and_another_machine_takes_over() {
         let stop = Arc::new(AtomicBool::new(false));
         let on_progress = |progress: &Progress| stop.store(progress.samples >= SAMPLES / 2, Ordering::Relaxed);
         let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
-        let place = bucket(server.upload().cancelled_by(Arc::clone(&stop)), here.path());
+        let place = bucket(server.upload_until(Some(Arc::clone(&stop))), here.path());
         write_dataset(place, &source.plan(), &source, &watched).unwrap_err();
         let sent = server.objects();
         assert!(sent.contains_key(".shardpack-lock") && sent.len() > 1, "{:?}", sent.keys());

@@ -1,5 +1,6 @@
 //! Next steps as values: whoever shows one says how options are spelled there.
 
+use crate::plain_url::plain_urls;
 use crate::visible::visible_lines;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -324,7 +325,8 @@ impl Hinted {
     }
 }
 
-/// A text, and hints on lines of their own, as `voice` says them.
+/// A text, and hints on lines of their own, as `voice` says them. URLs in it are shown as
+/// [`plain_urls`] does: every error passes here before a user sees it.
 ///
 /// ```
 /// use shardpack_format::{Error, Voice, told};
@@ -336,5 +338,5 @@ pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hin
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
     let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
     // Names from files are in most messages, and the texts of parsers repeat them as they are.
-    visible_lines(&text).into_owned()
+    plain_urls(&visible_lines(&text)).into_owned()
 }

@@ -190,6 +190,9 @@ impl Manifest {
             let limit = limits.max_manifest_bytes;
             return Err(Error::limit("manifest", "max_manifest_bytes", limit, bytes.len() as u64));
         }
+        if bytes.starts_with(&[0x1f, 0x8b]) {
+            return Err(Error::format("manifest", "JSON", "a gzip stream"));
+        }
         let manifest: Self = json::from_slice("manifest", bytes, limits)?;
         if manifest.format != "shardpack" {
             return Err(Error::format("manifest format", "\"shardpack\"", format!("{:?}", manifest.format)));

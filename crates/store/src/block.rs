@@ -1,6 +1,6 @@
 //! Bytes of one range on their way: arrived piece by piece, taken by whoever reads them.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, PATIENCE};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,15 +47,23 @@ impl Block {
     }
 
     /// Copies what has arrived from `offset` on, which lies in the range; waits until that is at
-    /// least one byte.
-    pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure> {
+    /// least one byte, or the wait is given up.
+    pub(crate) fn read(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        is_cancelled: impl Fn() -> bool,
+    ) -> Result<usize, Failure> {
         let at = offset.saturating_sub(self.range.start);
         let mut inner = self.inner();
         while inner.arrived <= at {
             if let Some(failure) = &inner.failure {
                 return Err(failure.clone());
             }
-            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            if is_cancelled() {
+                return Err(Failure::given_up());
+            }
+            inner = self.changed.wait_timeout(inner, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
         }
         let first = inner.pieces.partition_point(|(start, _)| *start <= at).saturating_sub(1);
         let mut done = 0_usize;
@@ -89,14 +97,20 @@ mod tests {
         }
         let mut buffer = [0; 16];
         for offset in 0..7 {
-            let read = block.read(&mut buffer, 100 + offset as u64).unwrap();
+            let read = block.read(&mut buffer, 100 + offset as u64, || false).unwrap();
             assert_eq!(&buffer[..read], &b"abcdefg"[offset..]);
         }
         let mut two = [0; 2];
-        assert_eq!(block.read(&mut two, 102).unwrap(), 2);
+        assert_eq!(block.read(&mut two, 102, || false).unwrap(), 2);
         assert_eq!(&two, b"cd");
         block.fail(Failure::last(ErrorKind::Other, "gone"));
-        assert_eq!(block.read(&mut two, 106).unwrap(), 1, "what is there is there");
-        assert_eq!(block.read(&mut two, 107).unwrap_err().words, "gone");
+        assert_eq!(block.read(&mut two, 106, || false).unwrap(), 1, "what is there is there");
+        assert_eq!(block.read(&mut two, 107, || true).unwrap_err().words, "gone");
+    }
+
+    #[test]
+    fn a_wait_is_given_up() {
+        let block = Block::new(0..4);
+        assert_eq!(block.read(&mut [0; 4], 0, || true).unwrap_err(), Failure::given_up());
     }
 }

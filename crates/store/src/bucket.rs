@@ -76,12 +76,14 @@ impl Objects for Upload {
         let found = self.ask(async || {
             let answer = self.store().get(&key).await?;
             let version = UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
-            Ok((version, answer.bytes().await?))
+            // One of another size is not the old one, and may be of any size.
+            let is_like = answer.meta.size == old.len() as u64;
+            Ok((version, if is_like { Some(answer.bytes().await?) } else { None }))
         });
         match found {
             Err(error) if error.kind() == ErrorKind::NotFound => Objects::create(self, name, new),
             Err(error) => Err(error),
-            Ok((version, bytes)) if bytes == old => self.put_if(name, new, &PutMode::Update(version)),
+            Ok((version, Some(bytes))) if bytes == old => self.put_if(name, new, &PutMode::Update(version)),
             Ok(_) => Ok(false),
         }
     }

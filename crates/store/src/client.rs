@@ -3,19 +3,21 @@
 use crate::block::Block;
 use crate::cache::Cache;
 use crate::cache_block::{Cached, PAGE};
-use crate::failure::Failure;
+use crate::failure::{Failure, PATIENCE};
 use crate::object::Pin;
 use crate::opening::{Opening, open};
 use crate::options::StoreOptions;
 use crate::state::{Known, Start, State};
 use crate::through::{Turns, bring};
 use crate::tuner::Tuner;
+use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use shardpack_format::Hinted;
 use shardpack_reader::{Error, Result, Traffic};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -161,7 +163,7 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         let Some(start) = self.start.take() else { return };
-        let cut = || Some(Failure::last(ErrorKind::Other, "the request was given up"));
+        let cut = || Some(Failure::given_up());
         let failure = self.failure.take().unwrap_or_else(cut);
         let now = self.shared.begun.elapsed();
         {
@@ -246,7 +248,8 @@ impl Client {
         if let Some(start) = start {
             self.shared.spawn(start);
         }
-        let wait = |opening: Arc<Opening>| opening.wait().map_err(|failure| failure.io());
+        let is_cancelled = || self.shared.options.is_cancelled();
+        let wait = |opening: Arc<Opening>| opening.wait(is_cancelled).map_err(|failure| failure.io());
         known.or_else(wait)
     }
 
@@ -305,14 +308,29 @@ impl Client {
             self.shared.pump();
         }
         let Some(block): Option<Arc<Block>> = block else { return Err(ErrorKind::NotFound.into()) };
-        let read = block.read(buffer, offset).map_err(|failure| failure.io())?;
+        let read = block.read(buffer, offset, || self.shared.options.is_cancelled()).map_err(|failure| failure.io())?;
         self.shared.state().was_read(pin, &block, read as u64);
         self.shared.pump();
         Ok(read)
     }
 
-    /// Waits for what a future of the store brings.
+    /// Waits for what a future of the store brings, or until that is given up.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
+        let given_up = async {
+            while !self.shared.options.is_cancelled() {
+                tokio::time::sleep(PATIENCE).await;
+            }
+        };
+        self.finish(async {
+            match select(pin!(given_up), pin!(future)).await {
+                Either::Right((result, _)) => Ok(result),
+                Either::Left(_) => Err(Failure::given_up().io()),
+            }
+        })?
+    }
+
+    /// As [`Self::wait`], for what has to be done after something was given up.
+    pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
         self.check_process()?;
         Ok(self.shared.handle.block_on(future))
     }

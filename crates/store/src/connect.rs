@@ -1,5 +1,6 @@
 //! From a URL and options to a client of `object_store`.
 
+use crate::endpoint::{Address, is_on};
 use crate::failure::hide;
 use crate::options::StoreOptions;
 use crate::place::Target;
@@ -27,8 +28,9 @@ fn client(options: &StoreOptions) -> ClientOptions {
 /// One kind of builder: they are alike, and share no trait.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
+        let watched = Watched::default();
         let mut builder = <$builder>::new().with_client_options(client($options)).with_retry(no_retries());
-        builder = builder.with_http_connector(Watched).with_url($target.url.to_string());
+        builder = builder.with_http_connector(watched.clone()).with_url($target.url.to_string());
         for (key, value) in $options.variables() {
             if let Ok(key) = key.parse::<$key>() {
                 builder = builder.with_config(key, value);
@@ -38,7 +40,11 @@ macro_rules! build {
             let key = key.parse::<$key>().map_err(|_| unknown($target, key))?;
             builder = builder.with_config(key, value);
         }
-        Arc::new(builder.build().map_err(|error| wrong($target, &error, $options))?)
+        let allow_http = builder.get_config_value(&<$key>::Client(ClientConfigKey::AllowHttp));
+        check_addresses($target, $options, is_on(allow_http.as_deref()), |key| key.parse::<$key>().is_ok())?;
+        let store = builder.build().map_err(|error| wrong($target, &error, $options))?;
+        watched.built();
+        Arc::new(store)
     }};
 }
 
@@ -52,14 +58,37 @@ pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn
             // Who writes `http://` means it.
             let client = client(options).with_allow_http(target.url.scheme() == "http");
             let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
-            builder = builder.with_http_connector(Watched);
+            let watched = Watched::default();
+            builder = builder.with_http_connector(watched.clone());
             for (key, value) in options.settings() {
                 let key = key.parse::<ClientConfigKey>().map_err(|_| unknown(target, key))?;
                 builder = builder.with_config(key, value);
             }
-            Arc::new(builder.build().map_err(|error| wrong(target, &error, options))?)
+            check_addresses(target, options, true, |key| key.parse::<ClientConfigKey>().is_ok())?;
+            let store = builder.build().map_err(|error| wrong(target, &error, options))?;
+            watched.built();
+            Arc::new(store)
         }
     })
+}
+
+/// Refuses addresses that are none, and those that are not encrypted unless that is permitted. An
+/// emulator on this machine is.
+fn check_addresses(
+    target: &Target,
+    options: &StoreOptions,
+    allow_http: bool,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let variables = options.variables().map(|(key, value)| (key.to_ascii_uppercase(), key, value));
+    let settings = options.settings().map(|(key, value)| (key.to_owned(), key.to_owned(), value));
+    let all: Vec<_> = variables.chain(settings).filter(|(_, key, _)| is_known(key)).collect();
+    let allow_http =
+        allow_http || all.iter().any(|(_, key, value)| key.ends_with("use_emulator") && is_on(Some(value)));
+    for (name, key, value) in &all {
+        Address { key, name: name.clone(), value }.check(&target.scheme, allow_http)?;
+    }
+    Ok(())
 }
 
 /// A client to write with: the same one twice, by what it is asked for.

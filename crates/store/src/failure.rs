@@ -3,10 +3,14 @@
 
 use crate::watch::{Refused, Unanswered};
 use object_store::client::{HttpError, HttpErrorKind};
-use shardpack_format::{Hint, Hinted};
+use shardpack_format::{Hint, Hinted, plain_urls};
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+/// How often a wait looks whether it was given up.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// One failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +45,11 @@ impl Failure {
     pub(crate) fn changed() -> Self {
         Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
             .with_hint("write changed datasets under another name")
+    }
+
+    /// That nobody waits any more.
+    pub(crate) fn given_up() -> Self {
+        Self::last(ErrorKind::Other, "the request was given up")
     }
 
     pub(crate) fn io(&self) -> io::Error {
@@ -82,10 +91,18 @@ impl Failure {
         let Some(http) = find::<HttpError>(error) else {
             return Self::again(ErrorKind::Other, words);
         };
+        // A request that cannot be made: each attempt would be the same.
+        if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
+            return Self::last(ErrorKind::InvalidInput, words);
+        }
         let to = find::<Unanswered>(error).map_or_else(String::new, |request| format!(" to `{}`", request.host));
         match http.kind() {
-            // Another attempt meets the same certificate.
-            _ if words.contains("certificate") => {
+            _ if words.contains("corrupt message") => {
+                Self::last(ErrorKind::Other, format!("no safe connection{to}: the server does not speak TLS there"))
+                    .with_hint("does it speak http:// only?")
+            }
+            // Another attempt meets the same certificate, and the same versions.
+            _ if ["certificate", "ProtocolVersion", "peer is incompatible"].iter().any(|why| words.contains(why)) => {
                 Self::last(ErrorKind::Other, format!("no safe connection{to}: {words}"))
             }
             HttpErrorKind::Connect => Self::again(ErrorKind::NotConnected, format!("cannot connect{to}: {words}")),
@@ -123,12 +140,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     for secret in secrets {
         text = text.replace(secret.as_str(), "…");
     }
-    // A signature stands in the query of a URL.
-    let words = text.split_whitespace().map(|word| match word.split_once('?') {
-        Some((url, _)) if url.contains("://") => url,
-        _ => word,
-    });
-    words.take(60).collect::<Vec<_>>().join(" ")
+    plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ")
 }
 
 /// The code that S3 and those who speak like it put into the body of an answer: ` (AccessDenied)`.
@@ -147,7 +159,7 @@ mod tests {
     fn messages_hold_no_secret() {
         let secrets = ["hunter2".to_owned()];
         let text = "error for https://host/key?X-Amz-Signature=abc with hunter2\n at once";
-        assert_eq!(hide(text, &secrets), "error for https://host/key with … at once");
+        assert_eq!(hide(text, &secrets), "error for https://host/key?… with … at once");
         let source = "<Error><Code>AccessDenied</Code><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>";
         let error = object_store::Error::PermissionDenied { path: "p".into(), source: source.into() };
         let failure = Failure::of(&error, &[]);

@@ -3,11 +3,12 @@
 use crate::client::Shared;
 use crate::failure::Failure;
 use crate::object::Pin;
+use crate::options::StoreOptions;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use object_store::path::Path as Key;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta};
+use object_store::{Attribute, GetOptions, GetRange, GetResult, ObjectMeta};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::pin::pin;
@@ -150,6 +151,12 @@ async fn try_once(
         return Err(Failure::changed());
     }
     at.known = Some(answer.clone());
+    if let Some(coding) = result.attributes.get(&Attribute::ContentEncoding)
+        && let Some(found) = CODINGS.into_iter().find(|known| coding.eq_ignore_ascii_case(known))
+    {
+        let words = format!("the server sends it compressed (Content-Encoding: {found})");
+        return Err(Failure::last(ErrorKind::Unsupported, words).with_hint("have it stored, and sent, as it is"));
+    }
     let all = match want {
         Want::Meta => return Ok(answer),
         Want::Whole(most) if answer.size > *most => return Ok(Answer { range: 0..0, ..answer }),
@@ -158,6 +165,7 @@ async fn try_once(
     };
     let mut body = result.into_stream();
     let whole = all.end.saturating_sub(all.start);
+    let mut pace = Pace::new(&shared.options);
     loop {
         let next = timeout(shared.options.stall_timeout, body.next()).await;
         let piece = match next {
@@ -175,14 +183,55 @@ async fn try_once(
             return Err(Failure::again(ErrorKind::InvalidData, words));
         }
         at.arrived = arrived;
+        pace.count(piece.len() as u64);
         shared.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
         push(piece);
+        if at.arrived < whole {
+            pace.check(Instant::now())?;
+        }
     }
     if at.arrived < whole {
         let words = format!("the answer ends after {} of {whole} bytes", at.arrived);
         return Err(Failure::again(ErrorKind::ConnectionReset, words));
     }
     Ok(Answer { range: all, ..answer })
+}
+
+/// Codings of an answer that are not the bytes of the object. Others, such as `aws-chunked`, some
+/// programs leave behind when they write.
+const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
+
+/// How fast an answer comes. One that drips never stalls, and never ends.
+struct Pace {
+    least: u64,
+    window: Duration,
+    begun: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn new(options: &StoreOptions) -> Self {
+        Self { least: options.min_rate, window: options.stall_timeout, begun: Instant::now(), bytes: 0 }
+    }
+
+    const fn count(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// At the end of each window, whether enough came in it.
+    fn check(&mut self, now: Instant) -> Result<(), Failure> {
+        let took = now.saturating_duration_since(self.begun);
+        if took < self.window {
+            return Ok(());
+        }
+        let (bytes, least) = (self.bytes, self.least);
+        if u128::from(bytes) * 1000 < u128::from(least) * took.as_millis() {
+            let words = format!("only {bytes} bytes arrived in {took:.1?}: slower than {least} bytes/s (`min_rate`)");
+            return Err(Failure::again(ErrorKind::TimedOut, words));
+        }
+        (self.begun, self.bytes) = (now, 0);
+        Ok(())
+    }
 }
 
 /// Asks, and waits until the answer begins.
@@ -216,6 +265,23 @@ async fn first_byte(shared: &Shared, key: &Key, options: GetOptions) -> Result<G
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drip_is_too_slow_at_the_end_of_a_window() {
+        let options = StoreOptions { stall_timeout: Duration::from_secs(10), min_rate: 100, ..StoreOptions::default() };
+        let mut pace = Pace::new(&options);
+        let begun = pace.begun;
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        pace.count(1);
+        assert!(pace.check(at(9)).is_ok(), "the window is not over");
+        pace.count(999);
+        assert!(pace.check(at(10)).is_ok());
+        pace.count(999);
+        let failure = pace.check(at(20)).unwrap_err();
+        assert!(failure.again && failure.words.contains("999 bytes arrived in 10.0s: slower than 100 bytes/s"));
+        let mut pace = Pace::new(&StoreOptions { min_rate: 0, ..options });
+        assert!(pace.check(pace.begun + Duration::from_secs(1000)).is_ok());
+    }
 
     #[test]
     fn pauses_double_and_differ() {

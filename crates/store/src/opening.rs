@@ -1,7 +1,7 @@
 //! Opening an object: its size, its ETag, and what every reader looks at first, in one wait.
 
 use crate::client::Shared;
-use crate::failure::Failure;
+use crate::failure::{Failure, PATIENCE};
 use crate::fetch::{Answer, Want, fetch};
 use crate::object::Pin;
 use crate::state::Known;
@@ -28,13 +28,16 @@ impl Opening {
         self.changed.notify_all();
     }
 
-    pub(crate) fn wait(&self) -> Result<Arc<Pin>, Failure> {
+    pub(crate) fn wait(&self, is_cancelled: impl Fn() -> bool) -> Result<Arc<Pin>, Failure> {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(result) = &*done {
                 return result.clone();
             }
-            done = self.changed.wait(done).unwrap_or_else(PoisonError::into_inner);
+            if is_cancelled() {
+                return Err(Failure::given_up());
+            }
+            done = self.changed.wait_timeout(done, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

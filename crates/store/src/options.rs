@@ -2,6 +2,8 @@
 
 use shardpack_reader::{Error, Result};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How a store is reached. Every field has a default.
@@ -24,6 +26,9 @@ pub struct StoreOptions {
     pub first_byte_timeout: Duration,
     /// How long an answer may pause. Default 20 s.
     pub stall_timeout: Duration,
+    /// Fewest bytes a second that an answer may bring, over each [`Self::stall_timeout`]; 0 for no floor.
+    /// Default 1000: the slowest line with 256 requests under way stays above it.
+    pub min_rate: u64,
     /// How often a range is asked for at most. Default 10; 3 as long as nothing was ever answered.
     pub max_attempts: u32,
     /// How long a range may be tried again. Default 3 min.
@@ -44,6 +49,8 @@ pub struct StoreOptions {
     /// Bytes in that folder at most; each further process that fills it may add a 32nd. Default
     /// 100 GB.
     pub cache_bytes: u64,
+    /// Once it is true, whoever waits for the store gives up, with an error. Default none.
+    pub cancel: Option<Arc<AtomicBool>>,
     /// How the store itself is reached. Default: nothing is known but the URL.
     pub keys: Keys,
 }
@@ -75,6 +82,7 @@ impl Default for StoreOptions {
             connect_timeout: Duration::from_secs(5),
             first_byte_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(20),
+            min_rate: 1000,
             max_attempts: 10,
             retry_timeout: Duration::from_secs(180),
             backoff: Duration::from_millis(100),
@@ -83,6 +91,7 @@ impl Default for StoreOptions {
             hedge: false,
             cache: None,
             cache_bytes: 100_000_000_000,
+            cancel: None,
             keys: Keys::default(),
         }
     }
@@ -112,6 +121,7 @@ impl StoreOptions {
             "connect_timeout" => self.connect_timeout = time()?,
             "first_byte_timeout" => self.first_byte_timeout = time()?,
             "stall_timeout" => self.stall_timeout = time()?,
+            "min_rate" => self.min_rate = value.parse().map_err(|_| wrong("a number of bytes a second"))?,
             "retry_timeout" => self.retry_timeout = time()?,
             "backoff" => self.backoff = time()?,
             "max_attempts" => self.max_attempts = u32::try_from(number()?).unwrap_or(u32::MAX),
@@ -129,6 +139,11 @@ impl StoreOptions {
             _ => self.keys.settings.push((key.to_ascii_lowercase(), value.to_owned())),
         }
         Ok(())
+    }
+
+    /// Whether nobody wants an answer any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 
     /// Keys of the environment in lower case, with their values.

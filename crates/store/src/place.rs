@@ -34,7 +34,9 @@ impl Place {
         let expected = "s3://, gs://, az://, http://, https:// or file://";
         // What is wrong is said without the text: it may hold a password.
         let url = Url::parse(text).map_err(|error| Error::usage("URL", expected, error))?;
-        if !url.username().is_empty() && url.scheme().starts_with("http") || url.password().is_some() {
+        // Before the `@` of `abfss://container@account…` is no user.
+        let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
+        if has_user || url.password().is_some() {
             return Err(Error::usage("URL", "one without credentials", "one with a user or a password")
                 .with_hint("give credentials in the environment, or as options of the storage"));
         }
@@ -110,6 +112,12 @@ mod tests {
             "ftp://host/x",
             "memory:///x",
             "http://u:hunter2@host/x",
+            "http://hunter2@host/x",
+            "s3://hunter2@bucket/x",
+            "gs://hunter2@bucket/x",
+            "az://hunter2@bucket/x",
+            "file://hunter2@host/x",
+            "abfss://container:hunter2@account.dfs.core.windows.net/x",
             "https://host/x?sig=hunter2",
             "s3://b/x#hunter2",
             "http://:hunter2",

@@ -12,7 +12,6 @@ use crate::fetch::{Want, fetch};
 use crate::object::Pin;
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter};
-use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
@@ -154,7 +153,7 @@ fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
 }
 
 fn gone() -> Failure {
-    Failure::last(ErrorKind::Other, "the request was given up")
+    Failure::given_up()
 }
 
 /// Hands on what of `bytes`, which stand at `at`, is wanted and in the block's range.

@@ -8,25 +8,22 @@ use crate::options::StoreOptions;
 use crate::place::Place;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::future::{Either, select};
 use futures_util::stream::FuturesOrdered;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use shardpack_format::plain_urls;
 use shardpack_reader::{Error, Result, Traffic};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Bytes of a part. S3 takes 10,000 parts: objects of 156 GiB.
 const PART_BYTES: usize = 16 << 20;
 /// Parts of an object that are on their way at a time.
 const PARTS_AT_A_TIME: usize = 4;
-/// How often a request looks whether it was given up.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A folder in an object store that objects are written to. It makes no dataset: the order of the
 /// objects, the manifest last, is up to the caller.
@@ -49,7 +46,6 @@ pub struct Upload {
     client: Client,
     parts: Parts,
     path: PathBuf,
-    cancel: Option<Arc<AtomicBool>>,
 }
 
 struct Parts(Arc<dyn MultipartStore>);
@@ -75,7 +71,7 @@ impl Upload {
     /// # Errors
     /// `Usage` if the URL or an option is not understood, or names no folder that can be written to.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
-        let wrong = |found| Err(Error::usage(format!("`{url}`"), "a URL of a folder in a store", found));
+        let wrong = |found| Err(Error::usage(format!("`{}`", plain_urls(url)), "a URL of a folder in a store", found));
         match Place::parse(url)? {
             Place::Local(_) => wrong("a path of this machine"),
             Place::Remote(target) if target.file.is_some() => wrong("one of a file"),
@@ -87,14 +83,7 @@ impl Upload {
 
     fn start((store, parts): Writable, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
         let client = Client::start(store, folder, options, None).map_err(|error| cannot_start(name, &error))?;
-        Ok(Self { client, parts: Parts(parts), path: name.into(), cancel: None })
-    }
-
-    /// Gives up what is on its way, and all that follows, once `cancel` is true.
-    #[must_use]
-    pub fn cancelled_by(mut self, cancel: Arc<AtomicBool>) -> Self {
-        self.cancel = Some(cancel);
-        self
+        Ok(Self { client, parts: Parts(parts), path: name.into() })
     }
 
     /// The folder, as messages name it.
@@ -129,7 +118,7 @@ impl Upload {
             // What it leaves if this fails too, the store's own rules remove.
             let abort = self.parts.0.abort_multipart(&key, &id);
             let most = self.client.shared().options.first_byte_timeout;
-            let _ = self.client.wait(async { tokio::time::timeout(most, abort).await });
+            let _ = self.client.finish(async { tokio::time::timeout(most, abort).await });
         }
         sent
     }
@@ -231,19 +220,7 @@ impl Upload {
 
     /// Waits for the answers to some requests.
     pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, Failure>>) -> io::Result<T> {
-        self.client.wait(async {
-            match select(pin!(self.given_up()), pin!(requests)).await {
-                Either::Right((result, _)) => result.map_err(|failure| failure.io()),
-                Either::Left(_) => Err(io::Error::other("the request was given up")),
-            }
-        })?
-    }
-
-    /// Waits until nobody wants an answer any more.
-    async fn given_up(&self) {
-        while !self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            tokio::time::sleep(PATIENCE).await;
-        }
+        self.client.wait(requests)?.map_err(|failure| failure.io())
     }
 
     fn failed(&self, name: &str, source: io::Error) -> Error {

@@ -232,10 +232,11 @@ fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
     // Before the first request it is only the store that does not answer.
-    let store_options = StoreOptions { backoff: Duration::from_secs(3600), ..StoreOptions::default() };
+    let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
+    let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
     let upload = Upload::new(Arc::new(store), "data/train", &store_options).unwrap();
-    let place = bucket(upload.cancelled_by(Arc::clone(&cancel)), spools.path());
+    let place = bucket(upload, spools.path());
     let error = write(&place, &source).unwrap_err().to_string();
     assert!(error.contains("given up"), "{error}");
     assert!(objects(&memory).is_empty());

@@ -1,6 +1,7 @@
 //! Over HTTP everything is as from the disk, whatever the server does on the way.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod attacks;
 #[path = "../../loader/tests/loader_support/mod.rs"]
 mod loader_support;
 mod server;
@@ -212,12 +213,12 @@ fn a_server_that_is_not_there_is_said_soon() {
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
     // Of a store with an endpoint of its own, the URL does not say where that is.
     let mut elsewhere = options();
-    for (key, value) in [("aws_endpoint", &*format!("http://user:hunter2@{closed}")), ("aws_skip_signature", "true")] {
+    for (key, value) in [("aws_endpoint", &*format!("http://{closed}")), ("aws_skip_signature", "true")] {
         elsewhere.set(key, value).unwrap();
     }
     elsewhere.set("aws_allow_http", "true").unwrap();
     let error = open("s3://bucket/train", &DatasetOptions::new(), &elsewhere).unwrap_err().to_string();
-    assert!(error.contains("`s3://bucket/train/manifest.json`") && !error.contains("hunter2"), "{error}");
+    assert!(error.contains("`s3://bucket/train/manifest.json`"), "{error}");
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")), "{error}");
     let disk = Disk::alike(&[3]);
     let server = Server::start(disk.path(), |_| Answer::Right);

@@ -2,6 +2,7 @@
 //! it.
 
 use crate::fs::{Held, LockMode, is_unsupported, open_regular};
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,9 @@ use std::time::Duration;
 /// retries this many times before it gives up.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
+
+/// Between the name of a lock file and the number of the process that tries locks beside it.
+const PROBE: &str = ".probe-";
 
 /// A lock that is held until it is dropped.
 pub(crate) struct LockFile {
@@ -26,8 +30,9 @@ impl LockFile {
     /// Whether the file system of `path` has locks: tried on a file of our own beside it, because
     /// the lock file may be that of somebody who goes by its name.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
+        remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
-        probe.push(format!(".probe-{}-{:?}", std::process::id(), std::thread::current().id()));
+        probe.push(format!("{PROBE}{}-{:?}", std::process::id(), std::thread::current().id()));
         // What cannot be created here is said when the lock file is.
         let Ok(file) = File::create_new(&probe) else { return true };
         let tried = try_lock(&file);
@@ -85,6 +90,25 @@ impl Drop for LockFile {
     }
 }
 
+/// Removes what a process that was killed has left of its trial. One that is in the middle of it
+/// needs the name no more: it holds the file.
+fn remove_probes(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_probe = |entry: &str| {
+        let numbers = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(PROBE)?.strip_suffix(')'));
+        let numbers = numbers.and_then(|numbers| numbers.split_once("-ThreadId("));
+        numbers.is_some_and(|(process, thread)| is_number(process) && is_number(thread))
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && entry.file_name().to_str().is_some_and(is_probe) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -100,6 +124,30 @@ fn is_at(_: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_trial_left_goes_with_the_next_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".lock");
+        let kept = [".lock", ".lock.probe-12", ".lock.probe-x-ThreadId(1)", ".other.probe-12-ThreadId(1)", "a.shard"];
+        for name in kept.iter().chain(&[".lock.probe-12-ThreadId(1)", ".lock.probe-4194304-ThreadId(17)"]) {
+            File::create_new(folder.path().join(name)).unwrap();
+        }
+        // A folder of such a name is nobody's trial.
+        fs::create_dir(folder.path().join(".lock.probe-13-ThreadId(1)")).unwrap();
+        assert!(LockFile::is_supported(&path, File::try_lock));
+        let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        let expected = [
+            ".lock",
+            ".lock.probe-12",
+            ".lock.probe-13-ThreadId(1)",
+            ".lock.probe-x-ThreadId(1)",
+            ".other.probe-12-ThreadId(1)",
+            "a.shard",
+        ];
+        assert_eq!(left, expected);
+    }
 
     #[test]
     fn a_file_system_without_locks_is_known_before_a_lock_file_is_touched() {

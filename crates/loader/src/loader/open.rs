@@ -4,12 +4,13 @@ use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
-use crate::order::{Order, Sampling, Sources, State as Progress, World};
+use crate::order::{End, Order, Sampling, Share, Sources, State as Progress, World};
 use crate::planner::{self, Epochs, Held, Planner, Predicted, Scout};
 use crate::pool::Shared;
 use crate::resident::{self, Watch};
 use crate::stage::Keeper;
 use crate::state::{Bounds, State};
+use shardpack_format::{Hint, Voice};
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ impl Loader {
     ///
     /// # Errors
     /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
-    /// that it does not have; `Io` if the device of a stage has no memory for the slots; else as
+    /// that it does not have, or batches that no epoch fills with [`End::Drop`]; `Io` if the device of a stage has no memory for the slots; else as
     /// [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
@@ -82,6 +83,7 @@ impl Loader {
         });
         let first = epochs.begin(&start, None)?;
         let (held, share) = (first.held, first.steps.share().clone());
+        refuse_no_batch(&share, &epochs, &options)?;
         let mut scout = Scout::new(Arc::clone(&epochs), sources.clone());
         if scout.is_wanted() && resident.is_none() {
             scout.restart(0, start, false);
@@ -136,6 +138,26 @@ impl Loader {
             is_waiting: false,
         })
     }
+}
+
+/// Refuses batches that are larger than an epoch, where what fills none is left out: nothing would
+/// ever come. A dataset without samples is no mistake of the options.
+fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
+    let positions = share.positions();
+    if positions == 0 || options.end != End::Drop || share.whole().batches() > 0 {
+        return Ok(());
+    }
+    let what = if epochs.fields.patches.is_some() { "the patches of an epoch" } else { "the samples of an epoch" };
+    let every = match options.world_size {
+        1 => options.batch_size.to_string(),
+        ranks => format!("{ranks} × {}", options.batch_size),
+    };
+    let hint = Hint::new("")
+        .only(Voice::Rust, "`End::Pad` and `End::Uneven` give what there is")
+        .only(Voice::Command, "use smaller batches")
+        .only(Voice::Python, "end=\"pad\" or end=\"uneven\" give what there is");
+    let found = format!("{every}: there would be no batch");
+    Err(Error::usage("batch size", format!("at most {what}, {positions}"), found).with_hint(hint))
 }
 
 /// Bytes that all slots take on the device.

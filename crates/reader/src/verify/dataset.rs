@@ -150,12 +150,12 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Found> {
     let mut report = VerifyReport::default();
+    // A manifest that is there, whole or not, says more than a list could.
+    let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match folder.shard_names() {
         Ok(names) => names,
-        Err(Error::Io { source, .. }) if manifest.is_ok() && source.kind() == ErrorKind::Unsupported => {
-            report
-                .notes
-                .push("nothing there lists files: those that the manifest does not name were not looked for".into());
+        Err(Error::Io { source, .. }) if is_of_manifest && source.kind() == ErrorKind::Unsupported => {
+            report.notes.push("nothing there lists files: those that no manifest names were not looked for".into());
             Vec::new()
         }
         // Why there is no manifest says more than why there is no list.

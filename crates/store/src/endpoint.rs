@@ -1,0 +1,130 @@
+//! Addresses among the options of a store. `object_store` takes them for right, and panics in the
+//! middle of a request if they are not.
+
+use crate::transport::switch;
+use object_store::ObjectStoreScheme;
+use shardpack_format::plain_urls;
+use shardpack_reader::{Error, Result};
+use url::{Host, Url};
+
+/// What may stand in an address, by the rules of URLs, before a query.
+const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
+
+/// One option that is an address.
+pub(crate) struct Address<'a> {
+    /// The option in lower case.
+    pub(crate) key: &'a str,
+    /// As the user wrote it: a variable in capitals, or an option.
+    pub(crate) name: String,
+    pub(crate) value: &'a str,
+}
+
+impl Address<'_> {
+    /// Refuses an address that is none.
+    pub(crate) fn check(&self, scheme: &ObjectStoreScheme, allow_http: bool) -> Result<()> {
+        const EXPECTED: &str = "a URL such as https://host:9000";
+        if !is_address(self.key) {
+            return Ok(());
+        }
+        let what = || format!("`{}`", self.name);
+        let found = || format!("`{}`", plain_urls(self.value).escape_debug());
+        let is_plain = self.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || MARKS.contains(&byte));
+        let url = Url::parse(self.value).ok().filter(|url| {
+            is_plain && matches!(url.scheme(), "http" | "https") && !matches!(url.host(), None | Some(Host::Domain("")))
+        });
+        let Some(url) = url else {
+            let error = Error::usage(what(), EXPECTED, found());
+            let has_scheme = self.value.contains("://");
+            return Err(if has_scheme { error } else { error.with_hint("write `http://` or `https://` before it") });
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Error::usage(what(), "a URL without credentials", "one with a user or a password")
+                .with_hint("give credentials by options of their own: docs/stores.md has their names"));
+        }
+        if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
+            let found = format!("{}, which encrypts nothing", found());
+            let hint = match scheme {
+                ObjectStoreScheme::MicrosoftAzure => {
+                    "permit it with AZURE_ALLOW_HTTP=true in the environment, or `allow_http` among the options of the \
+                     storage"
+                }
+                ObjectStoreScheme::GoogleCloudStorage => {
+                    "permit it with GOOGLE_ALLOW_HTTP=true in the environment, or `allow_http` among the options of \
+                     the storage"
+                }
+                _ => {
+                    "permit it with AWS_ALLOW_HTTP=true in the environment, or `allow_http` among the options of the \
+                     storage"
+                }
+            };
+            return Err(Error::usage(what(), "https://", found).with_hint(hint));
+        }
+        Ok(())
+    }
+}
+
+/// Whether an option is an address.
+fn is_address(key: &str) -> bool {
+    const WORDS: [&str; 5] = ["endpoint", "base_url", "full_uri", "authority_host", "service_url"];
+    WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
+}
+
+/// Whether an address is that of the objects, not of credentials, which may be asked for on this
+/// machine.
+fn is_of_store(key: &str) -> bool {
+    let name = ["aws_", "azure_", "google_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
+    matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
+}
+
+/// Whether an option of the store is switched on.
+pub(crate) fn is_on(value: Option<&str>) -> bool {
+    value.is_some_and(|text| switch(text).unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(key: &str, value: &str, allow_http: bool) -> String {
+        let address = Address { key, name: key.to_ascii_uppercase(), value };
+        let checked = address.check(&ObjectStoreScheme::AmazonS3, allow_http);
+        checked.map_or_else(|error| format!("{error} {:?}", error.hint()), |()| String::new())
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_by_its_name() {
+        for value in [
+            "localhost:9000",
+            "http://",
+            "http://[::1",
+            "http://a b",
+            "http://localhost:99999",
+            "http://localhost:9000 ",
+            "ftp://x",
+            "https://h/?sig=hunter2",
+            "https://h/\u{e9}",
+            "http:///x y",
+            "",
+        ] {
+            let said = said("aws_endpoint", value, true);
+            assert!(said.contains("`AWS_ENDPOINT`: expected a URL") && !said.contains("hunter2"), "{value}: {said}");
+        }
+        let said = said("aws_endpoint", "http://user:hunter2@localhost:1", true);
+        assert!(said.contains("`AWS_ENDPOINT`") && !said.contains("hunter2"), "{said}");
+    }
+
+    #[test]
+    fn an_address_without_encryption_is_permitted_or_refused_with_a_hint() {
+        let refused = said("aws_endpoint", "http://127.0.0.1:9000", false);
+        assert!(refused.contains("`http://127.0.0.1:9000`") && refused.contains("AWS_ALLOW_HTTP=true"), "{refused}");
+        for (key, value, allow_http) in [
+            ("aws_endpoint", "http://127.0.0.1:9000", true),
+            ("endpoint", "https://[::1]:9000/a/b", false),
+            ("aws_metadata_endpoint", "http://169.254.169.254", false),
+            ("aws_use_fabric_endpoint", "true", false),
+            ("aws_region", "no url", false),
+        ] {
+            assert_eq!(said(key, value, allow_http), "");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The HTTP client below `object_store`: redirects stay within one origin, and nobody is led to
+//! link-local addresses, where clouds hand out credentials.
+//!
+//! The client that `object_store` would make follows redirects to any host, with a session token or
+//! the signed URL of the page before.
+
+use crate::watch::Refused;
+use object_store::{ClientConfigKey, ClientOptions};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::HeaderValue;
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::tls::Certificate;
+use reqwest::{Client, NoProxy, Proxy};
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use url::{Host, Url};
+
+/// Redirects of one request, at most.
+const REDIRECTS: usize = 10;
+
+/// Whether the client is the one that reads and writes objects, not one that asks for credentials:
+/// those are at link-local addresses in every cloud.
+pub(crate) type IsStore = Arc<AtomicBool>;
+
+/// A client with the options that `object_store` has gathered.
+pub(crate) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
+    let value = |key: ClientConfigKey| options.get_config_value(&key);
+    let is_on = |key| value(key).map_or(Ok(false), |text| switch(&text));
+    let time = |key| value(key).map(|text| parsed(&text, humantime::parse_duration)).transpose();
+    let mut builder = Client::builder()
+        .redirect(Policy::custom(follow))
+        .referer(false)
+        .https_only(!is_on(ClientConfigKey::AllowHttp)?)
+        .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates)?)
+        // Sizes and ranges are those of the stored bytes.
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .pool_idle_timeout(time(ClientConfigKey::PoolIdleTimeout)?.unwrap_or(Duration::from_secs(90)))
+        .dns_resolver(Names {
+            is_store: Arc::clone(is_store),
+            turn: Arc::default(),
+            mix: is_on(ClientConfigKey::RandomizeAddresses)?,
+        });
+    if let Some(headers) = options.get_default_headers() {
+        builder = builder.default_headers(headers.clone());
+    }
+    if let Some(agent) = value(ClientConfigKey::UserAgent) {
+        builder = builder.user_agent(parsed(&agent, HeaderValue::from_str)?);
+    }
+    if is_on(ClientConfigKey::NoSystemCertificates)? {
+        builder = builder.tls_certs_only([]);
+    }
+    if let Some(url) = value(ClientConfigKey::ProxyUrl) {
+        let mut proxy = Proxy::all(url).map_err(wrong)?;
+        if let Some(pem) = value(ClientConfigKey::ProxyCaCertificate) {
+            builder = builder.tls_certs_merge([Certificate::from_pem(pem.as_bytes()).map_err(wrong)?]);
+        }
+        if let Some(hosts) = value(ClientConfigKey::ProxyExcludes) {
+            proxy = proxy.no_proxy(NoProxy::from_string(&hosts));
+        }
+        builder = builder.proxy(proxy);
+    }
+    if let Some(time) = time(ClientConfigKey::Timeout)? {
+        builder = builder.timeout(time);
+    }
+    if let Some(time) = time(ClientConfigKey::ConnectTimeout)? {
+        builder = builder.connect_timeout(time);
+    }
+    if let Some(time) = time(ClientConfigKey::ReadTimeout)? {
+        builder = builder.read_timeout(time);
+    }
+    if let Some(most) = value(ClientConfigKey::PoolMaxIdlePerHost) {
+        builder = builder.pool_max_idle_per_host(parsed(&most, usize::from_str)?);
+    }
+    if let Some(time) = time(ClientConfigKey::Http2KeepAliveInterval)? {
+        builder = builder.http2_keep_alive_interval(time);
+    }
+    if let Some(time) = time(ClientConfigKey::Http2KeepAliveTimeout)? {
+        builder = builder.http2_keep_alive_timeout(time);
+    }
+    if is_on(ClientConfigKey::Http2KeepAliveWhileIdle)? {
+        builder = builder.http2_keep_alive_while_idle(true);
+    }
+    if let Some(bytes) = value(ClientConfigKey::Http2MaxFrameSize) {
+        builder = builder.http2_max_frame_size(parsed(&bytes, u32::from_str)?);
+    }
+    if is_on(ClientConfigKey::Http1Only)? {
+        builder = builder.http1_only();
+    }
+    if is_on(ClientConfigKey::Http2Only)? {
+        builder = builder.http2_prior_knowledge();
+    }
+    builder.build().map_err(wrong)
+}
+
+/// A switch as `object_store` reads it.
+pub(crate) fn switch(text: &str) -> object_store::Result<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => Ok(true),
+        "0" | "false" | "off" | "no" | "n" => Ok(false),
+        _ => Err(wrong("expected `true` or `false`")),
+    }
+}
+
+fn parsed<T, E: Display>(text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> object_store::Result<T> {
+    parse(text).map_err(|error| wrong(error.to_string()))
+}
+
+fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_store::Error {
+    object_store::Error::Generic { store: "HTTP client", source: error.into() }
+}
+
+/// Follows a redirect to the same scheme, host and port.
+fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let Some(from) = attempt.previous().last() else { return attempt.stop() };
+    if !is_same_origin(from, attempt.url()) {
+        let refused = Refused::Redirect { from: origin(from), to: origin(attempt.url()) };
+        return attempt.error(refused);
+    }
+    if attempt.previous().len() > REDIRECTS {
+        let refused = Refused::RedirectLoop { origin: origin(from) };
+        return attempt.error(refused);
+    }
+    attempt.follow()
+}
+
+fn is_same_origin(one: &Url, other: &Url) -> bool {
+    one.scheme() == other.scheme()
+        && one.host() == other.host()
+        && one.port_or_known_default() == other.port_or_known_default()
+}
+
+/// Scheme, host and port, without anything that may be secret.
+fn origin(url: &Url) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
+}
+
+/// Whether a host is an address that is link-local, or one at which a cloud hands out credentials.
+pub(crate) fn is_link_local(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(_) => false,
+        Host::Ipv4(address) => is_local_address(IpAddr::V4(*address)),
+        Host::Ipv6(address) => is_local_address(IpAddr::V6(*address)),
+    }
+}
+
+fn is_local_address(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => {
+            let [first, second, ..] = address.segments();
+            // `fd00:ec2::` is where Amazon answers over IPv6.
+            address.is_unicast_link_local()
+                || (first, second) == (0xfd00, 0x0ec2)
+                || embedded(address).is_some_and(|address| address.is_link_local())
+        }
+    }
+}
+
+/// The IPv4 address in one that is mapped, compatible, or behind NAT64.
+fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..] => {
+            let [.., a, b, c, d] = address.octets();
+            Some([a, b, c, d].into())
+        }
+        _ => None,
+    }
+}
+
+/// Looks up names by the system, and leaves out addresses that nobody may be led to.
+#[derive(Debug)]
+struct Names {
+    is_store: IsStore,
+    /// Which address comes first: requests are spread over all of them.
+    turn: Arc<AtomicUsize>,
+    mix: bool,
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let is_store = self.is_store.load(Ordering::Relaxed);
+        let turn = if self.mix { self.turn.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            let look = move || (name.as_str(), 0).to_socket_addrs().map(Vec::from_iter);
+            let mut found: Vec<SocketAddr> = tokio::task::spawn_blocking(look).await??;
+            if is_store && found.iter().any(|address| is_local_address(address.ip())) {
+                return Err(Refused::LinkLocal { host }.into());
+            }
+            if !found.is_empty() {
+                let first = turn % found.len();
+                found.rotate_left(first);
+            }
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        for (one, other, expected) in [
+            ("https://a/x", "https://a:443/y?sig=1", true),
+            ("http://a/x", "https://a/x", false),
+            ("https://a/x", "http://a/x", false),
+            ("https://a/x", "https://b/x", false),
+            ("https://a/x", "https://a.b/x", false),
+            ("http://a:1/x", "http://a:2/x", false),
+            ("http://a/x", "file:///x", false),
+        ] {
+            assert_eq!(is_same_origin(&url(one), &url(other)), expected, "{one} {other}");
+        }
+        assert_eq!(origin(&url("https://u:hunter2@a:8/x?sig=hunter2")), "https://a:8");
+    }
+
+    #[test]
+    fn link_local_addresses_are_known_in_every_spelling() {
+        let refused = |text: &str| is_link_local(&Url::parse(text).unwrap().host().unwrap());
+        for text in [
+            "http://169.254.169.254/latest",
+            "http://2852039166/",
+            "http://0xa9fea9fe/",
+            "http://169.254.170.2/",
+            "http://[fe80::1]/",
+            "http://[febf::1]/",
+            "http://[::ffff:169.254.169.254]/",
+            "http://[64:ff9b::169.254.169.254]/",
+            "http://[fd00:ec2::254]/",
+        ] {
+            assert!(refused(text), "{text}");
+        }
+        for text in ["http://127.0.0.1/", "http://10.0.0.1/", "http://[::1]/", "http://[fd00::1]/", "http://localhost/"]
+        {
+            assert!(!refused(text), "{text}");
+        }
+    }
+}
