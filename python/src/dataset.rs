@@ -280,7 +280,7 @@ impl Dataset {
         members: Option<&Bound<'py, PyArray1<u64>>>,
     ) -> PyResult<Vec<Bound<'py, PyArray1<u64>>>> {
         let members = members.map(indices).transpose()?;
-        let divide = || {
+        let divide = move |dataset: &shardpack_reader::Dataset| {
             let mut split = Split::new(&shares, seed)?;
             if let Some(by) = stratify {
                 split = split.stratify(by.into());
@@ -291,9 +291,9 @@ impl Dataset {
             if growing {
                 split = split.growing();
             }
-            split.parts(&self.inner, members.as_deref())
+            split.parts(dataset, members.as_deref())
         };
-        let parts = py.detach(divide).map_err(raise)?;
+        let parts = self.read(py, divide)?;
         Ok(parts.into_iter().map(|part| vector(py, part)).collect())
     }
 

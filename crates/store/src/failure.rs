@@ -140,7 +140,13 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     for secret in secrets {
         text = text.replace(secret.as_str(), "…");
     }
-    plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ")
+    let text = plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ");
+    // A server may have written it.
+    let plain = |c: char| match c {
+        '"' | '\'' | '\\' => c.to_string(),
+        other => other.escape_debug().to_string(),
+    };
+    text.chars().take(600).map(plain).collect()
 }
 
 /// The code that S3 and those who speak like it put into the body of an answer: ` (AccessDenied)`.
@@ -160,6 +166,7 @@ mod tests {
         let secrets = ["hunter2".to_owned()];
         let text = "error for https://host/key?X-Amz-Signature=abc with hunter2\n at once";
         assert_eq!(hide(text, &secrets), "error for https://host/key?… with … at once");
+        assert_eq!(hide("a \u{1b}[2J\u{202e} \"b\"", &[]), "a \\u{1b}[2J\\u{202e} \"b\"");
         let source = "<Error><Code>AccessDenied</Code><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>";
         let error = object_store::Error::PermissionDenied { path: "p".into(), source: source.into() };
         let failure = Failure::of(&error, &[]);

@@ -136,6 +136,12 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
+/// Both origins, if a redirect leads from one to another.
+pub(crate) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
+    let to = from.join(location).ok().filter(|to| !is_same_origin(from, to))?;
+    Some((origin(from), origin(&to)))
+}
+
 /// Scheme, host and port, without anything that may be secret.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();

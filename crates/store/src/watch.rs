@@ -2,7 +2,7 @@
 //! that say so by their type, and bounds those that are kept whole.
 
 use crate::failure::Failure;
-use crate::transport::{IsStore, client, is_link_local};
+use crate::transport::{IsStore, client, is_link_local, leads_away};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -72,7 +72,12 @@ impl HttpService for Watch {
             // The size of an object is compared with what the answer says of it.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
-            status => refuse(Refused::Status(status)),
+            // A body that cannot be sent again is not sent on.
+            status => {
+                let to = response.headers().get("location").and_then(|to| to.to_str().ok());
+                let led = url.ok().zip(to).and_then(|(from, to)| leads_away(&from, to));
+                refuse(led.map_or(Refused::Status(status), |(from, to)| Refused::Redirect { from, to }))
+            }
         }
     }
 }

@@ -154,7 +154,6 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
     };
     let hint = Hint::new("")
         .only(Voice::Rust, "`End::Pad` and `End::Uneven` give what there is")
-        .only(Voice::Command, "use smaller batches")
         .only(Voice::Python, "end=\"pad\" or end=\"uneven\" give what there is");
     let found = format!("{every}: there would be no batch");
     Err(Error::usage("batch size", format!("at most {what}, {positions}"), found).with_hint(hint))

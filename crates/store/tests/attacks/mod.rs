@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A server that takes one request a connection, and does with it what it is told.
-pub struct Liar {
+struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
     closed: Arc<AtomicBool>,
@@ -20,7 +20,7 @@ pub struct Liar {
 
 impl Liar {
     /// `answer` gets the head of the request.
-    pub fn start(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+    fn start(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (seen, closed, answer) =
@@ -55,7 +55,7 @@ impl Liar {
         Self::start(move |_, stream| stream.write_all(&answer))
     }
 
-    pub fn origin(&self) -> String {
+    fn origin(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
@@ -246,8 +246,14 @@ fn what_cannot_be_reached_is_said_by_the_name_of_its_variable() {
 
 #[test]
 fn a_drip_ends_with_an_error_that_says_so() {
-    let drip = Liar::start(|_, stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\netag: \"a\"\r\n\r\n")?;
+    let drip = Liar::start(|head, stream| {
+        let first = head.lines().find_map(|line| line.strip_prefix("range: bytes=")?.split('-').next());
+        let status = match first {
+            Some(first) => format!("206 Part\r\ncontent-range: bytes {first}-99999/100000"),
+            None => "200 OK".to_owned(),
+        };
+        let left = 100_000 - first.map_or(0, |first| first.parse::<u64>().unwrap());
+        stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: {left}\r\netag: \"a\"\r\n\r\n").as_bytes())?;
         loop {
             stream.write_all(b" ")?;
             std::thread::sleep(Duration::from_millis(20));
@@ -307,7 +313,7 @@ fn a_manifest_that_is_too_large_or_compressed_is_called_so() {
     let no_list = b"HTTP/1.1 501 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     for (head, body, reason) in [
         ("content-encoding: gzip\r\n", vec![0x1f, 0x8b, 8, 0], "compressed (Content-Encoding: gzip)"),
-        ("", vec![0x1f, 0x8b, 8, 0], "expected JSON, found a gzip stream"),
+        ("", vec![0x1f, 0x8b, 8, 0], "a gzip stream"),
         ("", vec![b' '; (64 << 20) + 1], "max_manifest_bytes"),
     ] {
         let whole = answer(head, &body);
@@ -392,7 +398,8 @@ fn answers_without_an_end_take_no_memory() {
             assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
             let listed = shardpack_store::Remote::at(&url, &options)
                 .and_then(|remote| shardpack_reader::Storage::list(&remote).map(|names| names.len()));
-            assert!(listed.is_err(), "{status} {url}: {listed:?}");
+            // A server without folders has an empty one where there is nothing.
+            assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());
         }
         let grown = resident().saturating_sub(before);
