@@ -6,8 +6,8 @@ use std::borrow::Cow;
 /// What ends a URL in a text.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
 
-/// The text, with `…` in place of what may be secret in each of its URLs: user and password, and the
-/// query. The container of `abfss://container@account…` is no user.
+/// The text, with `…` in place of what may be secret in each of its URLs: user and password, the query
+/// and the fragment. The container of `abfss://container@account…` is no user.
 ///
 /// ```
 /// use shardpack_format::plain_urls;
@@ -26,7 +26,7 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
         out.push_str("://");
         let (url, behind) = after.split_at(after.find(ENDS).unwrap_or(after.len()));
         // A password may hold a slash that nobody has escaped: all before the last `@` goes.
-        let (place, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+        let (place, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
         let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         let is_container = scheme.starts_with("abfs") && !place.split('@').next().unwrap_or_default().contains(':');
         match place.rsplit_once('@') {
@@ -36,8 +36,9 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
             }
             _ => out.push_str(place),
         }
-        if !query.is_empty() {
-            out.push_str("?…");
+        if let Some(mark) = query.chars().next() {
+            out.push(mark);
+            out.push('…');
         }
         rest = behind;
     }
@@ -60,6 +61,7 @@ mod tests {
             ("abfss://container@account.host/x", "abfss://container@account.host/x"),
             ("abfss://container:key@account.host/x", "abfss://…@account.host/x"),
             ("https://h/x", "https://h/x"),
+            ("s3://b/x#token?", "s3://b/x#…"),
             ("\"x://y?q\"", "\"x://y?…\""),
             ("://", "://"),
         ] {

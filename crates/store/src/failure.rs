@@ -3,7 +3,7 @@
 
 use crate::watch::{Refused, Unanswered};
 use object_store::client::{HttpError, HttpErrorKind};
-use shardpack_format::{Hint, Hinted, plain_urls};
+use shardpack_format::{Hint, Hinted, plain_urls, visible};
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -142,11 +142,7 @@ pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     }
     let text = plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ");
     // A server may have written it.
-    let plain = |c: char| match c {
-        '"' | '\'' | '\\' => c.to_string(),
-        other => other.escape_debug().to_string(),
-    };
-    text.chars().take(600).map(plain).collect()
+    visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
 /// The code that S3 and those who speak like it put into the body of an answer: ` (AccessDenied)`.
