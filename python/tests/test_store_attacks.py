@@ -90,7 +90,8 @@ def test_ctrl_c_is_heard_within_a_second(photos: Path, tmp_path: Path, how: str)
             "verify": lambda _: sp.verify(url),
         }
         if sys.argv[2] == "silent":
-            bucket, out, far = "s3://bucket/x", sys.argv[3], {"endpoint": url, "allow_http": True, "skip_signature": True}
+            bucket, out = "s3://bucket/x", sys.argv[3]
+            far = {"endpoint": url, "allow_http": True, "skip_signature": True}
             calls |= {
                 "pack": lambda _: sp.pack(bucket, out, storage_options=far),
                 "plan": lambda _: sp.plan(bucket, out, parts=2, storage_options=far),
@@ -323,7 +324,8 @@ def test_what_is_no_tls_is_said_soon(
 
 
 def test_no_secret_of_a_url_is_repeated(tmp_path: Path) -> None:
-    urls = ["s3://ann:hunter2@bucket/x", "s3://hunter2@bucket/x", "https://h/x?X-Amz-Signature=hunter2", "s3://b/x#hunter2"]
+    urls = ["s3://ann:hunter2@bucket/x", "s3://hunter2@bucket/x", "https://h/x?X-Amz-Signature=hunter2"]
+    urls.append("s3://b/x#hunter2")
     calls: list[Callable[[str], object]] = [
         sp.Dataset,
         sp.verify,
