@@ -28,7 +28,7 @@ for target in "$@"; do
 done
 [ $# = 0 ] || targets=("$@")
 if [ -z "${FUZZ_BIN:-}" ]; then
-    (cd "$here/.." && cargo test --quiet --features hdf5 --test corpus write_corpus -- --ignored >/dev/null)
+    (cd "$here/.." && cargo test --quiet --features hdf5 --test integration write_corpus -- --ignored >/dev/null)
     (cd "$here" && cargo +nightly fuzz build)
 fi
 # The targets that read files write each input to one first.

@@ -124,7 +124,7 @@ step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
 step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
 # Only the JPEG crate is compiled anew.
-step "without libjpeg"   cargo test --package shardpack-jpeg --no-default-features --test own_decoder
+step "without libjpeg"   cargo test --package shardpack-jpeg --no-default-features --test jpeg own_decoder
 step "device code"       "$python" scripts/make_ptx.py --check
 # They keep one core busy; the wheel is compiled beside them.
 begin "python tests"     "$python" -m unittest discover --start-directory tests/python --verbose
@@ -147,9 +147,9 @@ if [[ $long == yes ]]; then
   step "without features" cargo test --package shardpack-pack --lib hdf5
   step "without encoder" cargo check --package shardpack-loader
   step "crates"          cargo package --workspace --exclude shardpack-python --exclude shardpack-gpu-play --allow-dirty
-  step "long campaigns"  cargo test --release --package shardpack --test mutations -- --ignored
+  step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored
-  step "stores, cache"   cargo test --release --package shardpack-store --test cache --test schedules -- --ignored
+  step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
   # A workspace of its own, for a compiler that its server asks for.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200

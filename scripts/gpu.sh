@@ -34,7 +34,7 @@ only=()
 [[ $mode != --check-only ]] || only=(--check-only)
 "$run" "$1" "${only[@]}"
 # SHARDPACK_CUBES can name datasets of cubes, with colons between them: their arrays are compared as well.
-cargo test --release --quiet --package shardpack-gpu --test device_cubes --test device_loader -- --nocapture
+cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture
 python=python3
 [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
 if "$python" -c 'import pytest, shardpack, torch' 2>/dev/null; then
@@ -67,7 +67,7 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
     [[ $tool != initcheck ]] || continue
     # It follows cargo to the test, which it started.
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
-      cargo test --release --quiet --package shardpack-gpu --test device_cubes -- --nocapture arrays_of_each damage_is_flagged
+      cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture arrays_of_each damage_is_flagged
   done
 else
   left_out "compute-sanitizer, which is not on the PATH"

@@ -1,7 +1,7 @@
 //! A small valid shard, every reading path of `shardpack-format` over one, and the repair of its
 //! checksums after damage.
 //!
-//! Shared by the fuzz targets and by the deterministic campaign in `tests/mutations.rs`.
+//! Shared by the fuzz targets and by the deterministic campaign in `tests/integration/mutations.rs`.
 
 use shardpack_format::{
     ArrayDescriptor, Codec, Codes, DatasetId, Dtype, Error, FOOTER_BYTES, FRAME_BYTES, Field, FieldKind, Footer, Frame,

@@ -1,4 +1,4 @@
-//! Every target: what it reads, and what it starts from. The fuzzer and `tests/corpus.rs` run the
+//! Every target: what it reads, and what it starts from. The fuzzer and `tests/integration/corpus.rs` run the
 //! same ones.
 
 use crate::shard::{limits, read, reseal};

@@ -6,7 +6,7 @@
 
 #[path = "../../crates/loader/tests/loader_support/mod.rs"]
 mod loader_support;
-#[path = "../../crates/store/tests/made/mod.rs"]
+#[path = "../../crates/store/tests/store/made/mod.rs"]
 mod made;
 #[path = "../../crates/reader/tests/support/mod.rs"]
 mod support;

@@ -2,7 +2,7 @@
 //! There are `pictures`, `cubes`, `dataset`, `hostile` and `one`.
 #![allow(missing_docs, clippy::print_stdout)]
 
-#[path = "../tests/made_up/mod.rs"]
+#[path = "../tests/report/made_up/mod.rs"]
 mod made_up;
 
 fn main() {

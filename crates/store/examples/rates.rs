@@ -3,7 +3,7 @@
 //! `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing)]
 
-#[path = "../tests/server/mod.rs"]
+#[path = "../tests/store/server/mod.rs"]
 mod server;
 
 use server::{Answer, Server};

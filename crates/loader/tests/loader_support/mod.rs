@@ -27,18 +27,43 @@ use std::time::Duration;
 /// Bytes of a part that make most records of the tests large.
 pub const SMALL_PART_BYTES: usize = 400;
 
-/// What tests begin from: the host; in `loader_staged.rs`, which has the same tests, a stage; in
-/// `loader_in_parts.rs`, which has them too, records of two kilobytes are large; in
-/// `loader_staged_in_parts.rs` both.
-pub fn base() -> LoaderOptions {
-    let staged = module_path!().starts_with("loader_staged");
-    let in_parts = module_path!().split("::").next().is_some_and(|name| name.ends_with("_in_parts"));
-    let default = LoaderOptions::default();
-    LoaderOptions {
-        stage: staged.then(|| Arc::new(FakeStage::default()) as _),
-        part_bytes: if in_parts { SMALL_PART_BYTES } else { default.part_bytes },
-        ..default
+/// Environment variable that selects the [`Way`] of a test process.
+pub const WAY: &str = "SHARDPACK_LOADER_TESTS";
+
+/// How the loaders of a test process decode. `loader/repeats.rs` runs the tests once for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Host,
+    /// On a stage.
+    Staged,
+    /// Records of two kilobytes are large: all threads read parts of them.
+    InParts,
+    StagedInParts,
+}
+
+impl Way {
+    pub const ALL: [Self; 4] = [Self::Host, Self::Staged, Self::InParts, Self::StagedInParts];
+
+    pub fn name(self) -> String {
+        format!("{self:?}")
     }
+
+    pub fn base(self) -> LoaderOptions {
+        let staged = matches!(self, Self::Staged | Self::StagedInParts);
+        let in_parts = matches!(self, Self::InParts | Self::StagedInParts);
+        let default = LoaderOptions::default();
+        LoaderOptions {
+            stage: staged.then(|| Arc::new(FakeStage::default()) as _),
+            part_bytes: if in_parts { SMALL_PART_BYTES } else { default.part_bytes },
+            ..default
+        }
+    }
+}
+
+/// Options that tests start from: those of the process's [`Way`], by default the host.
+pub fn base() -> LoaderOptions {
+    let Ok(name) = std::env::var(WAY) else { return Way::Host.base() };
+    Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
 }
 
 /// Rows of a field, wherever they are.

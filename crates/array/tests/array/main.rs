@@ -1,0 +1,8 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+mod no_data;
+mod region;
+mod region_memory;
+mod roundtrip;
+mod source;

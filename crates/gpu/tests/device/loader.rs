@@ -1,0 +1,123 @@
+//! Loaders whose batches are decoded on a device, beside loaders whose batches the host decodes.
+//! Without a device there is nothing to test: the same stage, its kernels played on the CPU, is in
+//! the tests of the crate.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+use crate::datasets::{Disk, Harm, assert_same, epoch, scene_ways, seen, ways};
+use shardpack_gpu::CudaStage;
+use shardpack_gpu::driver::GpuError;
+use shardpack_loader::LoaderOptions;
+use shardpack_loader::stage::{Stage, StreamHandle};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One test at a time: the device's free memory is compared.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn stage() -> Option<Arc<CudaStage>> {
+    match CudaStage::open(0) {
+        Ok(stage) => Some(Arc::new(stage)),
+        Err(error @ (GpuError::NoDriver | GpuError::NoDevice { .. })) => {
+            println!("skipped: {}", error.to_string().lines().next().unwrap_or_default());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn staged(stage: &Arc<CudaStage>, options: &LoaderOptions) -> LoaderOptions {
+    LoaderOptions { stage: Some(Arc::clone(stage) as _), ..options.clone() }
+}
+
+#[test]
+fn epochs_are_the_hosts() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(stage) = stage() else { return };
+    let whole = LoaderOptions::default().part_bytes;
+    for (disk, what, part_bytes) in [
+        (Disk::alike(200, Harm::None), "alike", whole),
+        (Disk::varied(200, Harm::None), "varied", whole),
+        (Disk::alike(200, Harm::Damaged), "damaged", whole),
+        (Disk::scattered(200), "damaged pictures", whole),
+        (Disk::as_stored(200, Harm::None), "read where it is staged", 1500),
+        (Disk::as_stored(200, Harm::Damaged), "read where it is staged, damaged", 1500),
+    ] {
+        // Of several sizes, some scenes are smaller than a patch.
+        let scenes = if what == "varied" { Vec::new() } else { scene_ways() };
+        for (name, options) in ways().into_iter().chain(scenes) {
+            for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
+                let options = LoaderOptions { batch_size, threads, part_bytes, ..options.clone() };
+                let mut host = disk.loader(options.clone());
+                let mut device = disk.loader(LoaderOptions { resident, ..staged(&stage, &options) });
+                assert!(!resident || device.stats().resident_values > 0, "{what}, {name}");
+                for number in 0..3 {
+                    host.set_epoch(number).unwrap();
+                    device.set_epoch(number).unwrap();
+                    assert_same(&epoch(&mut device), &epoch(&mut host), &format!("{what}, {name}"));
+                }
+                println!("{what}, {name}: refused: {:?}", device.refusals());
+            }
+        }
+    }
+    println!("slots that had to grow: {}", Stage::growths(&*stage));
+}
+
+#[test]
+fn a_batch_stays_as_it_is_while_it_is_held() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(stage) = stage() else { return };
+    let disk = Disk::alike(100, Harm::None);
+    let (_, options) = ways().remove(0);
+    let mut host = disk.loader(options.clone());
+    let expected = epoch(&mut host);
+    let mut device = disk.loader(staged(&stage, &options));
+    // Two are held while others are loaded; the stream is one that every process has.
+    let mut held = Vec::new();
+    for _ in 0..expected.len() {
+        let batch = device.next_batch().unwrap().unwrap();
+        batch.used_on(StreamHandle::LEGACY);
+        held.push(batch);
+        if held.len() == 2 {
+            let batch = held.remove(0);
+            let at = expected.iter().position(|expected| seen(&batch) == *expected);
+            assert!(at.is_some(), "a batch that is none of the epoch's");
+        }
+    }
+    // The loader ends in the middle of its next epoch, and the stage before the batch.
+    device.set_epoch(1).unwrap();
+    drop(device.next_batch());
+    drop(device);
+    drop(stage);
+    assert!(seen(&held[0]) == expected[expected.len() - 1]);
+}
+
+#[test]
+fn memory_is_flat() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(stage) = stage() else { return };
+    let disk = Disk::varied(200, Harm::None);
+    let (_, options) = ways().remove(0);
+    let options = LoaderOptions { batch_size: 16, ..options };
+    let mut device = disk.loader(staged(&stage, &options));
+    let (mut batches, mut free) = (0, Vec::new());
+    for number in 0.. {
+        device.set_epoch(number).unwrap();
+        while let Some(batch) = device.next_batch() {
+            drop(batch.unwrap());
+            batches += 1;
+        }
+        free.push(stage.device().free_bytes().unwrap().0);
+        if batches >= 200 {
+            break;
+        }
+    }
+    // Slots may grow in the first epochs; other processes are not asked to stand still.
+    let (early, late) = (free[free.len() / 2], free[free.len() - 1]);
+    assert!(late + (8 << 20) >= early, "free: {early} bytes, then {late}");
+    println!("{batches} batches, {} bytes predicted, grown {} times", device.predicted_device_bytes(), stage.growths());
+}

@@ -1,0 +1,17 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+mod cubes;
+#[path = "../../src/stage/tests/datasets.rs"]
+mod datasets;
+#[path = "../../src/cubes/tests/generate.rs"]
+mod generate;
+#[path = "../../src/stage/tests/hurt.rs"]
+mod hurt;
+#[path = "../../src/pictures/tests/jpegs.rs"]
+mod jpegs;
+mod loader;
+#[path = "../../../loader/tests/loader_support/mod.rs"]
+mod loader_support;
+#[path = "../../../reader/tests/support/mod.rs"]
+mod support;

@@ -1,0 +1,5 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+mod allocations;
+mod own_decoder;

@@ -1,0 +1,49 @@
+//! What every build decodes, with libjpeg-turbo and without: the same pixels, or an error that says
+//! which feature is missing.
+#![allow(clippy::unwrap_used)]
+
+use shardpack_jpeg::{DecodeOptions, Decoded, JpegDecoder, PictureCheck, PixelLayout, Rect, Rendering, View};
+
+/// 48 × 32 pixels in tiles of 16 × 16.
+const TILED: &[u8] = include_bytes!("../../testdata/tiles.jpg");
+/// 32 × 24 pixels, progressive.
+const PROGRESSIVE: &[u8] = include_bytes!("../../testdata/progressive.jpg");
+
+fn decode(jpeg: &[u8], view: View, bytes: usize) -> shardpack_format::Result<(Decoded, u32)> {
+    let how = Rendering { view, layout: PixelLayout::HeightWidthChannels, ..Rendering::default() };
+    let mut slot = vec![0; bytes];
+    let decoded = JpegDecoder::new(DecodeOptions::default()).decode_into(jpeg, &how, &mut slot)?;
+    Ok((decoded, crc32fast::hash(&slot)))
+}
+
+#[test]
+fn baseline_pictures_have_the_same_pixels_in_every_build() {
+    let (_, whole) = decode(TILED, View::whole(), 48 * 32 * 3).unwrap();
+    let (_, part) = decode(TILED, View::rectangle(Rect { x: 20, y: 3, width: 11, height: 9 }), 11 * 9 * 3).unwrap();
+    // Those of Pillow, whole and cropped.
+    assert_eq!([whole, part].map(|crc| format!("{crc:08x}")), ["fc80bef8", "d0193c99"]);
+    assert_eq!(decode(TILED, View::resize(20, 10), 20 * 10 * 3).unwrap().0.width, 10);
+    let size = PictureCheck::new().unwrap().check("image/jpeg", TILED, &DecodeOptions::default().limits).unwrap();
+    assert_eq!(size, (48, 32));
+}
+
+#[test]
+fn damage_is_an_error_in_every_build() {
+    let mut damaged = TILED.to_vec();
+    damaged.truncate(TILED.len() - 40);
+    let error = decode(&damaged, View::whole(), 48 * 32 * 3).unwrap_err();
+    assert!(matches!(error, shardpack_format::Error::Format { .. }), "{error}");
+}
+
+#[test]
+fn other_pictures_decode_or_name_the_feature() {
+    assert_eq!(JpegDecoder::new(DecodeOptions::default()).size_of(PROGRESSIVE, 1).unwrap(), (24, 32));
+    let decoded = decode(PROGRESSIVE, View::whole(), 32 * 24 * 3);
+    if cfg!(feature = "turbo") {
+        assert_eq!(decoded.unwrap().0.width, 32);
+        return;
+    }
+    let error = decoded.unwrap_err();
+    assert!(error.to_string().contains("found a progressive one"), "{error}");
+    assert!(error.hint().unwrap().to_string().contains("the feature `turbo`"), "{error}");
+}

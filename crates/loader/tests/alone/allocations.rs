@@ -1,0 +1,55 @@
+//! After warm-up, the loader allocates by the batch, not by the sample.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::counting::CALLS;
+use crate::loader_support::Disk;
+use shardpack_loader::order::Mode;
+use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, Place};
+use shardpack_reader::Bands;
+use std::sync::atomic::Ordering;
+
+/// Allocations for each sample of the later epochs.
+fn per_sample(disk: &Disk, options: LoaderOptions) -> f64 {
+    let mut loader = Loader::open(&disk.open(), options).unwrap();
+    let mut samples = 0;
+    let mut before = 0;
+    for epoch in 0..20 {
+        if epoch == 12 {
+            before = CALLS.load(Ordering::Relaxed);
+            samples = 0;
+        }
+        loader.set_epoch(epoch).unwrap();
+        while let Some(batch) = loader.next_batch() {
+            samples += batch.unwrap().len();
+        }
+    }
+    (CALLS.load(Ordering::Relaxed) - before) as f64 / samples as f64
+}
+
+/// One test: the count is that of the whole process.
+#[test]
+fn batches_allocate_and_samples_do_not() {
+    let _alone = crate::alone();
+    let disk = Disk::varied(&[512, 512]);
+    let options = |batch_size, mode| LoaderOptions { batch_size, threads: 2, mode, ..Default::default() };
+    for mode in [Mode::Stored, Mode::Windowed] {
+        let raw = LoaderOptions { image: ImageMode::Raw, cube: CubeMode::Raw, ..options(256, mode) };
+        let count = per_sample(&disk, raw);
+        assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
+    }
+    // Arrays that are stored as they are. The shapes differ from one to the next, so that each
+    // descriptor is parsed, which takes two.
+    let cubes = LoaderOptions { fields: Some(vec!["cube".into(), "label".into()]), ..options(256, Mode::Stored) };
+    let count = per_sample(&disk, cubes);
+    assert!(count < 3.0, "cubes: {count} allocations a sample");
+    let disk = Disk::alike(&[1024]);
+    let cubes = LoaderOptions { fields: Some(vec!["cube".into(), "label".into()]), ..options(256, Mode::Stored) };
+    let count = per_sample(&disk, cubes);
+    assert!(count < 0.2, "cubes of one shape: {count} allocations a sample");
+    let cube = CubeMode::Patch { height: 7, width: 9, place: Place::Random };
+    let fields = Some(vec!["cube".into()]);
+    let patches = LoaderOptions { fields, cube, bands: Bands::List(vec![2, 0]), ..options(256, Mode::Stored) };
+    let count = per_sample(&disk, patches);
+    assert!(count < 0.2, "patches: {count} allocations a sample");
+}

@@ -1,0 +1,43 @@
+//! The allocator of this program. It counts calls and bytes.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Calls that allocate or grow.
+pub static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Calls of a mebibyte or more.
+pub static LARGE: AtomicU64 = AtomicU64::new(0);
+/// Bytes allocated and not freed.
+pub static NOW: AtomicU64 = AtomicU64::new(0);
+/// Largest value of [`NOW`] since a test last set it.
+pub static PEAK: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+impl Counting {
+    fn added(bytes: u64) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        LARGE.fetch_add(u64::from(bytes >= 1 << 20), Ordering::Relaxed);
+        let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        PEAK.fetch_max(now, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator with the caller's arguments. `realloc` is the
+// default, made of the other two.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::added(layout.size() as u64);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

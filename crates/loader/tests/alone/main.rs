@@ -1,0 +1,21 @@
+//! Tests that need the process for themselves: they fork it, or count its allocations. They run one
+//! at a time.
+#![allow(missing_docs, unreachable_pub)]
+#![allow(unsafe_code, reason = "fork, and an allocator that counts")]
+
+mod allocations;
+mod counting;
+mod fork;
+#[path = "../loader_support/mod.rs"]
+mod loader_support;
+mod memory;
+#[path = "../../../reader/tests/support/mod.rs"]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Waits until no other test of this program runs. Each test starts with it.
+fn alone() -> MutexGuard<'static, ()> {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}

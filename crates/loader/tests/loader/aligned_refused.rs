@@ -1,0 +1,177 @@
+//! What is said where masks, boxes and keypoints cannot follow their picture: values that are missing,
+//! damaged, or not as the caller says.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+use crate::loader_support::Stored;
+use crate::loader_support::aligned::{Scenes, align, batches, options};
+use shardpack_format::*;
+use shardpack_loader::order::Mode;
+use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{DatasetOptions, Error, Limits};
+
+#[test]
+fn samples_that_lack_something_and_damage() {
+    let lacking = Scenes::with(8, |scene, values| {
+        match scene.id {
+            1 => values[0] = None,
+            2 => values[1] = None,
+            3 => values[2] = None,
+            4 => values[5] = None,
+            _ => {}
+        }
+        scene.has_picture = scene.id != 1;
+    });
+    for batch in batches(&lacking, LoaderOptions { mode: Mode::Stored, batch_size: 8, ..options("rrc16") }) {
+        let mask: Vec<bool> = batch.field("mask").unwrap().mask().collect();
+        assert_eq!(mask, [true, false, false, true, true, true, true, true]);
+        let there = |name: &str| batch.objects(name).unwrap().iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!(there("caption"), [true, true, true, true, false, true, true, true]);
+        // Without a picture there is no view, and without boxes nothing that belongs to them.
+        assert_eq!(there("boxes"), [true, false, true, false, true, true, true, true]);
+        assert_eq!(there("classes"), there("boxes"));
+        assert_eq!(there("points"), [true, false, true, true, true, true, true, true]);
+        assert!(batch.objects("image").is_none() && batch.objects("nothing").is_none());
+    }
+    let error = |change: &dyn Fn(&mut Vec<Option<Stored>>)| {
+        let scenes = Scenes::with(4, |scene, values| {
+            if scene.id == 2 {
+                change(values)
+            }
+        });
+        let options = LoaderOptions { mode: Mode::Stored, batch_size: 4, ..options("rrc16") };
+        let mut loader = Loader::open(&scenes.open(), options.clone()).unwrap();
+        let error = loader.next_batch().unwrap().unwrap_err().to_string();
+        assert!(error.contains("scene-2"), "{error}");
+        let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 1 }, ..options };
+        let skipped = Loader::open(&scenes.open(), skip).unwrap().next_batch().unwrap();
+        (error, skipped.map(|batch| (batch.mask().to_vec(), batch.objects("boxes").unwrap()[2].cloned())))
+    };
+    let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();
+    let (text, skipped) = error(&|values| values[5].as_mut().unwrap().1.fill(0xFF));
+    assert!(text.contains("scene-2") && text.contains("caption"), "{text}");
+    assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
+    // A box that is none in any format is a matter of its sample.
+    let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
+    for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "negative length")] {
+        let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
+        let (text, skipped) = error(&|values| values[2].as_mut().unwrap().1.clone_from(&all));
+        assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
+        assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
+    }
+    // What is not as the caller says it is no damage: it is not skipped.
+    let refused = |said: &str, change: &dyn Fn(&mut Vec<Option<Stored>>)| {
+        let (text, skipped) = error(change);
+        assert!(text.contains(said) && text.ends_with(": sample 2, `scene-2`"), "{said}: {text}");
+        assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
+        skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
+    };
+    refused("field `mask`, aligned as a mask: shape: expected as high and wide as its upright picture", &|values| {
+        values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
+    });
+    refused("field `boxes`, aligned as boxes xyxy in pixels: shape: expected [boxes, 4], found [4, 5]", &|values| {
+        values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
+    });
+    refused("field `classes`, aligned as rows of `boxes`: rows that belong to boxes: expected 5, one for", &|values| {
+        values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
+    });
+    // Left, top, width, height.
+    let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
+    let hint =
+        refused("aligned as boxes xyxy in pixels: sides of a box: expected none of a negative length", &|values| {
+            values[2].as_mut().unwrap().1.clone_from(&all);
+        });
+    assert_eq!(hint, "`format = xywh` or `format = cxcywh` fits all boxes of this sample");
+    let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
+    refused("aligned as boxes xyxy in pixels: numbers of a box in pixels: expected some above 1", &|values| {
+        values[2].as_mut().unwrap().1.clone_from(&all);
+    });
+    refused("field `points`, aligned as keypoints in pixels: points that change places: expected below 1", &|values| {
+        values[4] = Some((Codec::Raw, vec![0; 12], plain(Dtype::F32, &[1, 3]), None));
+    });
+}
+
+#[test]
+fn what_cannot_be_aligned_is_refused_at_open() {
+    let scenes = Scenes::new(4);
+    let refused = |change: &dyn Fn(&mut LoaderOptions)| {
+        let mut options = options("rrc16");
+        change(&mut options);
+        Loader::open(&scenes.open(), options).map(|_| ()).unwrap_err().to_string()
+    };
+    for (change, said) in [
+        (
+            &(|o: &mut LoaderOptions| o.align.push(("mask".into(), "boxes".parse().unwrap()))) as &dyn Fn(&mut _),
+            "each field once",
+        ),
+        (&|o: &mut LoaderOptions| o.align = align(&[("caption", "mask")]), "fields of arrays"),
+        (&|o: &mut LoaderOptions| o.align = align(&[("nothing", "mask")]), "no field of the dataset"),
+        (&|o: &mut LoaderOptions| o.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
+        (&|o: &mut LoaderOptions| o.align = align(&[("boxes", "boxes,picture=mask")]), "a field of pictures"),
+        (&|o: &mut LoaderOptions| o.image = "raw".parse().unwrap(), "stored bytes"),
+        (&|o: &mut LoaderOptions| o.cube = "patch4x4".parse().unwrap(), "whole arrays"),
+        (
+            &|o: &mut LoaderOptions| o.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()],
+            "moves the pixels",
+        ),
+        (
+            &|o: &mut LoaderOptions| o.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()],
+            "moves the pixels",
+        ),
+        (
+            &|o: &mut LoaderOptions| o.augment_pictures = vec!["random_rotation(degrees=5)".parse().unwrap()],
+            "moves the pixels",
+        ),
+        (&|o: &mut LoaderOptions| o.objects.push("image".into()), "arrays, texts, JSON or bytes"),
+        (&|o: &mut LoaderOptions| o.objects.push("mask".into()), "a tensor"),
+        (&|o: &mut LoaderOptions| o.fields = Some(vec!["mask".into()]), "a field of pictures among the fields"),
+    ] {
+        let error = refused(change);
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    // Colours change nothing but the picture.
+    let mut colours = options("rrc16");
+    colours.augment_pictures = vec!["color_jitter(brightness=0.5)".parse().unwrap()];
+    assert_eq!(batches(&scenes, colours).len(), 1);
+}
+
+#[test]
+fn masks_of_objects_and_polygons_that_are_none() {
+    let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();
+    let error = |text: &str, shape: &dyn Fn([u64; 2]) -> Vec<u64>, limits: Limits| {
+        let scenes = Scenes::with(4, |scene, values| {
+            let shape = shape(scene.upright().map(u64::from));
+            let bytes = vec![1; shape.iter().product::<u64>() as usize];
+            values[3] = Some((Codec::Raw, bytes, plain(Dtype::U8, &shape), None));
+        });
+        let align = align(&[("classes", text), ("boxes", "boxes")]);
+        let fields = Some(vec!["image".into()]);
+        let dataset = DatasetOptions::new().limits(limits).open(scenes.path()).unwrap();
+        let mut loader = Loader::open(&dataset, LoaderOptions { align, fields, ..options("resize200x300") }).unwrap();
+        loader.next_batch().unwrap().map(|_| ()).map_err(|error| error.to_string())
+    };
+    let all = Limits::default;
+    for (text, shape, said) in [
+        (
+            "instances",
+            &(|_: [u64; 2]| vec![2_u64, 3, 4]) as &dyn Fn([u64; 2]) -> Vec<u64>,
+            "aligned as masks of objects: shape: expected [masks,",
+        ),
+        ("instances", &|[h, w]| vec![h, w], "shape: expected [masks,"),
+        (
+            "instances,rows=boxes",
+            &|[h, w]| vec![4, h, w],
+            "rows that belong to boxes: expected 5, one for each box, found 4",
+        ),
+        ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: shape: expected [points, 2]"),
+        ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected 5, one for each box, found 4"),
+    ] {
+        let error = error(text, shape, all()).unwrap_err();
+        assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");
+    }
+    // Many masks of a small picture: what they take in a large view counts.
+    let small = Limits { max_decoded_bytes: 1 << 20, ..all() };
+    assert!(error("instances", &|[h, w]| vec![100, h, w], all()).is_ok());
+    let error = error("instances", &|[h, w]| vec![100, h, w], small).unwrap_err();
+    assert!(error.contains("max_decoded_bytes") && error.contains("6000000"), "{error}");
+}

@@ -1,0 +1,245 @@
+//! Element types of arrays in batches: what the source had, what was asked for, and what becomes of
+//! samples that do not fit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{RowOf, base, said, write};
+use shardpack_format::*;
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{ArrayDtype, CubeMode, ElementType, Loader, LoaderOptions, OnCorrupt, Place, varying_arrays};
+use shardpack_reader::{Dataset, Error};
+
+const SHAPE: [u64; 3] = [2, 3, 2];
+
+/// An array of small integers that differ from sample to sample, in one of the ways in which a
+/// packer stores them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Plain(Dtype),
+    /// float32, stored as float16.
+    Half,
+    /// The same with a no-data value that is no float16.
+    HalfNoData,
+    /// Stored as uint8.
+    Small(Dtype),
+    /// float32 with another shape.
+    Wide,
+}
+
+fn value(id: u64, element: u64) -> u8 {
+    ((id * 12 + element) % 100) as u8
+}
+
+fn element(value: u8, dtype: Dtype) -> Vec<u8> {
+    match dtype {
+        Dtype::F16 => half::f16::from_f32(value.into()).to_le_bytes().to_vec(),
+        Dtype::F32 => f32::from(value).to_le_bytes().to_vec(),
+        Dtype::F64 => f64::from(value).to_le_bytes().to_vec(),
+        integer => u64::from(value).to_le_bytes()[..integer.bytes() as usize].to_vec(),
+    }
+}
+
+impl Kind {
+    fn descriptor(self) -> ArrayDescriptor {
+        let plain = ArrayDescriptor::plain(Dtype::F32, SHAPE.to_vec());
+        let half = ArrayDescriptor { stored: Dtype::F16, transform: Transform::F16, ..plain.clone() };
+        match self {
+            Self::Plain(dtype) => ArrayDescriptor::plain(dtype, SHAPE.to_vec()),
+            Self::Half => half,
+            Self::HalfNoData => ArrayDescriptor {
+                no_data: Some(-9999.0),
+                codes: Codes { no_data: Some(0x7E01), ..Codes::default() },
+                ..half
+            },
+            Self::Small(decoded) => {
+                ArrayDescriptor { decoded, stored: Dtype::U8, transform: Transform::Integer, ..plain }
+            }
+            Self::Wide => ArrayDescriptor { shape: vec![2, 5, 2], ..plain },
+        }
+    }
+}
+
+struct Arrays {
+    dir: tempfile::TempDir,
+}
+
+impl Arrays {
+    fn new(kinds: &[Kind]) -> Self {
+        let dir = crate::support::scratch();
+        let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
+        let counts = [kinds.len() as u64 / 2, kinds.len().div_ceil(2) as u64];
+        write(dir.path(), &schema, &counts, |schema, number, id| {
+            let descriptor = kinds[id as usize].descriptor();
+            let elements = descriptor.elements().unwrap();
+            let bytes: Vec<u8> = (0..elements).flat_map(|i| element(value(id, i), descriptor.stored)).collect();
+            let encoded = descriptor.encode().unwrap();
+            let stored = StoredField { descriptor: &encoded, ..StoredField::raw(bytes.len() as u64) };
+            let key = format!("cube-{id}");
+            let mut builder = RecordBuilder::new(Vec::new(), schema, number, id, &key, &[], &[Some(stored)]).unwrap();
+            builder.field_mut(0).copy_from_slice(&bytes);
+            let (bytes, frame) = builder.finish();
+            (bytes, frame, key, Vec::new())
+        });
+        Self { dir }
+    }
+
+    fn loader(&self, options: LoaderOptions) -> Result<Loader, Error> {
+        let options = LoaderOptions { batch_size: 1, mode: Mode::Stored, end: End::Uneven, threads: 2, ..options };
+        Loader::open(&Dataset::open(self.dir.path()).unwrap(), options)
+    }
+
+    fn refused(&self, dtype: ArrayDtype) -> String {
+        said(&self.loader(LoaderOptions { dtype, ..base() }).unwrap_err())
+    }
+
+    /// Loads all samples and compares every value; returns the type of the batches.
+    fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
+        let mut loader = self.loader(LoaderOptions { dtype, ..base() }).unwrap();
+        let mut types = Vec::new();
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            let cube = batch.field("cube").unwrap();
+            let ElementType::Dtype(dtype) = cube.dtype() else { panic!("{}", cube.dtype()) };
+            let expected: Vec<u8> = (0..12).flat_map(|i| element(value(batch.indices()[0], i), dtype)).collect();
+            assert_eq!(cube.row_of(0), expected);
+            types.push(dtype);
+        }
+        types.dedup();
+        assert_eq!(types.len(), 1, "one type for all: {types:?}");
+        types[0]
+    }
+}
+
+/// The kinds in every order in which one of them is the first.
+fn turned(kinds: &[Kind], check: impl Fn(&Arrays)) {
+    for turn in 0..kinds.len() {
+        let mut kinds = kinds.to_vec();
+        kinds.rotate_left(turn);
+        check(&Arrays::new(&kinds));
+    }
+}
+
+#[test]
+fn samples_of_several_types_come_as_one_that_holds_all() {
+    use Kind::*;
+    for (kinds, expected) in [
+        (&[Half, Plain(Dtype::U16), Small(Dtype::F32)][..], Dtype::F32),
+        (&[HalfNoData, Plain(Dtype::U16)], Dtype::F32),
+        (&[Plain(Dtype::U8), Plain(Dtype::I8)], Dtype::I16),
+        (&[Half, Plain(Dtype::I32)], Dtype::F64),
+        (&[Small(Dtype::I64), Plain(Dtype::U8), Small(Dtype::F32)], Dtype::I64),
+        (&[Plain(Dtype::F64), Half], Dtype::F64),
+        (&[Small(Dtype::I64)], Dtype::I64),
+    ] {
+        turned(kinds, |arrays| assert_eq!(arrays.loads_as(ArrayDtype::Source), expected, "{kinds:?}"));
+    }
+}
+
+#[test]
+fn a_type_that_is_asked_for_comes_if_no_value_changes() {
+    use Kind::*;
+    let cubes = |dtype: Dtype| ArrayDtype::Cubes(dtype.into());
+    turned(&[Half, Small(Dtype::F32), Plain(Dtype::U8)], |arrays| {
+        assert_eq!(arrays.loads_as(cubes(Dtype::F16)), Dtype::F16);
+        assert_eq!(arrays.loads_as(cubes(Dtype::F64)), Dtype::F64);
+        assert_eq!(arrays.loads_as(ArrayDtype::Fields(vec![("cube".into(), Dtype::F32.into())])), Dtype::F32);
+    });
+    let mixed = Arrays::new(&[Half, HalfNoData, Plain(Dtype::F32)]);
+    assert_eq!(
+        mixed.refused(cubes(Dtype::F16)),
+        "element type of field `cube`: expected values that float16, the type of the batch, holds exactly, \
+         found float32, where no data is -9999: sample 1, `cube-1`\nhint: `dtype` float32 holds both"
+    );
+    assert!(
+        mixed.refused(cubes(Dtype::I64)).contains("found float32: sample 0"),
+        "{}",
+        mixed.refused(cubes(Dtype::I64))
+    );
+    let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32.into())]);
+    assert_eq!(
+        mixed.refused(fields("cub")),
+        "dtype: expected fields out of [cube], the pictures and arrays to be decoded, found `cub`"
+    );
+    let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
+    assert!(apart.contains("found uint64, int64\nhint: load the samples of each type apart"), "{apart}");
+}
+
+/// Too many samples to look at each: what was not seen is found when it is loaded, named, and not
+/// taken for damage.
+#[test]
+fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
+    for (kind, message) in [
+        (
+            Kind::Plain(Dtype::F64),
+            "element type of field `cube`: expected values that float32, the type of the batch, holds exactly, \
+             found float64: sample 101, `cube-101`\n\
+             hint: `dtype` float64 holds both",
+        ),
+        (
+            Kind::Wide,
+            "shape of field `cube`: expected [2, 3, 2], as in the first sample, found [2, 5, 2]: sample 101, \
+             `cube-101`\n\
+             hint: arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch",
+        ),
+    ] {
+        let mut kinds = vec![Kind::Half; 200];
+        kinds[101] = kind;
+        let arrays = Arrays::new(&kinds);
+        let on_corrupt = OnCorrupt::Skip { max: 9 };
+        let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..base() }).unwrap();
+        for number in 0..200 {
+            match loader.next_batch().unwrap() {
+                Ok(batch) => assert_eq!(batch.indices(), [number]),
+                Err(error) => {
+                    assert_eq!(number, 101);
+                    assert!(matches!(error, Error::Usage { .. }), "{error:?}");
+                    assert_eq!(said(&error), message);
+                }
+            }
+        }
+        assert_eq!(loader.stats().skipped, 0);
+        if kind != Kind::Wide {
+            let dtype = ArrayDtype::Cubes(Dtype::F64.into());
+            assert_eq!(arrays.loads_as(dtype), Dtype::F64, "the hint helps");
+        }
+    }
+}
+
+/// Heads are looked at without their checksum, so what they say must be confirmed.
+#[test]
+fn a_damaged_head_does_not_set_the_type() {
+    let arrays = Arrays::new(&[Kind::Plain(Dtype::U16); 8]);
+    let dataset = Dataset::open(arrays.dir.path()).unwrap();
+    let row = dataset.shard(0).unwrap().row(2).unwrap();
+    drop(dataset);
+    let path = arrays.dir.path().join(shard_name(0));
+    let mut bytes = std::fs::read(&path).unwrap();
+    // Frame, one entry of the field table, then the descriptor, which begins with the decoded and
+    // the stored type.
+    let at = row.offset as usize + 64 + 24;
+    assert_eq!(bytes[at..at + 2], [Dtype::U16.code(); 2]);
+    bytes[at..at + 2].fill(Dtype::I16.code());
+    std::fs::write(&path, bytes).unwrap();
+    let on_corrupt = OnCorrupt::Skip { max: 1 };
+    let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..base() }).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!(batch.field("cube").unwrap().dtype(), Dtype::U16);
+}
+
+#[test]
+fn arrays_of_several_shapes_are_left_out_unless_named() {
+    let arrays = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Wide, Kind::Plain(Dtype::F32), Kind::Wide]);
+    let dataset = Dataset::open(arrays.dir.path()).unwrap();
+    assert_eq!(varying_arrays(&dataset).unwrap(), ["cube"]);
+    let loader = Loader::open(&dataset, LoaderOptions { batch_size: 2, ..base() }).unwrap();
+    assert_eq!(loader.names().len(), 0);
+    let named = LoaderOptions { batch_size: 2, fields: Some(vec!["cube".into()]), ..base() };
+    let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
+    assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
+    // A patch of one size can be cut out of all.
+    let cube = CubeMode::Patch { height: 2, width: 2, place: Place::Center };
+    let mut patches = Loader::open(&dataset, LoaderOptions { cube, ..named }).unwrap();
+    assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);
+    let alike = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Plain(Dtype::U8)]);
+    assert!(varying_arrays(&Dataset::open(alike.dir.path()).unwrap()).unwrap().is_empty());
+}

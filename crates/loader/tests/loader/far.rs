@@ -1,0 +1,171 @@
+//! What is read over a network is announced before: by streams, `verify` and the loader, as far
+//! ahead as the storage says.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use crate::loader_support::{Disk, epoch};
+use shardpack_loader::order::Mode;
+use shardpack_loader::{Loader, LoaderOptions};
+use shardpack_reader::{Dataset, DatasetOptions, Folder, ReadAt, Result, Storage, VerifyOptions, verify_in};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// In this unit bytes are counted as announced or read: every record of the tests is as long.
+const UNIT: u64 = 64;
+
+#[derive(Debug, Default)]
+struct Seen {
+    announced: BTreeSet<(String, u64)>,
+    read: BTreeSet<(String, u64)>,
+    opens_announced: BTreeSet<String>,
+    /// Most units that were announced and not read.
+    most_ahead: usize,
+}
+
+/// A folder that claims to be far away, and notes what it hears.
+#[derive(Debug)]
+struct Far {
+    folder: Folder,
+    window: u64,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Debug)]
+struct FarFile {
+    name: String,
+    file: Arc<dyn ReadAt>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+fn units(name: &str, offset: u64, bytes: u64) -> impl Iterator<Item = (String, u64)> {
+    (offset / UNIT..(offset + bytes).div_ceil(UNIT)).map(move |unit| (name.to_owned(), unit))
+}
+
+impl ReadAt for FarFile {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.file.read_at(buffer, offset)?;
+        self.seen.lock().unwrap().read.extend(units(&self.name, offset, bytes as u64));
+        Ok(bytes)
+    }
+
+    fn advise_soon(&self, offset: u64, bytes: u64) {
+        let mut seen = self.seen.lock().unwrap();
+        seen.announced.extend(units(&self.name, offset, bytes));
+        let ahead = seen.announced.difference(&seen.read).count();
+        seen.most_ahead = seen.most_ahead.max(ahead);
+    }
+}
+
+impl Storage for Far {
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let file = self.folder.open(name)?;
+        Ok(Arc::new(FarFile { name: name.to_owned(), file, seen: Arc::clone(&self.seen) }))
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        self.folder.shard_names()
+    }
+
+    fn read_ahead_bytes(&self) -> u64 {
+        self.window
+    }
+
+    fn advise_open(&self, name: &str) {
+        self.seen.lock().unwrap().opens_announced.insert(name.to_owned());
+    }
+}
+
+fn far(disk: &Disk, window: u64) -> (Arc<Far>, Arc<Mutex<Seen>>) {
+    let seen = Arc::new(Mutex::default());
+    let storage = Far { folder: Folder::open(disk.path(), false).unwrap(), window, seen: Arc::clone(&seen) };
+    (Arc::new(storage), seen)
+}
+
+/// The units that hold records.
+fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
+    let mut all = BTreeSet::new();
+    for (number, info) in dataset.shards().enumerate() {
+        let shard = dataset.shard(number).unwrap();
+        let rows = (0..shard.len()).map(|record| shard.row(record).unwrap());
+        all.extend(rows.flat_map(|row| units(&info.name, row.offset, row.length)));
+    }
+    all
+}
+
+/// All records were announced, by the window ahead but not much more.
+fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
+    let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
+    assert!(missing.is_empty(), "{what}: not announced: {missing:?}");
+    let most = seen.most_ahead as u64 * UNIT;
+    assert!(most * 2 >= window, "{what}: announced no more than {most} bytes ahead of {window}");
+    assert!(most <= window + slack, "{what}: announced {most} bytes ahead of {window}");
+    // The first one is opened before anything is planned.
+    for shard in local.shards().skip(1) {
+        assert!(seen.opens_announced.contains(&shard.name), "{what}: {shard:?}");
+    }
+}
+
+#[test]
+fn streams_verification_and_loaders_announce_what_they_read() {
+    let disk = Disk::alike(&[99, 60, 1, 140]);
+    let local = disk.open();
+    let total: u64 = local.shards().map(|shard| shard.bytes).sum();
+    let window = total / 4;
+
+    let (storage, seen) = far(&disk, window);
+    let dataset = DatasetOptions::new().open_in(storage).unwrap();
+    assert_eq!(dataset.read_ahead_bytes(), window);
+    let mut stream = dataset.stream().unwrap();
+    let mut samples = 0;
+    while let Some(record) = stream.next_record() {
+        record.unwrap();
+        samples += 1;
+    }
+    assert_eq!(samples, local.len());
+    // Runs that are planned count as read.
+    check(&seen.lock().unwrap(), &local, window, 24 << 20, "stream");
+
+    let (storage, seen) = far(&disk, window);
+    let report = verify_in(storage, None, &VerifyOptions { threads: 2, ..Default::default() }).unwrap();
+    assert!(report.is_whole());
+    let announced = records(&local).difference(&seen.lock().unwrap().announced).count();
+    assert_eq!(announced, 0, "verify");
+
+    for mode in [Mode::Windowed, Mode::Full, Mode::Stored] {
+        let (storage, seen) = far(&disk, window);
+        let dataset = DatasetOptions::new().open_in(storage).unwrap();
+        let options = LoaderOptions { batch_size: 4, threads: 2, mode, ..Default::default() };
+        let mut loader = Loader::open(&dataset, options.clone()).unwrap();
+        let mut beside = Loader::open(&local, options).unwrap();
+        assert!(loader.predicted_bytes() >= window);
+        for number in 0..2 {
+            seen.lock().unwrap().announced.clear();
+            seen.lock().unwrap().read.clear();
+            loader.set_epoch(number).unwrap();
+            beside.set_epoch(number).unwrap();
+            assert_eq!(epoch(&mut loader), epoch(&mut beside));
+            check(&seen.lock().unwrap(), &local, window, total, &format!("{mode:?}, epoch {number}"));
+        }
+    }
+}
+
+#[test]
+fn several_datasets_are_as_far_as_their_parts() {
+    let (first, second) = (Disk::alike(&[30, 20]), Disk::alike(&[40]));
+    let [(a, seen), (b, _)] = [far(&first, 1000), far(&second, 500)];
+    let parts = [a, b].map(|storage| DatasetOptions::new().open_in(storage).unwrap());
+    let both = Dataset::concat(&parts).unwrap();
+    assert_eq!(both.read_ahead_bytes(), 1500);
+    let mut loader = Loader::open(&both, LoaderOptions::default()).unwrap();
+    assert_eq!(epoch(&mut loader).len(), 2);
+    assert!(seen.lock().unwrap().opens_announced.contains("shard-00001.shard"));
+}

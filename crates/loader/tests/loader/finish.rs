@@ -1,0 +1,365 @@
+//! bfloat16, mean and standard deviation, flips and turns of arrays: what comes is what a slow twin
+//! makes of the whole array, wherever patches lie, and whoever decodes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{RowOf, Seen, base, epoch, record, said, write};
+use proptest::prelude::*;
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
+use shardpack_format::*;
+use shardpack_jpeg::{DrawKey, PixelLayout};
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{
+    ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, Patches, Place,
+};
+use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
+use std::collections::BTreeMap;
+
+const BANDS: u64 = 5;
+const SEED: u64 = 9;
+const CHANGES: [&[&str]; 3] = [
+    &[],
+    &["band_dropout(p=0.4,value=2.5)"],
+    &["random_gain(gain=0.5)", "band_jitter(gain=0.2,offset=1)", "band_dropout(p=0.2)"],
+];
+const ALL: Augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
+
+/// Cubes of float32, some of them stored as float16, their masks, and a row of numbers.
+struct Cubes {
+    dir: tempfile::TempDir,
+}
+
+impl Cubes {
+    fn new(count: u64, size: impl Fn(u64) -> [u64; 2], mask_rows: u64) -> Self {
+        let mut fields = ["cube", "mask", "flags"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
+        fields.extend(["height", "width", "channels"].map(|name| Field::scalar(name, Dtype::U32)));
+        let dir = crate::support::scratch();
+        write(dir.path(), &Schema::new(fields).unwrap(), &[count / 2, count.div_ceil(2)], |schema, number, id| {
+            let [height, width] = size(id);
+            let settings = ArraySettings {
+                values: if id.is_multiple_of(2) { ValueRule::F16 } else { ValueRule::Keep },
+                coder: Coder::Blosc2Lz4,
+                level: None,
+                filter: Filter::Shuffle,
+                band_difference: false,
+                layout: if id % 4 < 2 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor },
+            };
+            let value = |i: u64| match i % 97 {
+                3 => f32::NAN,
+                5 => f32::INFINITY,
+                _ => ((i * 13 + id * 7) % 2003) as f32 / 16.0 - 40.0,
+            };
+            let cube = (0..height * width * BANDS).flat_map(|i| value(i).to_le_bytes()).collect();
+            let cube = Array::new(Dtype::F32, vec![height, width, BANDS], cube).unwrap();
+            let cube = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
+            let mask: Vec<u8> = (0..(height + mask_rows) * width).map(|i| (i * 5 + id) as u8).collect();
+            let plain = |dtype, shape| ArrayDescriptor::plain(dtype, shape).encode().unwrap();
+            let stored_bytes = cube.descriptor.stored_bytes().unwrap();
+            let values = [
+                (cube.codec, cube.payload, cube.descriptor.encode().unwrap(), Some(stored_bytes)),
+                (Codec::Raw, mask, plain(Dtype::U8, vec![height + mask_rows, width]), None),
+                (Codec::Raw, vec![0, 1, 1], plain(Dtype::Bool, vec![3]), None),
+            ];
+            let scalars = [height, width, BANDS].map(|axis| (axis as u32).to_le_bytes()).concat();
+            let key = format!("cube-{id}");
+            let (bytes, frame) = record(schema, (number, id), &key, &scalars, &values.map(Some));
+            (bytes, frame, key, scalars)
+        });
+        Self { dir }
+    }
+
+    fn open(&self) -> Dataset {
+        Dataset::open(self.dir.path()).unwrap()
+    }
+
+    fn loader(&self, options: LoaderOptions) -> Loader {
+        Loader::open(&self.open(), options).unwrap()
+    }
+
+    fn array(&self, id: u64, field: &str) -> Array {
+        self.open().get(id).unwrap().view().array(field, &mut ArrayDecoder::new()).unwrap()
+    }
+
+    fn refused(&self, options: LoaderOptions) -> String {
+        match Loader::open(&self.open(), options) {
+            Err(error) => said(&error),
+            Ok(mut loader) => said(&loader.next_batch().unwrap().unwrap_err()),
+        }
+    }
+}
+
+fn options() -> LoaderOptions {
+    LoaderOptions { batch_size: 3, threads: 2, seed: SEED, end: End::Uneven, mode: Mode::Full, ..base() }
+}
+
+fn only(fields: &[&str]) -> Option<Vec<String>> {
+    Some(fields.iter().map(|name| (*name).to_owned()).collect())
+}
+
+fn float(element: ElementType, value: f32) -> Vec<u8> {
+    match element {
+        ElementType::Bf16 => half::bf16::from_f32(value).to_le_bytes().to_vec(),
+        ElementType::Dtype(Dtype::F16) => half::f16::from_f32(value).to_le_bytes().to_vec(),
+        _ => value.to_le_bytes().to_vec(),
+    }
+}
+
+/// What a row of cubes and its mask should be.
+fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) -> [Vec<u8>; 2] {
+    let (cube, mask) = (cubes.array(sample, "cube"), cubes.array(sample, "mask"));
+    let [height, width] = [cube.shape()[0], cube.shape()[1]];
+    let key = DrawKey { seed: SEED, epoch: number.into(), sample };
+    let (origin, size) = match options.cube {
+        CubeMode::Patch { height: h, width: w, place } => {
+            let size = [h.into(), w.into()];
+            (place.origin(&key, [height, width], size).unwrap(), size)
+        }
+        _ => ([0, 0], [height, width]),
+    };
+    let turn: Turn = options.augment.turn(&key, size);
+    let bands: Vec<u64> = match &options.bands {
+        Bands::List(list) => list.clone(),
+        Bands::Range(range) => range.clone().collect(),
+        Bands::All => (0..BANDS).collect(),
+    };
+    // Of each band that comes out, what it is changed by.
+    let varied: Vec<Factors> = match &*options.augment_bands {
+        [] => Vec::new(),
+        changes => {
+            let pairs: Vec<_> =
+                options.normalise.first().map_or(vec![(1.0, 0.0)], |(_, factors)| factors.pairs().collect());
+            let pairs = bands.iter().map(|&band| pairs[band as usize % pairs.len()]);
+            let folded = BandAugmentation::fold(changes, &key.draws(), pairs);
+            folded.into_iter().map(|pair| Factors::of_pairs(vec![pair]).unwrap()).collect()
+        }
+    };
+    let ArrayDtype::Cubes(element) = options.dtype else { panic!("a type for cubes") };
+    let [rows, columns] = size.map(|n| n as usize);
+    let mut out = [Vec::new(), Vec::new()];
+    let at = |row, column| {
+        let [y, x] = turn.source([row, column], [rows, columns]);
+        (origin[0] as usize + y) * width as usize + origin[1] as usize + x
+    };
+    let value = |pixel: usize, band: u64| {
+        let from = 4 * (pixel * BANDS as usize + band as usize);
+        let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
+        let factors = options.normalise.first().map(|(_, factors)| factors);
+        let value = factors.map_or(value, |factors| factors.apply(band as usize, value));
+        float(element, value)
+    };
+    let value = |pixel: usize, band: usize| match varied.get(band) {
+        None => value(pixel, bands[band]),
+        Some(factors) => {
+            let from = 4 * (pixel * BANDS as usize + bands[band] as usize);
+            let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
+            float(element, factors.apply(0, value))
+        }
+    };
+    let pixels: Vec<usize> = (0..rows * columns).map(|i| at(i / columns, i % columns)).collect();
+    out[1].extend(pixels.iter().map(|&pixel| mask.bytes()[pixel]));
+    match options.layout {
+        PixelLayout::HeightWidthChannels => {
+            pixels.iter().for_each(|&pixel| (0..bands.len()).for_each(|band| out[0].extend(value(pixel, band))));
+        }
+        PixelLayout::ChannelsHeightWidth => {
+            (0..bands.len()).for_each(|band| pixels.iter().for_each(|&pixel| out[0].extend(value(pixel, band))));
+        }
+    }
+    out
+}
+
+fn check(cubes: &Cubes, options: &LoaderOptions, number: u32, found: &[Seen]) {
+    let mut rows = 0;
+    for (indices, _, fields) in found {
+        for (row, &sample) in indices.iter().enumerate() {
+            for (field, expected) in fields.iter().zip(expected(cubes, options, sample, number)) {
+                assert!(field.2[row] == expected, "`{}` of sample {sample}: {options:?}", field.0);
+                rows += 1;
+            }
+        }
+    }
+    assert!(rows > 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn arrays_are_finished_as_the_slow_twin_does(
+        (flip_rows, flip_columns, rotate) in any::<(bool, bool, bool)>(),
+        element in prop::sample::select(&[ElementType::Bf16, ElementType::Dtype(Dtype::F16), ElementType::Dtype(Dtype::F32)][..]),
+        cube in prop::sample::select(&[
+            CubeMode::Whole,
+            CubeMode::Patch { height: 6, width: 6, place: Place::Random },
+            CubeMode::Patch { height: 5, width: 7, place: Place::Grid },
+        ][..]),
+        bands in prop::sample::select(vec![Bands::All, Bands::Range(1..4), Bands::List(vec![4, 0, 4])]),
+        layout in prop::sample::select(&[PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][..]),
+        normalise in prop::sample::select(&[0, 1, BANDS as usize][..]),
+        changes in prop::sample::select(&CHANGES[..]),
+        sizes in prop::sample::select(&[[9, 9], [8, 10], [0, 0]][..]),
+        number in 0..3_u32,
+    ) {
+        // Ragged ones, squares and others.
+        let size = |id: u64| if sizes == [0, 0] { [7 + id % 3, 7 + id % 2] } else { sizes };
+        let cubes = Cubes::new(8, size, 0);
+        let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();
+        // float16 holds not all values unless they are normalised.
+        let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
+            .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
+            .map(|factors| ("cube".to_owned(), factors.unwrap()));
+        let options = LoaderOptions {
+            augment: Augment { flip_rows, flip_columns, rotate },
+            dtype: ArrayDtype::Cubes(element),
+            normalise: normalise.into_iter().collect(),
+            augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
+            fields: only(&["cube", "mask"]),
+            cube, bands, layout, epoch: number,
+            ..options()
+        };
+        let mut loader = cubes.loader(options.clone());
+        prop_assert_eq!(loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype(), element);
+        loader.set_epoch(number).unwrap();
+        check(&cubes, &options, number, &epoch(&mut loader));
+    }
+}
+
+/// The rows of all ranks by sample and patch.
+fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap<(u64, u32), Vec<Vec<u8>>> {
+    let mut rows = BTreeMap::new();
+    for rank in 0..world_size {
+        let mut loader = cubes.loader(LoaderOptions { rank, world_size, ..options.clone() });
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
+                let fields = batch.fields().map(|field| field.row_of(row)).collect();
+                rows.insert((batch.indices()[row], at.unwrap().number), fields);
+            }
+        }
+    }
+    rows
+}
+
+/// One rank has 48 patches of each scene, which then waits as a whole; 48 ranks have one each.
+#[test]
+fn patches_are_finished_alike_however_scenes_wait() {
+    let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);
+    let factors = Factors::new(&[-7.5, 1.0, 2.0, 3.0, 4.0], &[0.875, 1.0, 2.0, 0.5, 3.0]).unwrap();
+    let (last, first) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
+    for (element, bands, layout, augment, changes) in [
+        (ElementType::Dtype(Dtype::F32), Bands::All, last, Augment::default(), &CHANGES[0]),
+        (ElementType::Dtype(Dtype::F16), Bands::All, first, ALL, &CHANGES[0]),
+        (ElementType::Bf16, Bands::List(vec![4, 0, 4]), last, ALL, &CHANGES[1]),
+        (ElementType::Dtype(Dtype::F32), Bands::Range(1..4), first, ALL, &CHANGES[1]),
+    ] {
+        let options = LoaderOptions {
+            cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
+            patches: Patches::PerSample(48),
+            open_scenes: 1,
+            augment,
+            dtype: ArrayDtype::Cubes(element),
+            normalise: vec![("cube".to_owned(), factors.clone())],
+            augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
+            fields: only(&["cube", "mask"]),
+            bands,
+            layout,
+            ..options()
+        };
+        let (whole, apart) = (by_patch(&cubes, &options, 1), by_patch(&cubes, &options, 48));
+        assert_eq!(whole.len(), 3 * 48);
+        assert!(whole == apart, "{options:?}");
+    }
+}
+
+/// The rows of all batches by their samples.
+fn by_sample(batches: Vec<Seen>) -> std::collections::BTreeMap<u64, Vec<Vec<u8>>> {
+    let rows = batches.into_iter().flat_map(|(indices, _, fields)| {
+        indices
+            .into_iter()
+            .enumerate()
+            .map(move |(row, index)| (index, fields.iter().map(|field| field.2[row].clone()).collect::<Vec<_>>()))
+            .collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+#[test]
+fn ranks_and_resumed_runs_turn_as_one() {
+    let cubes = Cubes::new(13, |_| [8, 8], 0);
+    let options = LoaderOptions { augment: ALL, epoch: 2, fields: only(&["cube", "mask"]), ..options() };
+    let whole = by_sample(epoch(&mut cubes.loader(options.clone())));
+    assert_eq!(whole.len(), 13);
+    let mut ranks = std::collections::BTreeMap::new();
+    for rank in 0..3 {
+        let options = LoaderOptions { rank, world_size: 3, batch_size: 2, threads: 1, ..options.clone() };
+        ranks.extend(by_sample(epoch(&mut cubes.loader(options))));
+    }
+    assert!(ranks == whole);
+    let mut first = cubes.loader(options.clone());
+    let begun = by_sample((0..2).map(|_| crate::loader_support::seen(&first.next_batch().unwrap().unwrap())).collect());
+    let mut second = cubes.loader(LoaderOptions { batch_size: 5, ..options });
+    second.restore(&first.state()).unwrap();
+    let mut resumed = by_sample(epoch(&mut second));
+    assert_eq!((begun.len(), resumed.len()), (6, 7));
+    resumed.extend(begun);
+    assert!(resumed == whole);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_when_the_loader_opens() {
+    let cubes = Cubes::new(4, |_| [8, 9], 0);
+    let factors = |count: usize| Factors::new(&vec![1.0; count], &[2.0]).unwrap();
+    let normalise = |name: &str, count| vec![(name.to_owned(), factors(count))];
+    let f32s = || ArrayDtype::Fields(vec![("mask".into(), Dtype::F32.into())]);
+    let counts = |normalise| cubes.refused(LoaderOptions { normalise, ..options() });
+    let error = counts(normalise("cube", 4));
+    assert!(
+        error.contains("expected one number, or 5, one for each band, found 4") && error.contains("`cube`"),
+        "{error}"
+    );
+    let error = counts(normalise("mask", 1));
+    assert!(error.contains("expected float16, bfloat16 or float32, found uint8\nhint:"), "{error}");
+    let error = counts(normalise("cubes", 1));
+    assert!(error.contains("expected arrays among the fields, to be decoded, found `cubes`"), "{error}");
+    let error = cubes.refused(LoaderOptions { normalise: normalise("mask", 2), dtype: f32s(), ..options() });
+    assert!(error.contains("mean and std of field `mask`: expected one number"), "{error}");
+    let error = cubes.refused(LoaderOptions { fields: only(&["flags"]), augment: ALL, ..options() });
+    assert!(error.contains("augmentation: expected an array of two or three axes"), "{error}");
+    let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
+    let error =
+        cubes.refused(LoaderOptions { fields: only(&["mask"]), augment_bands: augment_bands.clone(), ..options() });
+    assert!(error.contains("augmentation of bands: expected an array of three axes among the fields"), "{error}");
+    let doubles = ArrayDtype::Cubes(Dtype::F64.into());
+    let error = cubes.refused(LoaderOptions { augment_bands, dtype: doubles, ..options() });
+    assert!(error.contains("`cube`, which has its bands augmented: expected float16, bfloat16 or float32"), "{error}");
+    let flags = ArrayDtype::Fields(vec![("flags".into(), ElementType::Bf16)]);
+    let error = cubes.refused(LoaderOptions { dtype: flags, ..options() });
+    assert!(
+        error.contains("expected bool, as the array has it, found bfloat16") && error.contains("cube-0"),
+        "{error}"
+    );
+    let odd = Cubes::new(4, |_| [8, 9], 1);
+    let error = odd.refused(LoaderOptions { augment: ALL, mode: Mode::Stored, ..options() });
+    assert!(
+        error.contains("arrays to turn alike: expected 8 × 9") && error.contains("9 × 9 in field `mask`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_number_is_for_every_element_of_any_array() {
+    let cubes = Cubes::new(4, |_| [8, 9], 0);
+    let options = LoaderOptions {
+        normalise: vec![("mask".to_owned(), Factors::new(&[1.0], &[4.0]).unwrap())],
+        dtype: ArrayDtype::Fields(vec![("mask".into(), ElementType::Bf16)]),
+        fields: only(&["mask"]),
+        ..options()
+    };
+    for (indices, _, fields) in epoch(&mut cubes.loader(options)) {
+        for (index, row) in indices.iter().zip(&fields[0].2) {
+            let levels = cubes.array(*index, "mask");
+            let floats =
+                levels.bytes().iter().flat_map(|&level| float(ElementType::Bf16, f32::from(level) * 0.25 - 0.25));
+            assert!(floats.eq(row.iter().copied()));
+        }
+    }
+}

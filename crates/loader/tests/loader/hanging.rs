@@ -1,0 +1,263 @@
+//! Reads that hang, fail or panic, and callers who are slow or leave early: nobody waits for them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{Disk, base, in_the_end};
+use crate::support::faults::{Fault, FaultyStorage};
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{Dataset, DatasetOptions, Error, ReadAt, Result, Storage};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+fn options(batch_size: u32) -> LoaderOptions {
+    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..base() }
+}
+
+/// Bytes that come when they are let, or never, or with a panic.
+#[derive(Debug)]
+struct Gate {
+    inner: FaultyStorage,
+    gate: Arc<Hold>,
+}
+
+#[derive(Debug, Default)]
+struct Hold {
+    closed: Mutex<bool>,
+    opened: Condvar,
+    waiting: AtomicU64,
+    panics: AtomicBool,
+    gone: AtomicBool,
+    refused: AtomicU64,
+}
+
+impl Hold {
+    fn set(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
+        self.opened.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct GatedFile(Arc<dyn ReadAt>, Arc<Hold>);
+
+impl ReadAt for GatedFile {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let closed = self.1.closed.lock().unwrap();
+        if *closed {
+            self.1.waiting.fetch_add(1, Ordering::SeqCst);
+        }
+        drop(self.1.opened.wait_while(closed, |closed| *closed).unwrap());
+        if self.1.gone.load(Ordering::SeqCst) {
+            self.1.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+        }
+        assert!(!self.1.panics.load(Ordering::SeqCst), "a storage that panics");
+        self.0.read_at(buffer, offset)
+    }
+}
+
+impl Storage for Gate {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        Ok(Arc::new(GatedFile(self.inner.open(name)?, Arc::clone(&self.gate))))
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        self.inner.shard_names()
+    }
+}
+
+fn gated(disk: &Disk) -> (Loader, Arc<Hold>) {
+    let gate = Arc::new(Hold::default());
+    let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
+    let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
+    let on_corrupt = OnCorrupt::Skip { max: 100 };
+    let loader = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, on_corrupt, ..options(4) }).unwrap();
+    (loader, gate)
+}
+
+#[test]
+fn a_loader_is_dropped_though_a_read_hangs() {
+    let disk = Disk::alike(&[40]);
+    let (mut loader, gate) = gated(&disk);
+    assert!(loader.next_batch().unwrap().is_ok());
+    gate.set(true);
+    loader.set_epoch(1).unwrap();
+    while gate.waiting.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    // The read goes on only after the drop.
+    in_the_end(move || drop(loader));
+    gate.set(false);
+    // And at once where nothing hangs, in the middle of an epoch.
+    for batches in 0..4 {
+        let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+        (0..batches).for_each(|_| assert!(loader.next_batch().unwrap().is_ok()));
+        drop(loader);
+    }
+}
+
+#[test]
+fn a_wait_with_an_end_comes_back_without_a_batch() {
+    let disk = Disk::alike(&[40]);
+    let (mut loader, gate) = gated(&disk);
+    assert!(loader.next_batch().unwrap().is_ok());
+    gate.set(true);
+    loader.set_epoch(1).unwrap();
+    for _ in 0..3 {
+        assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
+    }
+    gate.set(false);
+    while loader.next_batch().is_some() {}
+    assert_eq!(loader.stats().batches, 1 + 10, "none was lost");
+}
+
+#[test]
+fn a_panic_in_a_thread_is_an_error_not_a_hang() {
+    let disk = Disk::alike(&[40]);
+    let (mut loader, gate) = gated(&disk);
+    assert!(loader.next_batch().unwrap().is_ok());
+    gate.panics.store(true, Ordering::SeqCst);
+    loader.set_epoch(1).unwrap();
+    let text = loader.next_batch().unwrap().unwrap_err().to_string();
+    // A record in parts is read by whoever decodes it: then it is the sample that is named.
+    let whats = ["thread of the loader: ", "decoding of sample "];
+    assert!(whats.iter().any(|what| text.starts_with(&format!("internal error: {what}"))), "{text}");
+}
+
+#[test]
+fn a_slow_consumer_stops_the_pool() {
+    let disk = Disk::alike(&[400]);
+    let dataset = disk.open();
+    let record = dataset.shard(0).unwrap().footer().index_offset / 400 + 64;
+    let mut loader = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, slots: 2, ..options(4) }).unwrap();
+    let first = loader.next_batch().unwrap().unwrap();
+    let mut before = 0;
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = loader.stats().read_bytes;
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    // The batch that was handed out, the other slot, and what is planned behind it: slots + 1
+    // batches.
+    assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
+    drop(first);
+    assert!(loader.next_batch().unwrap().is_ok());
+}
+
+/// A loader of many shards, most of which nobody has opened yet.
+fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Hold>) {
+    let disk = Disk::alike(&[samples; 520]);
+    let gate = Arc::new(Hold::default());
+    let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
+    let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
+    // Fields of one shape: nothing of other shards has to be known.
+    let fields = Some(vec!["label".into()]);
+    let loader = Loader::open(&dataset, LoaderOptions { threads, fields, ..options(32) }).unwrap();
+    let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
+    assert!(closed > 300, "{closed}");
+    (dataset, loader, gate)
+}
+
+#[test]
+fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
+    let (dataset, mut loader, gate) = gated_shards(1, 5);
+    gate.set(true);
+    assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
+    // No record is read before its batch is planned: these are opens.
+    let seen = Arc::clone(&gate);
+    in_the_end(move || {
+        while seen.waiting.load(Ordering::SeqCst) < 5 {
+            std::thread::yield_now();
+        }
+    });
+    // A loader that begins anew while all of them hang.
+    let mut loader = in_the_end(move || {
+        loader.set_epoch(3).unwrap();
+        loader
+    });
+    gate.set(false);
+    let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(Result::unwrap).collect();
+    let mut samples: Vec<u64> = batches.iter().flat_map(|batch| batch.indices().to_vec()).collect();
+    samples.sort_unstable();
+    assert_eq!(samples, (0..520).collect::<Vec<_>>());
+    assert!((0..520).all(|number| dataset.is_open(number)));
+}
+
+#[test]
+fn a_shard_that_cannot_be_opened_is_tried_once_a_batch() {
+    let (_, mut loader, gate) = gated_shards(32, 2);
+    gate.gone.store(true, Ordering::SeqCst);
+    // A batch is a shard here, and two of three are closed.
+    let batches = 9;
+    for _ in 0..batches {
+        assert!(loader.next_batch().unwrap().is_err());
+    }
+    let refused = gate.refused.load(Ordering::SeqCst);
+    assert!((1..=batches + base().slots as u64 + 2).contains(&refused), "{refused}");
+}
+
+#[test]
+fn a_read_that_fails_once_is_tried_again() {
+    let disk = Disk::alike(&[16]);
+    let mut opened = 0;
+    for k in 0..40 {
+        let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::FailAt(k)));
+        let Ok(dataset) = DatasetOptions::new().open_in(storage) else { continue };
+        let Ok(mut loader) = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, ..options(4) }) else { continue };
+        opened += 1;
+        let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
+        assert_eq!(batches.len(), 4);
+        assert!(batches.iter().all(|batch| batch.is_ok()), "operation {k}: {batches:?}");
+    }
+    assert!(opened > 20, "{opened}");
+}
+
+/// A mount that is gone is no damaged sample: nothing is skipped, and nobody reads all records of
+/// it one by one.
+#[test]
+fn a_storage_that_is_gone_is_an_error_of_every_batch() {
+    let disk = Disk::alike(&[16]);
+    let (mut loader, gate) = gated(&disk);
+    gate.gone.store(true, Ordering::SeqCst);
+    let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
+    assert_eq!(batches.len(), 4);
+    for batch in batches {
+        let error = batch.unwrap_err();
+        assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("sample `sample-"), "{error}");
+    }
+    assert_eq!(loader.stats().skipped, 0);
+}
+
+#[test]
+fn epochs_that_are_left_early_begin_with_their_first_batch() {
+    // A thread that was about to plan for the epoch before must not plan for this one beside
+    // another thread.
+    let disk = Disk::alike(&[64]);
+    for threads in [2, 8] {
+        let mut loader = Loader::open(&disk.open(), LoaderOptions { threads, slots: 2, ..options(2) }).unwrap();
+        in_the_end(move || {
+            for round in 0..1500_u64 {
+                loader.set_epoch((round % 7 + 1) as u32).unwrap();
+                for number in 0..round % 4 {
+                    let batch = loader.next_batch().unwrap().unwrap();
+                    assert_eq!(batch.indices(), [2 * number, 2 * number + 1], "round {round}, {threads} threads");
+                }
+            }
+        });
+    }
+}

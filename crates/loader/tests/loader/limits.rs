@@ -1,0 +1,324 @@
+//! What a few bytes, or a folder of traps, can make a reader do: each case with bounds on memory
+//! and time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::bounded::within;
+use crate::loader_support::Disk;
+use crate::support::faults::{Fault, FaultyStorage};
+use crate::support::{ID, OnDisk, entry, finish, fix_footer, scratch, small_shard};
+use shardpack_format::*;
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{
+    Dataset, DatasetOptions, Error, Folder, ReadAt, Result, SalvageFolder, SalvageScan, Storage, VerifyOptions, verify,
+};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A mebibyte, in KiB.
+const MIB: u64 = 1 << 10;
+
+/// JSON values of about `bytes` bytes that take many times their length as a tree, made one at a
+/// time.
+fn bombs(bytes: usize) -> impl Iterator<Item = String> {
+    let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
+    let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];
+    let members = move || {
+        let mut text = String::from("{\"first\":0");
+        (0..bytes / 12).for_each(|i| text.push_str(&format!(",\"{i:x}\":0")));
+        text + "}"
+    };
+    items.into_iter().map(list).chain(std::iter::once_with(members))
+}
+
+/// The text of a document with `value` as an option of the recipe.
+fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
+    let text = std::str::from_utf8(text).unwrap();
+    let (before, after) = text.split_once("\"recipe\": {").unwrap();
+    assert!(after.trim_start().starts_with("\"seed\""));
+    format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
+}
+
+/// A mistyped name would pass, as a child that runs no test does.
+#[test]
+#[should_panic(expected = "no such test")]
+fn a_case_that_no_test_has_the_name_of_fails() {
+    within(concat!(module_path!(), "::json_takes_memory"), 1024 * MIB, 60, || {});
+}
+
+#[test]
+fn json_takes_memory_by_its_nodes() {
+    within(concat!(module_path!(), "::json_takes_memory_by_its_nodes"), 1200 * MIB, 240, || {
+        let disk = OnDisk::new(&[3]);
+        let manifest = disk.manifest.encode().unwrap();
+        let metadata = crate::support::metadata(None).encode().unwrap();
+        for bomb in bombs(60 << 20).take(2) {
+            let bytes = with_recipe(&manifest, &bomb);
+            std::fs::write(disk.path().join(MANIFEST_NAME), &bytes).unwrap();
+            let error = Dataset::open(disk.path()).unwrap_err();
+            assert!(matches!(error, Error::Limit(_)), "{error}");
+            assert!(error.to_string().contains("max_json_nodes"), "{error}");
+            let report = verify(disk.path(), &VerifyOptions::default()).unwrap();
+            assert!(report.problems.iter().any(|p| p.kind == "limit"), "{:?}", report.problems);
+            assert!(matches!(
+                check_json(bomb.as_bytes(), &Limits::default()),
+                Err(shardpack_format::Error::Limit { name: "max_json_nodes", .. })
+            ));
+        }
+        // The same in a lone shard.
+        for bomb in bombs(30 << 20) {
+            let index = IndexBuilder::new(&crate::support::metadata(None).schema);
+            let index = index.encode(&with_recipe(&metadata, &bomb)).unwrap();
+            let identity = Identity::new(ID, 0);
+            let shard = finish(identity.encode_header().to_vec(), identity, 0, &index);
+            std::fs::write(disk.shard_path(7), &shard).unwrap();
+            let error = Dataset::open(disk.shard_path(7)).unwrap_err();
+            assert!(error.to_string().contains("max_json_nodes"), "{error}");
+        }
+        std::fs::remove_file(disk.shard_path(7)).unwrap();
+        // As much as is allowed is read, within the same bounds.
+        for bomb in bombs(1 << 20) {
+            std::fs::write(disk.path().join(MANIFEST_NAME), with_recipe(&manifest, &bomb)).unwrap();
+            assert_eq!(Dataset::open(disk.path()).unwrap().len(), 3);
+        }
+    });
+}
+
+#[test]
+fn shards_that_say_the_same_share_it() {
+    let dir = scratch();
+    let classes: Vec<String> = (0..20_000).map(|n| format!("class number {n}")).collect();
+    let metadata = Metadata { classes: Some(classes), ..crate::support::metadata(Some(40)) };
+    let mut manifest = Manifest::new(ID, metadata.clone());
+    for number in 0..40 {
+        let samples = [crate::support::TestSample::new(number)];
+        let bytes = crate::support::shard_with(Identity::new(ID, number as u32), &samples, &metadata);
+        let name = shard_name(number as u32);
+        std::fs::write(dir.path().join(&name), &bytes).unwrap();
+        manifest.push(entry(&name, &bytes));
+    }
+    std::fs::write(dir.path().join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let first = dataset.shard(0).unwrap();
+    for number in 0..40 {
+        let shard = dataset.shard(number).unwrap();
+        assert!(shard.index().shared_metadata().is_same(first.index().shared_metadata()));
+        assert_eq!(*shard.index().metadata(), metadata);
+        // The text of the metadata alone has 600 kB.
+        assert!(shard.index().memory_bytes() < 8192, "{}", shard.index().memory_bytes());
+        assert_eq!(shard.index().key(0), Some(crate::support::TestSample::new(number as u64).key.as_str()));
+    }
+    assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
+}
+
+/// A name, and what puts something that is no regular file, or stands elsewhere, at a path.
+type Trap = (&'static str, Box<dyn Fn(&Path)>);
+
+fn traps(outside: PathBuf) -> Vec<Trap> {
+    fn link(name: &'static str, to: impl Into<PathBuf>) -> Trap {
+        let to = to.into();
+        (name, Box::new(move |path| std::os::unix::fs::symlink(&to, path).unwrap()))
+    }
+    vec![
+        ("FIFO", Box::new(|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()))),
+        ("socket", Box::new(|path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()))),
+        ("folder", Box::new(|path| std::fs::create_dir(path).unwrap())),
+        ("itself", Box::new(|path| std::os::unix::fs::symlink(path.file_name().unwrap(), path).unwrap())),
+        link("endless device", "/dev/zero"),
+        link("device", "/dev/null"),
+        link("file of the system", "/etc/passwd"),
+        link("nothing", "nowhere"),
+        link("shard outside", outside),
+    ]
+}
+
+#[test]
+fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
+    within(concat!(module_path!(), "::what_is_no_file_of_the_dataset_is_never_opened_for_one"), 1024 * MIB, 60, || {
+        let limits = Limits::default();
+        let outside = OnDisk::new(&[5]);
+        for (what, trap) in traps(outside.shard_path(0)) {
+            // In the place of the manifest.
+            let disk = OnDisk::new(&[3, 4]);
+            let manifest = disk.path().join(MANIFEST_NAME);
+            std::fs::remove_file(&manifest).unwrap();
+            trap(&manifest);
+            let error = Dataset::open(disk.path()).unwrap_err();
+            assert!(error.to_string().contains("manifest.json"), "{what}: {error}");
+            assert!(!verify(disk.path(), &VerifyOptions::default()).unwrap().is_whole(), "{what}");
+            let folder = SalvageFolder::open(disk.path()).unwrap();
+            assert!(folder.manifest(&limits).is_err(), "{what}");
+            // A shard without its index looks for the schema beside it.
+            disk.edit(0, |bytes| {
+                let end = bytes.len();
+                bytes[end - 128..].fill(0);
+            });
+            assert_eq!(folder.scan(&shard_name(0), &limits).unwrap().count(), 3, "{what}");
+            assert_eq!(SalvageScan::open(disk.shard_path(0), &limits).unwrap().count(), 3, "{what}");
+            // In the place of a shard.
+            let disk = OnDisk::new(&[3, 4]);
+            std::fs::remove_file(disk.shard_path(1)).unwrap();
+            trap(&disk.shard_path(1));
+            let dataset = Dataset::open(disk.path()).unwrap();
+            assert!(dataset.get(0).is_ok());
+            let error = dataset.get(3).unwrap_err();
+            assert!(error.to_string().contains("shard-00001.shard"), "{what}: {error}");
+            let report = verify(disk.path(), &VerifyOptions::default()).unwrap();
+            assert_eq!((report.samples, report.missing_samples), (3, 4), "{what}: {:?}", report.problems);
+            let folder = SalvageFolder::open(disk.path()).unwrap();
+            let error = folder.scan(&shard_name(1), &limits).unwrap_err();
+            assert!(error.to_string().contains("shard-00001.shard"), "{what}: {error}");
+            assert_eq!(folder.scan(&shard_name(0), &limits).unwrap().count(), 3, "{what}");
+        }
+    });
+}
+
+/// A storage whose reads panic from some moment on.
+#[derive(Debug)]
+struct Panics(FaultyStorage, Arc<AtomicBool>, bool);
+
+#[derive(Debug)]
+struct PanicFile(Arc<dyn ReadAt>, Arc<AtomicBool>);
+
+impl ReadAt for PanicFile {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        assert!(!self.1.load(Ordering::SeqCst), "a read that panics");
+        self.0.read_at(buffer, offset)
+    }
+}
+
+impl Storage for Panics {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        assert!(!(self.2 && self.1.load(Ordering::SeqCst)), "an open that panics");
+        Ok(Arc::new(PanicFile(self.0.open(name)?, Arc::clone(&self.1))))
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        self.0.shard_names()
+    }
+}
+
+#[test]
+fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
+    within(
+        concat!(module_path!(), "::a_panic_in_a_thread_that_reads_is_an_error_of_the_stream"),
+        1024 * MIB,
+        60,
+        || {
+            let disk = OnDisk::new(&[40, 40, 40]);
+            // While a shard is opened, and while a run of one that is open already is read.
+            for opened_before in [false, true] {
+                let panics = Arc::new(AtomicBool::new(false));
+                let storage = Panics(FaultyStorage::of(disk.path(), Fault::None), Arc::clone(&panics), true);
+                let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
+                if opened_before {
+                    (0..3).for_each(|number| drop(dataset.shard(number).unwrap()));
+                }
+                panics.store(true, Ordering::SeqCst);
+                let mut errors = 0;
+                for sample in dataset.iter().unwrap() {
+                    let error = sample.unwrap_err();
+                    assert!(matches!(error, Error::Internal(_)), "{error}");
+                    assert!(error.hint().unwrap().to_string().contains("please report it"), "{error}");
+                    errors += 1;
+                }
+                assert_eq!(errors, if opened_before { 3 } else { 1 });
+                // The dataset can be used again.
+                panics.store(false, Ordering::SeqCst);
+                assert_eq!(dataset.iter().unwrap().filter(std::result::Result::is_ok).count(), 120);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_panic_in_a_check_is_said_and_nobody_waits_for_it() {
+    within(concat!(module_path!(), "::a_panic_in_a_check_is_said_and_nobody_waits_for_it"), 1024 * MIB, 60, || {
+        let disk = OnDisk::new(&[4, 4, 4]);
+        let decode = |_: &str, _: &[u8]| -> std::result::Result<(), String> { panic!("planted") };
+        for threads in [1, 4] {
+            let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
+            let report = verify(disk.path(), &options).unwrap();
+            assert_eq!(report.problems.iter().filter(|p| p.kind == "internal").count(), 3, "{:?}", report.problems);
+            assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
+        }
+    });
+}
+
+/// Damages the index of a shard.
+fn hurt_index(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = bytes.len() - 128 - 70;
+    bytes[at] ^= 0x40;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
+    let disk = Disk::alike(&[16, 12, 20]);
+    hurt_index(&disk.path().join(shard_name(1)));
+    for mode in [Mode::Stored, Mode::Full] {
+        let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::None));
+        let dataset = DatasetOptions::new().open_in(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
+        let (batch_size, threads) = (4, 2);
+        let base = LoaderOptions { mode, end: End::Uneven, batch_size, threads, ..LoaderOptions::default() };
+        let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 12 }, ..base.clone() };
+        let mut loader = Loader::open(&dataset, skip).unwrap();
+        let mut keys = Vec::new();
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            let there = (0..batch.len()).filter(|&row| batch.mask()[row]);
+            keys.extend(there.map(|row| batch.indices()[row]));
+        }
+        keys.sort_unstable();
+        assert_eq!(keys, (0..16).chain(28..48).collect::<Vec<u64>>());
+        assert_eq!(loader.stats().skipped, 12);
+        // Without leave to skip, only the batches that it is in are errors.
+        let mut loader = Loader::open(&dataset, base).unwrap();
+        let results = std::iter::from_fn(|| loader.next_batch());
+        let (good, bad): (Vec<_>, Vec<_>) = results.partition(|batch| batch.is_ok());
+        assert!(bad.iter().all(|e| matches!(e, Err(Error::Format(_)))) && good.len() + bad.len() == 12);
+        assert!(!bad.is_empty() && (mode == Mode::Full || bad.len() == 3));
+        let before = storage.operations.load(Ordering::SeqCst);
+        for sample in 16..28 {
+            assert!(dataset.get(sample).unwrap_err().to_string().contains("index CRC32"));
+        }
+        assert_eq!(storage.operations.load(Ordering::SeqCst), before, "it is read anew");
+    }
+}
+
+#[test]
+fn a_length_that_memory_cannot_hold_is_an_error() {
+    // A sparse file: its length is honest, and what the footer says of the index fits it.
+    within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
+        let dir = scratch();
+        let path = dir.path().join("x.shard");
+        let mut bytes = small_shard(0..1);
+        let at = bytes.len() - 128;
+        let index_bytes: u64 = 1 << 30;
+        let offset = u64::from_le_bytes(bytes[at + 80..at + 88].try_into().unwrap());
+        let mut footer = bytes.split_off(at);
+        footer[64..72].copy_from_slice(&(offset + index_bytes + 128).to_le_bytes());
+        footer[88..96].copy_from_slice(&index_bytes.to_le_bytes());
+        fix_footer(&mut footer);
+        let file = std::fs::File::create(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &footer, offset + index_bytes).unwrap();
+        let error = Dataset::open(&path).unwrap_err();
+        assert!(error.to_string().contains("fits in memory"), "{error}");
+        let folder = Folder::open(dir.path(), false).unwrap();
+        assert_eq!(folder.shard_names().unwrap(), ["x.shard"]);
+    });
+}

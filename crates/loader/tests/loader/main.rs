@@ -1,0 +1,41 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+mod aligned;
+mod aligned_refused;
+mod basics;
+#[path = "../../../../tests/bounded/mod.rs"]
+mod bounded;
+mod dtypes;
+mod epochs;
+mod far;
+mod finish;
+mod hanging;
+mod in_parts;
+mod limits;
+#[path = "../loader_support/mod.rs"]
+mod loader_support;
+mod mixing;
+mod no_data;
+mod order;
+mod order_mixing;
+mod order_resume;
+mod order_scale;
+mod order_split;
+mod patches;
+mod pictures;
+mod reads;
+mod repeats;
+mod resume;
+mod scenes;
+mod several;
+mod slots;
+mod staged;
+mod staged_in_parts;
+#[path = "../../../reader/tests/support/mod.rs"]
+mod support;
+mod transform;
+mod trouble;
+mod union;
+mod volumes;
+mod window;

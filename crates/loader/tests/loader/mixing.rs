@@ -1,0 +1,184 @@
+//! Mixup and CutMix: what comes is what a slow twin makes of plain batches.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+use crate::loader_support::{Disk, RowOf, base, seen};
+use shardpack_augment::{Mix, Mixed};
+use shardpack_format::Dtype;
+use shardpack_jpeg::PixelLayout;
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{ArrayDtype, Batch, BatchMix, ImageMode, Loader, LoaderOptions, OnCorrupt, View};
+
+const SIZE: [usize; 2] = [20, 14];
+/// Labels of the samples go that far, and beyond.
+const CLASSES: u32 = 40;
+
+fn options() -> LoaderOptions {
+    LoaderOptions {
+        batch_size: 5,
+        threads: 3,
+        seed: 4,
+        end: End::Pad,
+        mode: Mode::Full,
+        fields: Some(vec!["image".to_owned(), "label".to_owned()]),
+        image: ImageMode::View(View::random_resized_crop(20, 14)),
+        ..base()
+    }
+}
+
+fn mix(texts: &[&str]) -> Option<BatchMix> {
+    Some(BatchMix { choices: texts.iter().map(|text| text.parse().unwrap()).collect(), classes: CLASSES })
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
+}
+
+/// Pictures `[rows, height, width, 3]` as floats, and weights, of a plain batch that is mixed.
+fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> Vec<(Vec<f32>, Vec<f32>)> {
+    let there: Vec<usize> = (0..plain.len()).filter(|&row| plain.mask()[row]).collect();
+    let key = plain.draw_keys().nth(there[0]).unwrap();
+    let mixed = Mix::resolve(choices, &key.draws(), SIZE[0], SIZE[1]).unwrap();
+    let weights = |row: usize| -> Vec<f32> {
+        let label = plain.field("label").unwrap().row_of(row);
+        let label = i64::from_le_bytes(label.try_into().unwrap());
+        (0..i64::from(CLASSES)).map(|class| f32::from(class == label)).collect()
+    };
+    let blend = |own: Vec<f32>, other: Vec<f32>, share: f64| -> Vec<f32> {
+        own.iter().zip(other).map(|(own, other)| own * share as f32 + other * (1.0 - share) as f32).collect()
+    };
+    let pair = |n: usize| {
+        let (own, other) = (there[n], there[(n + there.len() - 1) % there.len()]);
+        let image = match mixed {
+            Mixed::Sum { share } => blend(pixels(own), pixels(other), share),
+            Mixed::Rectangle { origin: [top, left], size: [rows, columns], .. } => {
+                let is_in = |at: usize| {
+                    let (y, x) = (at / 3 / SIZE[1], at / 3 % SIZE[1]);
+                    (top..top + rows).contains(&y) && (left..left + columns).contains(&x)
+                };
+                let both = pixels(own).into_iter().zip(pixels(other)).enumerate();
+                both.map(|(at, (own, other))| if is_in(at) { other } else { own }).collect()
+            }
+        };
+        (image, blend(weights(own), weights(other), mixed.share()))
+    };
+    (0..there.len()).map(pair).collect()
+}
+
+#[test]
+fn batches_are_those_of_a_slow_twin() {
+    // Seven samples beyond the last whole batch: a batch of padding and two rows.
+    let disk = Disk::alike(&[17, 15]);
+    for (texts, dtype) in [
+        (&["mixup(alpha=0.8)"][..], None),
+        (&["cutmix"], None),
+        (&["mixup", "cutmix(alpha=0.5)"], None),
+        (&["mixup", "cutmix"], Some(Dtype::F32)),
+        (&["mixup", "cutmix"], Some(Dtype::F16)),
+    ] {
+        for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
+            let types = dtype.map(|dtype| ArrayDtype::Fields(vec![("image".into(), dtype.into())]));
+            let dtype_of = types.unwrap_or_default();
+            let mixed = LoaderOptions { mix: mix(texts), layout, dtype: dtype_of, ..options() };
+            // Pixel by pixel, and levels.
+            let mut plain = Loader::open(&disk.open(), options()).unwrap();
+            let mut mixed = Loader::open(&disk.open(), mixed).unwrap();
+            while let Some(batch) = mixed.next_batch() {
+                let (batch, plain) = (batch.unwrap(), plain.next_batch().unwrap().unwrap());
+                let unit = if dtype.is_some() { 1.0 / 255.0 } else { 1.0 };
+                let image = plain.field("image").unwrap();
+                let pixels = |row| image.row_of(row).iter().map(|&x| f32::from(x) * unit).collect::<Vec<_>>();
+                let expected = slow(&plain, &mix(texts).unwrap().choices, pixels);
+                let (image, label) = (batch.field("image").unwrap(), batch.field("label").unwrap());
+                assert_eq!(label.shape().unwrap(), [5, u64::from(CLASSES)]);
+                for (row, (pixels, weights)) in expected.iter().enumerate() {
+                    let bytes = image.row_of(row);
+                    let (found, tolerance): (Vec<f32>, f32) = match dtype {
+                        None => (bytes.iter().map(|&x| f32::from(x)).collect(), 0.51),
+                        Some(Dtype::F16) => {
+                            (bytes.chunks(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(), 1e-3)
+                        }
+                        Some(_) => (floats(&bytes), 1e-6),
+                    };
+                    let area = SIZE[0] * SIZE[1];
+                    for (at, value) in pixels.iter().enumerate() {
+                        let at = if layout == PixelLayout::HeightWidthChannels { at } else { at % 3 * area + at / 3 };
+                        assert!((found[at] - value).abs() <= tolerance, "{texts:?} {row}: {} {value}", found[at]);
+                    }
+                    let found = floats(&label.row_of(row));
+                    assert!(found.iter().zip(weights).all(|(a, b)| (a - b).abs() < 1e-6));
+                    assert!((found.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+                }
+                for row in expected.len()..batch.len() {
+                    assert!(image.row_of(row).iter().chain(&label.row_of(row)).all(|&byte| byte == 0), "padding");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_resumed_loader_goes_on_with_the_same_draws() {
+    let disk = Disk::alike(&[32]);
+    let options = || LoaderOptions { mix: mix(&["mixup", "cutmix"]), ..options() };
+    let mut whole = Loader::open(&disk.open(), options()).unwrap();
+    let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    let mut first = Loader::open(&disk.open(), options()).unwrap();
+    (0..3).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
+    let mut second = Loader::open(&disk.open(), LoaderOptions { threads: 1, ..options() }).unwrap();
+    second.restore(&first.state()).unwrap();
+    let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    assert!(rest.len() == 4 && rest == expected[3..]);
+}
+
+#[test]
+fn skipped_samples_are_mixed_with_nobody() {
+    let disk = Disk::alike(&[10]);
+    disk.hurt(3);
+    let on_corrupt = OnCorrupt::Skip { max: 5 };
+    let plain = || LoaderOptions { on_corrupt, mode: Mode::Stored, batch_size: 10, ..options() };
+    let mixed = LoaderOptions { mix: mix(&["mixup"]), ..plain() };
+    let plain = Loader::open(&disk.open(), plain()).unwrap().next_batch().unwrap().unwrap();
+    let mixed = Loader::open(&disk.open(), mixed).unwrap().next_batch().unwrap().unwrap();
+    let image = plain.field("image").unwrap();
+    let pixels = |row| image.row_of(row).iter().map(|&x| f32::from(x)).collect::<Vec<_>>();
+    let expected = slow(&plain, &[Mix::Mixup { alpha: 1.0 }], pixels);
+    assert_eq!((mixed.mask()[3], expected.len()), (false, 9));
+    let rows = (0..10).filter(|&row| row != 3);
+    for (row, (pixels, _)) in rows.zip(expected) {
+        let found = mixed.field("image").unwrap().row_of(row);
+        assert!(
+            found.iter().zip(pixels).all(|(&found, expected)| (f32::from(found) - expected).abs() <= 0.51),
+            "{row}"
+        );
+    }
+    assert!(mixed.field("image").unwrap().row_of(3).iter().all(|&level| level == 0));
+}
+
+#[test]
+fn what_cannot_be_mixed_is_refused_in_words() {
+    let disk = Disk::alike(&[12]);
+    let refused = |options: LoaderOptions| match Loader::open(&disk.open(), options) {
+        Err(error) => crate::loader_support::said(&error),
+        Ok(mut loader) => crate::loader_support::said(&loader.next_batch().unwrap().unwrap_err()),
+    };
+    let options = || LoaderOptions { mix: mix(&["mixup"]), mode: Mode::Stored, ..options() };
+    let only = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    for (options, said) in [
+        (LoaderOptions { image: LoaderOptions::default().image, ..options() }, "decoded pictures of one size"),
+        (
+            LoaderOptions { fields: only(&["label"]), ..options() },
+            "a field of pictures among the fields, found none\nhint: ",
+        ),
+        (LoaderOptions { fields: only(&["image"]), ..options() }, "a field `label` of integers"),
+        (LoaderOptions { fields: None, ..options() }, "found `cube`, which is neither\nhint: "),
+        (LoaderOptions { mix: mix(&[]), ..options() }, "expected a way to mix, and at least one class"),
+        (
+            LoaderOptions { mix: Some(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), ..options() },
+            "label: expected a class below 2, found ",
+        ),
+    ] {
+        let error = refused(options);
+        assert!(error.contains(said), "{error}");
+    }
+}

@@ -1,0 +1,248 @@
+//! No-data comes as what was chosen for it, exactly there, whoever decodes the array and in however many parts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
+
+use crate::loader_support::{base, epoch, record, said, write};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_format::*;
+use shardpack_jpeg::PixelLayout;
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{Align, ArrayDtype, CubeMode, Factors, Loader, LoaderOptions, NoData, Patches, Place};
+use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
+
+const BANDS: u64 = 4;
+const SIDE: u64 = 32;
+/// It is no float16: those next to it are −9992 and −10000.
+const NO_DATA: f64 = -9999.0;
+const FILL: f32 = 0.25;
+
+struct Cubes {
+    dir: tempfile::TempDir,
+}
+
+impl Cubes {
+    /// `no_data` of each sample's cube; of its mask it is 255.
+    fn new(count: u64, no_data: impl Fn(u64) -> Option<f64>) -> Self {
+        let fields = ["cube", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
+        let dir = crate::support::scratch();
+        write(dir.path(), &Schema::new(fields).unwrap(), &[count], |schema, number, id| {
+            let settings = |values, layout| ArraySettings {
+                values,
+                coder: Coder::Blosc2Lz4,
+                level: None,
+                filter: Filter::Shuffle,
+                band_difference: false,
+                layout,
+            };
+            let rule = match id % 4 {
+                0 => ValueRule::Keep,
+                1 => ValueRule::F16,
+                2 => ValueRule::Fixed { max_error: 0.5 },
+                _ => ValueRule::IntegerOrF16,
+            };
+            let layout = if id.is_multiple_of(2) { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
+            let value = |i: u64| match (i * 7 + id) % 23 {
+                0 | 1 => -9999.0,
+                2 => f32::NAN,
+                3 => -9998.0,
+                n => (n * 13 + i % 5) as f32,
+            };
+            let cube = (0..SIDE * SIDE * BANDS).flat_map(|i| value(i).to_le_bytes()).collect();
+            let cube = Array::new(Dtype::F32, vec![SIDE, SIDE, BANDS], cube).unwrap();
+            let cube = ArrayEncoder::new(settings(rule, layout)).unwrap().encode(&cube, no_data(id)).unwrap();
+            let mask = (0..SIDE * SIDE).map(|i| if i % 9 == 0 { 255 } else { (i % 3) as u8 }).collect();
+            let mask = Array::new(Dtype::U8, vec![SIDE, SIDE], mask).unwrap();
+            let settings = settings(ValueRule::Keep, ArrayLayout::AsShape);
+            let mask = ArrayEncoder::new(settings).unwrap().encode(&mask, Some(255.0)).unwrap();
+            let values = [cube, mask].map(|array| {
+                let stored = array.descriptor.stored_bytes().unwrap();
+                Some((array.codec, array.payload, array.descriptor.encode().unwrap(), Some(stored)))
+            });
+            let key = format!("cube-{id}");
+            let (bytes, frame) = record(schema, (number, id), &key, &[], &values);
+            (bytes, frame, key, Vec::new())
+        });
+        Self { dir }
+    }
+
+    fn all_declare() -> Self {
+        Self::new(8, |_| Some(NO_DATA))
+    }
+
+    fn open(&self) -> Dataset {
+        Dataset::open(self.dir.path()).unwrap()
+    }
+
+    fn refused(&self, options: LoaderOptions) -> String {
+        said(&Loader::open(&self.open(), options).map(|_| ()).unwrap_err())
+    }
+}
+
+fn options() -> LoaderOptions {
+    let normalise = vec![("cube".to_owned(), factors())];
+    let (no_data, fields) = (NoData::Cubes(FILL), Some(vec!["cube".to_owned()]));
+    LoaderOptions {
+        batch_size: 3,
+        threads: 2,
+        end: End::Uneven,
+        mode: Mode::Stored,
+        normalise,
+        no_data,
+        fields,
+        ..base()
+    }
+}
+
+/// The rows of a field, sample by sample.
+fn rows(cubes: &Cubes, options: LoaderOptions) -> Vec<(u64, Vec<u8>)> {
+    let batches = epoch(&mut Loader::open(&cubes.open(), options).unwrap());
+    batches.into_iter().flat_map(|(indices, _, mut fields)| indices.into_iter().zip(fields.remove(0).2)).collect()
+}
+
+fn singles(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+fn factors() -> Factors {
+    Factors::new(&[100.0], &[50.0]).unwrap()
+}
+
+/// A cube's values, one after the other, as they are decoded.
+fn decoded(cubes: &Cubes, sample: u64) -> Vec<f32> {
+    singles(cubes.open().get(sample).unwrap().view().array("cube", &mut ArrayDecoder::new()).unwrap().bytes())
+}
+
+fn same(a: f32, b: f32) -> bool {
+    a == b || a.is_nan() && b.is_nan()
+}
+
+#[test]
+fn no_data_becomes_what_was_chosen_and_nothing_else_does() {
+    let cubes = Cubes::all_declare();
+    let rows = rows(&cubes, options());
+    assert_eq!(rows.len(), 8);
+    for (sample, row) in rows {
+        let values = decoded(&cubes, sample);
+        let filled = values.iter().filter(|value| f64::from(**value) == NO_DATA).count();
+        assert_eq!(filled as u64, (0..SIDE * SIDE * BANDS).filter(|i| (i * 7 + sample) % 23 < 2).count() as u64);
+        for (value, found) in values.iter().zip(singles(&row)) {
+            let expected = if f64::from(*value) == NO_DATA { FILL } else { factors().apply(0, *value) };
+            assert!(same(found, expected), "{value} became {found}, not {expected}, in sample {sample}");
+        }
+    }
+}
+
+/// Bands that come first, patches of scenes that wait, turns, float16: where no-data is, the same
+/// loader without a value for it has what −9999 becomes, which nothing else does.
+#[test]
+fn it_is_the_same_however_arrays_are_cut() {
+    let cubes = Cubes::all_declare();
+    let (patch, first) =
+        (CubeMode::Patch { height: 9, width: 7, place: Place::Random }, PixelLayout::ChannelsHeightWidth);
+    let bands = Bands::List(vec![3, 0]);
+    let several = Patches::PerSample(48);
+    let turned = shardpack_loader::Augment { flip_rows: true, flip_columns: true, rotate: true };
+    for options in [
+        LoaderOptions { layout: first, ..options() },
+        LoaderOptions { cube: patch, bands: bands.clone(), ..options() },
+        LoaderOptions { cube: patch, layout: first, augment: turned, ..options() },
+        LoaderOptions { cube: patch, patches: several, layout: first, ..options() },
+        LoaderOptions { cube: patch, patches: several, augment: turned, ..options() },
+        LoaderOptions { cube: CubeMode::Volume { size: [5, 6, 3], place: Place::Random }, ..options() },
+    ] {
+        let plain = rows(&cubes, LoaderOptions { no_data: NoData::AsStored, ..options.clone() });
+        let filled = rows(&cubes, options);
+        let no_data = factors().apply(0, NO_DATA as f32);
+        let mut count = 0;
+        for ((_, plain), (_, filled)) in plain.iter().zip(&filled) {
+            for (plain, filled) in singles(plain).into_iter().zip(singles(filled)) {
+                count += u32::from(plain == no_data);
+                assert!(same(filled, if plain == no_data { FILL } else { plain }), "{plain} became {filled}");
+            }
+        }
+        assert!(plain.len() == filled.len() && count > 0);
+    }
+}
+
+#[test]
+fn bands_that_are_changed_at_random_leave_it_alone() {
+    let cubes = Cubes::all_declare();
+    for changes in [&["random_gain(gain=0.5)", "band_dropout(p=0.4,value=3)"][..], &["gaussian_noise(sigma=0.5)"]] {
+        let dtype = ArrayDtype::Cubes(Dtype::F16.into());
+        let augment_bands = changes.iter().map(|text| text.parse().unwrap()).collect();
+        // It is no float16.
+        let options = LoaderOptions { augment_bands, dtype, no_data: NoData::Cubes(0.1), ..options() };
+        for (sample, row) in rows(&cubes, options) {
+            let found: Vec<u16> = row.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+            for (value, found) in decoded(&cubes, sample).into_iter().zip(found) {
+                if f64::from(value) == NO_DATA {
+                    assert_eq!(found, half::f16::from_f32(0.1).to_bits(), "{changes:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Each array by what it declares itself: NaN in one, nothing in the next.
+#[test]
+fn arrays_declare_it_one_by_one() {
+    let cubes = Cubes::new(8, |id| [Some(NO_DATA), Some(f64::NAN), None, Some(-9998.0)][id as usize % 4]);
+    for (sample, row) in rows(&cubes, options()) {
+        for (value, found) in decoded(&cubes, sample).into_iter().zip(singles(&row)) {
+            let is_no_data = match sample % 4 {
+                0 => f64::from(value) == NO_DATA,
+                1 => value.is_nan(),
+                2 => false,
+                _ => value == -9998.0,
+            };
+            let expected = if is_no_data { FILL } else { factors().apply(0, value) };
+            assert!(same(found, expected), "{value} became {found} in sample {sample}");
+        }
+    }
+}
+
+#[test]
+fn masks_have_theirs_by_name() {
+    let cubes = Cubes::all_declare();
+    let fields = Some(vec!["mask".to_owned()]);
+    let no_data = NoData::Fields(vec![("mask".to_owned(), -1.0)]);
+    let dtype = ArrayDtype::Fields(vec![("mask".to_owned(), Dtype::F32.into())]);
+    let options = LoaderOptions { fields, no_data, dtype, normalise: Vec::new(), ..options() };
+    for (_, row) in rows(&cubes, options) {
+        let expected = (0..SIDE * SIDE).map(|i| if i % 9 == 0 { -1.0 } else { (i % 3) as f32 });
+        assert!(singles(&row).into_iter().eq(expected));
+    }
+}
+
+#[test]
+fn where_there_is_none_is_said() {
+    let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
+    let error = without.refused(options());
+    let expected = "value for no-data: expected arrays of three axes among the fields, to be decoded, that declare \
+                    a no-data value, found none\nhint: ";
+    assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
+    let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
+    let error = without.refused(LoaderOptions { no_data: named("cube"), ..options() });
+    assert!(
+        error.contains("of field `cube`: expected arrays that declare a no-data value, found none in the 8"),
+        "{error}"
+    );
+    let error = with.refused(LoaderOptions { no_data: named("cubes"), ..options() });
+    assert!(error.contains("expected arrays among the fields, to be decoded, found `cubes`"), "{error}");
+    let error = with.refused(LoaderOptions { no_data: named("mask"), fields: None, ..options() });
+    assert!(
+        error.contains("`mask`, of which no-data is filled: expected float16, bfloat16 or float32, found uint8"),
+        "{error}"
+    );
+    let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
+    let error = with.refused(LoaderOptions { no_data: named("mask"), align, ..options() });
+    assert!(error.contains("fields without a value for no-data"), "{error}");
+}
+
+/// A device fills it too: what it refuses, it refuses for another reason.
+#[test]
+fn a_device_is_asked_for_it() {
+    let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();
+    epoch(&mut loader);
+    assert!(loader.refusals().iter().all(|refusal| refusal.reason == "one of seven"), "{:?}", loader.refusals());
+}

@@ -1,0 +1,206 @@
+//! How well the windowed order mixes, beside a full permutation and beside a shuffle buffer of the
+//! same memory.
+//!
+//! The table in `docs/order.md`: `cargo test --release -p shardpack-loader --test loader --
+//! --ignored --nocapture order_mixing`
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use shardpack_loader::order::{Keyed, Mode, Order, Permutation, Positions, Runs};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// A dataset and the memory to mix it in.
+#[derive(Clone, Copy)]
+struct Set {
+    samples: u64,
+    run_samples: u64,
+    lanes: u64,
+    shard_samples: u64,
+    /// Stored in order of their classes: what `pack --no-shuffle` makes, the hardest case.
+    classes: u64,
+    batch: usize,
+}
+
+/// ImageNet: 110 KB a picture, shards of 1 GiB, a window of 960 MiB.
+const IMAGENET: Set =
+    Set { samples: 1_281_167, run_samples: 38, lanes: 240, shard_samples: 9_761, classes: 1000, batch: 256 };
+const SMALL: Set = Set { samples: 40_000, run_samples: 20, lanes: 48, shard_samples: 1000, classes: 200, batch: 64 };
+
+fn order(set: Set, mode: Mode, epoch: u32) -> Vec<u64> {
+    let order = Order::new(Runs::new(set.samples, set.run_samples), 42).mode(mode).lanes(set.lanes).epoch(epoch);
+    (0..set.samples).map(|p| order.sample(p).unwrap().sample).collect()
+}
+
+/// What WebDataset, tf.data and others do: shards in random order, so many of them open in turn,
+/// and a buffer out of which one sample is drawn for each that comes in. It holds as many samples
+/// as the window.
+fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
+    let random = Keyed::new(42, epoch, 100);
+    let shards = set.samples.div_ceil(set.shard_samples);
+    let shards_in_order = Permutation::new(shards, random.draw(u64::MAX));
+    let mut waiting = (0..shards).map(|i| {
+        let first = shards_in_order.apply(i) * set.shard_samples;
+        first..(first + set.shard_samples).min(set.samples)
+    });
+    let mut open: VecDeque<_> = waiting.by_ref().take(usize::try_from(open_shards).unwrap()).collect();
+    let mut incoming = std::iter::from_fn(|| {
+        let mut shard = open.pop_front()?;
+        let next = shard.next();
+        open.extend(if shard.is_empty() { waiting.next() } else { Some(shard) });
+        next
+    });
+    let mut buffer: Vec<u64> = incoming.by_ref().take(usize::try_from(set.lanes * set.run_samples).unwrap()).collect();
+    let mut out = Vec::new();
+    while !buffer.is_empty() {
+        let drawn = usize::try_from(random.below(buffer.len() as u64, out.len() as u64)).unwrap();
+        match incoming.next() {
+            Some(next) => out.push(std::mem::replace(&mut buffer[drawn], next)),
+            None => out.push(buffer.swap_remove(drawn)),
+        }
+    }
+    out
+}
+
+/// Entropy in bits of the stored distance between samples that follow each other, in 256 equal
+/// classes. Fully random: 7.72.
+fn distance_entropy(set: Set, order: &[u64]) -> f64 {
+    let mut counts = [0_u64; 256];
+    for pair in order.windows(2) {
+        counts[usize::try_from(pair[0].abs_diff(pair[1]) * 256 / set.samples).unwrap()] += 1;
+    }
+    let total = (order.len() - 1) as f64;
+    counts.iter().filter(|&&n| n > 0).map(|&n| n as f64 / total).map(|p| -p * p.log2()).sum()
+}
+
+/// How many others of its run a sample meets in its batch, on average.
+fn same_run_neighbours(set: Set, order: &[u64]) -> f64 {
+    let batches = order.chunks_exact(set.batch);
+    let samples = batches.len() * set.batch;
+    let pairs: u64 = batches
+        .map(|batch| {
+            let mut runs: HashMap<u64, u64> = HashMap::new();
+            batch.iter().for_each(|s| *runs.entry(s / set.run_samples).or_default() += 1);
+            runs.values().map(|n| n * (n - 1)).sum::<u64>()
+        })
+        .sum();
+    pairs as f64 / samples as f64
+}
+
+/// Distinct classes in a batch, on average.
+fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
+    let batches = order.chunks_exact(set.batch);
+    let (number, class) = (batches.len(), |s: &u64| s * set.classes / set.samples);
+    let distinct: usize = batches.map(|batch| batch.iter().map(class).collect::<HashSet<_>>().len()).sum();
+    distinct as f64 / number as f64
+}
+
+/// How far a sample is moved from its stored place, as a part of the dataset, on average. Fully
+/// random: 1/3.
+fn displacement(set: Set, order: &[u64]) -> f64 {
+    let moved: f64 = (0_u64..).zip(order).map(|(p, &s)| p.abs_diff(s) as f64 / set.samples as f64).sum();
+    moved / order.len() as f64
+}
+
+/// Chi-square of the positions of 200 samples over many epochs, in 16 classes, divided by the
+/// degrees of freedom: 1 if every position is equally likely.
+fn chi_square_of_positions(set: Set, epochs: u32, order: impl Fn(u32) -> Vec<u64>) -> f64 {
+    const BINS: u16 = 16;
+    let watched: Vec<u64> = (0..200).map(|i| i * (set.samples - 1) / 199).collect();
+    let mut counts = vec![[0_f64; BINS as usize]; watched.len()];
+    for epoch in 0..epochs {
+        let order = order(epoch);
+        let place: HashMap<u64, u64> = order.iter().zip(0..).map(|(&s, p)| (s, p)).collect();
+        for (sample, counts) in watched.iter().zip(&mut counts) {
+            counts[usize::try_from(place[sample] * u64::from(BINS) / set.samples).unwrap()] += 1.0;
+        }
+    }
+    let expected = f64::from(epochs) / f64::from(BINS);
+    let chi = |counts: &[f64; 16]| counts.iter().map(|n| (n - expected).powi(2) / expected).sum::<f64>();
+    counts.iter().map(chi).sum::<f64>() / (watched.len() as f64 * f64::from(BINS - 1))
+}
+
+#[test]
+fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
+    let windowed = order(SMALL, Mode::Windowed, 0);
+    let full = order(SMALL, Mode::Full, 0);
+    let buffer = shuffle_buffer(SMALL, 0, 1);
+    let mut sorted = buffer.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
+
+    // Neighbours in the windowed order stay neighbours for about a run: 4,000 pairs of runs, not
+    // 40,000 pairs of samples, fill the 256 classes, and so few lose 0.05 bits.
+    let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
+    assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
+
+    // 64 samples out of 48 lanes: 16 runs are there twice. The buffer holds as many runs, and draws
+    // blindly.
+    assert!(same_run_neighbours(SMALL, &windowed) < 0.55);
+    assert!(same_run_neighbours(SMALL, &buffer) > same_run_neighbours(SMALL, &windowed));
+
+    assert!(classes_in_a_batch(SMALL, &windowed) > 0.75 * classes_in_a_batch(SMALL, &full));
+    assert!(classes_in_a_batch(SMALL, &buffer) < 0.5 * classes_in_a_batch(SMALL, &full));
+
+    assert!((displacement(SMALL, &windowed) - 1.0 / 3.0).abs() < 0.03);
+}
+
+/// Over many epochs a sample comes early as often as late. The mean of 200 × 15 squares has a
+/// standard deviation of about 0.026 about 1; samples of one run move together, none of the watched
+/// are.
+#[test]
+fn positions_are_uniform_over_epochs() {
+    let set = Set { samples: 8_000, run_samples: 10, lanes: 24, shard_samples: 500, classes: 1, batch: 1 };
+    for mode in [Mode::Windowed, Mode::Full] {
+        let chi = chi_square_of_positions(set, 320, |epoch| order(set, mode, epoch));
+        assert!((0.87..1.13).contains(&chi), "{mode:?}: {chi:.3}");
+    }
+}
+
+/// Each quarter of a run is handed out in each quarter of the time that the run is open, equally
+/// often. (Sample by sample it is not quite so: of an odd number of samples, the middle one is
+/// always in the part of the first turn; and a run that a lane starts in comes in two parts, the
+/// second one first. One lane: one such run.)
+#[test]
+fn times_within_a_run_are_uniform_over_epochs() {
+    let (run, runs, epochs) = (36, 400, 100);
+    let mut counts = [[0_f64; 4]; 4];
+    for epoch in 0..epochs {
+        let order = Order::new(Runs::new(run * runs, run), 7).lanes(1).epoch(epoch);
+        let mut seen = vec![0; usize::try_from(runs).unwrap()];
+        for p in 0..order.len() {
+            let sample = order.sample(p).unwrap().sample;
+            let time = &mut seen[usize::try_from(sample / run).unwrap()];
+            counts[usize::try_from(sample % run / 9).unwrap()][*time / 9] += 1.0;
+            *time += 1;
+        }
+    }
+    let expected = f64::from(epochs) * (run * runs) as f64 / 16.0;
+    let chi: f64 = counts.iter().flatten().map(|n| (n - expected).powi(2) / expected).sum();
+    assert!(chi < 9.0 + 5.0 * 18_f64.sqrt(), "chi-square of 9 degrees of freedom: {chi:.1}");
+}
+
+#[test]
+#[ignore = "prints the table of docs/order.md"]
+fn table() {
+    let set = IMAGENET;
+    println!("order | entropy | same-run | classes | displacement | chi-square");
+    let small = Set { samples: 40_000, ..SMALL };
+    type Ordered<'a> = &'a dyn Fn(Set, u32) -> Vec<u64>;
+    let orders: [(&str, Ordered<'_>); 5] = [
+        ("stored", &|set, epoch| order(set, Mode::Stored, epoch)),
+        ("shuffle buffer", &|set, epoch| shuffle_buffer(set, epoch, 1)),
+        ("shuffle buffer behind 16 open shards", &|set, epoch| shuffle_buffer(set, epoch, 16)),
+        ("windowed", &|set, epoch| order(set, Mode::Windowed, epoch)),
+        ("full", &|set, epoch| order(set, Mode::Full, epoch)),
+    ];
+    for (name, order) in orders {
+        let epoch = order(set, 0);
+        println!(
+            "{name} | {:.2} | {:.4} | {:.1} | {:.3} | {:.2}",
+            distance_entropy(set, &epoch),
+            same_run_neighbours(set, &epoch),
+            classes_in_a_batch(set, &epoch),
+            displacement(set, &epoch),
+            chi_square_of_positions(small, 400, |epoch| order(small, epoch)),
+        );
+    }
+}

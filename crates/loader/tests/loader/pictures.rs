@@ -1,0 +1,129 @@
+//! Augmentations of pictures: what comes is what a slow twin makes of the plain picture, whatever
+//! threads, layout, element type and device.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{Disk, RowOf, base, said, seen};
+use shardpack_augment::{Augmentation, Picture, Scratch};
+use shardpack_format::Dtype;
+use shardpack_jpeg::{DrawKey, PixelLayout, View};
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{ArrayDtype, ImageMode, Loader, LoaderOptions};
+use std::collections::BTreeMap;
+
+const RECIPE: [&str; 4] = ["trivial_augment_wide", "rand_augment", "color_jitter(hue=0.3)", "random_erasing(value=9)"];
+
+fn recipe() -> Vec<Augmentation> {
+    RECIPE.map(|text| text.parse().unwrap()).to_vec()
+}
+
+fn options() -> LoaderOptions {
+    let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
+    LoaderOptions { batch_size: 5, threads: 3, seed: 4, end: End::Uneven, fields, augment_pictures: recipe(), ..base() }
+}
+
+/// Every row by its sample: shape, bytes.
+fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { epoch: number, ..options }).unwrap();
+    let mut rows = BTreeMap::new();
+    while let Some(batch) = loader.next_batch() {
+        let batch = batch.unwrap();
+        let image = batch.field("image").unwrap();
+        for (row, &index) in batch.indices().iter().enumerate() {
+            rows.insert(index, (image.row_shape(row).unwrap().to_vec(), image.row_of(row)));
+        }
+    }
+    rows
+}
+
+/// The recipe applied to plain pictures, one by one.
+fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
+    let changed = |(sample, (shape, mut pixels)): (u64, (Vec<u64>, Vec<u8>))| {
+        let [height, width] = [shape[0] as usize, shape[1] as usize];
+        let draws = DrawKey { seed: 4, epoch, sample }.draws();
+        let mut picture = Picture::new(&mut pixels, height, width).unwrap();
+        for (place, one) in (0..).zip(recipe()) {
+            let operations = one.resolve(&draws, place, height, width);
+            operations.iter().for_each(|one| one.apply(&mut picture, &mut Scratch::default()));
+        }
+        (sample, (shape, pixels))
+    };
+    plain.into_iter().map(changed).collect()
+}
+
+#[test]
+fn batches_are_those_of_a_slow_twin() {
+    let disk = Disk::varied(&[17, 12]);
+    let crop = ImageMode::View(View::random_resized_crop(20, 14).with_flip(0.5));
+    for (image, epoch) in [(crop, 0), (crop, 3), (LoaderOptions::default().image, 1)] {
+        let options = LoaderOptions { image, ..options() };
+        let plain = rows(&disk, LoaderOptions { augment_pictures: Vec::new(), ..options.clone() }, epoch);
+        let expected = slow(plain.clone(), epoch.into());
+        assert_eq!(plain.len(), 29);
+        assert!(plain != expected);
+        for (threads, batch_size, mode) in [(1, 4, Mode::Stored), (4, 7, Mode::Full)] {
+            assert!(rows(&disk, LoaderOptions { threads, batch_size, mode, ..options.clone() }, epoch) == expected);
+        }
+        // Channel by channel, and as floats of the levels.
+        let planes = LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..options.clone() };
+        let floats = ArrayDtype::Fields(vec![("image".into(), Dtype::F32.into())]);
+        let found = rows(&disk, planes.clone(), epoch);
+        let found_floats = rows(&disk, LoaderOptions { dtype: floats, ..planes }, epoch);
+        for (sample, (shape, pixels)) in &expected {
+            let area = pixels.len() / 3;
+            let turned: Vec<u8> = (0..3 * area).map(|at| pixels[at % area * 3 + at / area]).collect();
+            let shape = vec![3, shape[0], shape[1]];
+            assert!(found[sample] == (shape.clone(), turned.clone()), "{sample}");
+            let floats = turned.iter().flat_map(|&x| (f32::from(x) * (1.0 / 255.0)).to_le_bytes()).collect();
+            assert!(found_floats[sample] == (shape, floats), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn a_resumed_loader_goes_on_with_the_same_draws() {
+    let disk = Disk::varied(&[31]);
+    let mut whole = Loader::open(&disk.open(), options()).unwrap();
+    let mut first = Loader::open(&disk.open(), options()).unwrap();
+    for _ in 0..2 {
+        let expected = seen(&whole.next_batch().unwrap().unwrap());
+        assert!(seen(&first.next_batch().unwrap().unwrap()) == expected);
+    }
+    let mut second = Loader::open(&disk.open(), LoaderOptions { threads: 1, ..options() }).unwrap();
+    second.restore(&first.state()).unwrap();
+    let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    assert!(rest.len() == 5 && rest == expected);
+}
+
+/// Whoever changes a picture: a device does, but for those that it refuses.
+#[test]
+fn with_a_device_nothing_else_is_refused() {
+    let disk = Disk::alike(&[12]);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { mode: Mode::Stored, ..options() }).unwrap();
+    while let Some(batch) = loader.next_batch() {
+        batch.unwrap();
+    }
+    let refusals = loader.refusals();
+    assert_eq!(refusals.len(), usize::from(options().stage.is_some()));
+    assert!(refusals.iter().all(|refusal| refusal.reason == "one of seven"), "{refusals:?}");
+}
+
+#[test]
+fn what_would_do_nothing_or_train_nonsense_is_refused() {
+    let disk = Disk::alike(&[4]);
+    let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
+    let only = |name: &str| Some(vec![name.to_owned()]);
+    let none = "augmentation of pictures: expected a field of pictures that are decoded, found none";
+    assert!(refused(LoaderOptions { fields: only("label"), ..options() }).contains(none));
+    assert!(refused(LoaderOptions { image: ImageMode::Raw, ..options() }).contains(none));
+    // The cube has the height and width of the picture.
+    let moved = refused(LoaderOptions { fields: None, ..options() });
+    assert!(moved.contains("one that moves the pixels of `image`, and not those of `cube`\nhint: "), "{moved}");
+    let colours = vec!["random_grayscale".parse().unwrap()];
+    assert!(Loader::open(&disk.open(), LoaderOptions { fields: None, augment_pictures: colours, ..options() }).is_ok());
+    let bad = vec![Augmentation::TrivialAugmentWide { bins: 0 }];
+    assert!(refused(LoaderOptions { augment_pictures: bad, ..options() }).contains("num_magnitude_bins"));
+    let many = refused(LoaderOptions { augment_pictures: vec![recipe()[0]; 1025], ..options() });
+    assert!(many.contains("at most 1024"), "{many}");
+}

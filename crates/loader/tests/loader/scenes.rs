@@ -1,0 +1,446 @@
+//! Several patches of a sample: an epoch of patches is what its order says, each patch is the crop
+//! of the whole array, and each scene is read once.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::cubes::{ALIKE, Cubes, Shape, crop, list, varied};
+use crate::loader_support::{RowOf, base};
+use crate::support::faults::{Fault, FaultyStorage};
+use shardpack_jpeg::PixelLayout;
+use shardpack_loader::order::{End, Members, Mode, Order, Runs, State, Unit, Weighted};
+use shardpack_loader::{
+    Array, Augment, Batch, CubeMode, Grid, Loader, LoaderOptions, Object, OnCorrupt, Patches, Place,
+};
+use shardpack_reader::{Bands, DatasetOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+fn patch(height: u32, width: u32) -> CubeMode {
+    CubeMode::Patch { height, width, place: Place::Random }
+}
+
+fn options(patches: Patches) -> LoaderOptions {
+    let fields = Some(["cube", "mask", "spectrum", "height"].map(String::from).to_vec());
+    let options = LoaderOptions { batch_size: 5, threads: 2, seed: 9, end: End::Uneven, fields, ..base() };
+    LoaderOptions { cube: patch(9, 14), patches, open_scenes: 3, ..options }
+}
+
+/// A row: sample, patch, where it lies, and the bytes of its fields.
+type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
+
+fn rows(batch: &Batch) -> Vec<Row> {
+    let places = batch.patches().unwrap();
+    let fields: Vec<_> = batch.fields().collect();
+    let row = |i: usize| {
+        let at = places[i].unwrap();
+        (batch.indices()[i], at.number, at.origin, fields.iter().map(|field| field.row_of(i)).collect())
+    };
+    (0..batch.len()).filter(|&i| batch.mask()[i]).map(row).collect()
+}
+
+fn loaded(loader: &mut Loader) -> Vec<Row> {
+    std::iter::from_fn(|| loader.next_batch()).flat_map(|batch| rows(&batch.unwrap())).collect()
+}
+
+fn load(made: &Cubes, options: LoaderOptions) -> Vec<Row> {
+    loaded(&mut Loader::open(&made.open(), options).unwrap())
+}
+
+/// Opens a dataset of which the order is not the one by default.
+fn grid([rows, columns]: [u32; 2]) -> LoaderOptions {
+    options(Patches::Grid { overlap: [0, rows, columns] })
+}
+
+#[test]
+fn every_patch_is_a_crop_of_its_scene_and_each_scene_is_read_once() {
+    // Six show half of a scene; 40 show each pixel several times, and scenes wait as a whole; of 14
+    // only the smaller ones do.
+    for patches in [6, 14, 40] {
+        check_crops(patches);
+    }
+}
+
+fn check_crops(patches: u32) {
+    for (made, sizes) in [(Cubes::packed(&[8, 0, 5], |_| ALIKE), "alike"), (Cubes::packed(&[8, 5], varied), "varied")] {
+        let bytes_of = |number: usize| {
+            let shard = made.open().shard(number).unwrap();
+            let span = |record| shard.span(&(record..record + 1)).unwrap();
+            (0..shard.len()).map(|record| span(record).end - span(record).start).sum::<u64>()
+        };
+        let stored: u64 = made.open().shard_numbers().map(bytes_of).sum();
+        for bands in [Bands::All, Bands::Range(3..8), Bands::List(vec![11, 0, 5, 0])] {
+            for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
+                let first = layout == PixelLayout::ChannelsHeightWidth;
+                let options = LoaderOptions { bands: bands.clone(), layout, ..options(Patches::PerSample(patches)) };
+                let mut loader = Loader::open(&made.open(), options).unwrap();
+                assert_eq!(loader.len(), (13 * u64::from(patches)).div_ceil(5));
+                let mut seen: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+                let mut places = BTreeSet::new();
+                while let Some(batch) = loader.next_batch() {
+                    let batch = batch.unwrap();
+                    for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
+                        let (at, sample) = (at.unwrap(), batch.indices()[row]);
+                        let (cube, mask) = (made.array(sample, "cube"), made.array(sample, "mask"));
+                        assert_eq!(at.scene, [1, cube.shape()[0], cube.shape()[1]]);
+                        let origin = [at.origin[1], at.origin[2]];
+                        let key = batch.draw_keys().nth(row).unwrap();
+                        assert_eq!(Place::Random.origin(&key, [at.scene[1], at.scene[2]], [9, 14]), Some(origin));
+                        let of = |field: &str| batch.field(field).unwrap().row_of(row);
+                        assert!(of("cube") == crop(&cube, origin, [9, 14], &list(&bands), first), "{sizes} {bands:?}");
+                        assert!(of("mask") == crop(&mask, origin, [9, 14], &[0], false), "mask of {sample}");
+                        assert_eq!(of("spectrum"), (0..12).collect::<Vec<u8>>());
+                        assert_eq!(of("height"), (cube.shape()[0] as u32).to_le_bytes());
+                        assert!(seen.entry(sample).or_default().insert(at.number), "patch {} twice", at.number);
+                        places.insert((sample, origin));
+                    }
+                }
+                assert!(seen.len() == 13 && seen.values().all(|found| *found == (0..patches).collect()));
+                assert!(places.len() > 13 * 5, "{} places", places.len());
+                assert_eq!(loader.stats().read_bytes, stored, "each record once");
+                assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
+                if patches == 40 && sizes == "alike" && bands == Bands::All {
+                    // Two being decoded, for which room is kept, and up to eight that wait: all pixels
+                    // are little more than a quarter of what 40 patches show, and as float16, as they
+                    // are stored, half of that. Apart, ten would.
+                    let apart = 40 * 126 * (12 * 4 + 1);
+                    assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
+                }
+            }
+        }
+    }
+}
+
+/// One patch of several is what a loader of one patch draws.
+#[test]
+fn the_first_patch_is_the_only_one_of_a_loader_of_one() {
+    let made = Cubes::packed(&[7], varied);
+    let one = options(Patches::One);
+    let firsts = |rows: Vec<Row>| {
+        rows.into_iter().filter(|row| row.1 == 0).map(|row| (row.0, row.3)).collect::<BTreeMap<_, _>>()
+    };
+    let (one, several) = (firsts(load(&made, one)), firsts(load(&made, options(Patches::PerSample(4)))));
+    assert_eq!(one.len(), 7);
+    assert!(one == several);
+}
+
+#[test]
+fn threads_slots_and_batches_change_nothing() {
+    let made = Cubes::packed(&[11, 12], varied);
+    for patches in [Patches::PerSample(5), Patches::Grid { overlap: [0, 2, 3] }] {
+        for mode in [Mode::Windowed, Mode::Full, Mode::Stored] {
+            let options = LoaderOptions { mode, ..options(patches) };
+            let expected = load(&made, LoaderOptions { threads: 1, slots: 1, ..options.clone() });
+            assert!(expected.len() >= 23 * 2);
+            for (threads, slots, batch_size) in [(2, 3, 5), (7, 2, 1), (3, 4, 64)] {
+                let rows = load(&made, LoaderOptions { threads, slots, batch_size, ..options.clone() });
+                assert!(rows == expected, "{patches:?} {mode:?} {threads}");
+            }
+            assert!(load(&made, LoaderOptions { seed: 10, ..options.clone() }) != expected || mode == Mode::Stored);
+            assert!(load(&made, LoaderOptions { epoch: 1, ..options }) != expected || mode == Mode::Stored);
+        }
+    }
+}
+
+#[test]
+fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_ones() {
+    let made = Cubes::packed(&[12, 12], varied);
+    for patches in [Patches::PerSample(5), Patches::Grid { overlap: [0, 2, 3] }] {
+        let base = LoaderOptions { open_scenes: 4, ..options(patches) };
+        let mut expected = load(&made, base.clone());
+        expected.sort();
+        for world_size in [1, 2, 3, 4, 7] {
+            let mut together = Vec::new();
+            let mut read = 0;
+            for rank in 0..world_size {
+                let mut loader =
+                    Loader::open(&made.open(), LoaderOptions { rank, world_size, ..base.clone() }).unwrap();
+                together.extend(loaded(&mut loader));
+                read += loader.stats().read_bytes;
+            }
+            together.sort();
+            assert!(together == expected, "{patches:?}, {world_size} ranks");
+            let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
+            // Grids of several sizes share scenes: their rounds have other numbers of turns.
+            if 4 % world_size == 0 && patches == Patches::PerSample(5) {
+                assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
+    for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
+        for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
+            // Each patch of the narrow case is a step of one pixel: only some scenes.
+            let mut loader = Loader::open(&made.open(), LoaderOptions { mode, ..grid(overlap) }).unwrap();
+            let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
+            let mut order = Vec::new();
+            while let Some(batch) = loader.next_batch() {
+                for (sample, number, origin, fields) in rows(&batch.unwrap()) {
+                    order.push((sample, number));
+                    let before = seen.entry(sample).or_default().insert(origin, fields[1].clone());
+                    assert!(before.is_none(), "{origin:?} of {sample} twice");
+                }
+            }
+            assert_eq!(loader.len(), (order.len() as u64).div_ceil(5));
+            if mode == Mode::Stored {
+                assert!(order.is_sorted(), "one after the other");
+            } else {
+                assert!(!order.is_sorted_by_key(|(_, number)| number));
+            }
+            for sample in 0..7 {
+                let mask = made.array(sample, "mask");
+                let (height, width) = (mask.shape()[0], mask.shape()[1]);
+                let grid = Grid { size: [1, 9, 14], overlap: [0, overlap[0].into(), overlap[1].into()] };
+                assert_eq!(seen[&sample].len() as u64, grid.count([1, height, width]).unwrap());
+                let mut whole = vec![None; (height * width) as usize];
+                for (origin, values) in &seen[&sample] {
+                    for (i, value) in (0_u64..).zip(values) {
+                        let at = (origin[1] + i / 14) * width + origin[2] + i % 14;
+                        let before = whole[at as usize].replace(*value);
+                        assert!(before.is_none_or(|before| before == *value));
+                    }
+                }
+                let whole: Vec<u8> =
+                    whole.into_iter().map(|value| value.expect("a pixel that no patch shows")).collect();
+                assert_eq!(whole, mask.bytes(), "{sample}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_loader_goes_on_in_the_middle_of_a_scene() {
+    let made = Cubes::packed(&[9, 8], varied);
+    for patches in [Patches::PerSample(7), Patches::Grid { overlap: [0, 3, 0] }] {
+        let base = options(patches);
+        let expected = load(&made, LoaderOptions { epoch: 2, ..base.clone() });
+        for stop in [1, 4, 9] {
+            let mut loader = Loader::open(&made.open(), LoaderOptions { epoch: 2, ..base.clone() }).unwrap();
+            let mut seen: Vec<Row> = (0..stop).flat_map(|_| rows(&loader.next_batch().unwrap().unwrap())).collect();
+            let state = loader.state();
+            assert_eq!(state.samples_consumed, seen.len() as u64);
+            let text = serde_json::to_string(&state).unwrap();
+            assert!(text.contains(if patches == Patches::PerSample(7) {
+                "7 patches a sample"
+            } else {
+                "grids of 9x14"
+            }));
+            drop(loader);
+            let again = LoaderOptions { batch_size: 3, threads: 7, ..base.clone() };
+            let mut loader = Loader::open(&made.open(), again.clone()).unwrap();
+            loader.restore(&serde_json::from_str::<State>(&text).unwrap()).unwrap();
+            seen.extend(loaded(&mut loader));
+            assert!(seen == expected, "{patches:?}, after {stop}");
+            // The next epoch is whole.
+            loader.set_epoch(2).unwrap();
+            assert!(loaded(&mut loader) == expected);
+            // By other ranks.
+            let mut rest: Vec<Row> = Vec::new();
+            for rank in 0..2 {
+                let mut loader =
+                    Loader::open(&made.open(), LoaderOptions { rank, world_size: 2, ..again.clone() }).unwrap();
+                loader.restore(&state).unwrap();
+                rest.extend(loaded(&mut loader));
+            }
+            let mut missing = expected[state.samples_consumed as usize..].to_vec();
+            rest.sort();
+            missing.sort();
+            assert!(rest == missing);
+        }
+    }
+}
+
+#[test]
+fn states_of_another_kind_are_refused_in_words() {
+    let made = Cubes::packed(&[9], |_| ALIKE);
+    let open = |patches| Loader::open(&made.open(), options(patches)).unwrap();
+    let refused = |from, to| open(to).restore(&open(from).state()).unwrap_err().to_string();
+    let (one, six, seven) = (Patches::One, Patches::PerSample(6), Patches::PerSample(7));
+    let grid = Patches::Grid { overlap: [0, 1, 2] };
+    assert_eq!(refused(one, six), "state: expected one of 6 patches a sample, found one of samples");
+    assert_eq!(refused(six, one), "state: expected one of samples, found one of 6 patches a sample");
+    assert_eq!(refused(six, seven), "state: expected one of 7 patches a sample, found one of 6 patches a sample");
+    assert_eq!(
+        refused(grid, six),
+        "state: expected one of 6 patches a sample, found one of grids of 9x14, overlap 1x2"
+    );
+    // A state of samples is written as ever.
+    assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
+    let fewer = LoaderOptions { open_scenes: 2, ..options(six) };
+    let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
+    assert!(error.starts_with("fingerprint of the state"), "{error}");
+    assert_eq!(open(six).state().unit, Unit::Patches(6));
+}
+
+/// Subsets, draws with replacement, turns, normalised values, objects: as for one patch.
+#[test]
+fn samplings_turns_and_objects_go_with_patches() {
+    let made = Cubes::packed(&[9], |_| ALIKE);
+    let dataset = made.open();
+    let subset = Order::of(&dataset, 9).subset(Members::new(&Runs::of(&dataset, Runs::BYTES), vec![1, 4, 7]));
+    let rows = load(&made, LoaderOptions { sampling: Some(Arc::new(subset)), ..options(Patches::PerSample(4)) });
+    assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
+    assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
+
+    // Sample 3 comes most of the time: its draws differ.
+    let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
+    let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
+    let rows = load(&made, LoaderOptions { sampling: Some(Arc::new(weighted)), ..options(Patches::PerSample(4)) });
+    assert_eq!(rows.len(), 32);
+    let threes: BTreeSet<_> = rows.iter().filter(|row| row.0 == 3).map(|row| row.2).collect();
+    let count = rows.iter().filter(|row| row.0 == 3).count();
+    assert!(count >= 20 && threes.len() > count * 3 / 4, "{} places of {count}", threes.len());
+
+    let augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    let square = LoaderOptions { cube: patch(8, 8), augment, ..options(Patches::PerSample(12)) };
+    let mut loader = Loader::open(&dataset, square).unwrap();
+    let mut turns = BTreeSet::new();
+    while let Some(batch) = loader.next_batch() {
+        let batch = batch.unwrap();
+        for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
+            let at = at.unwrap();
+            let turn = augment.turn(&batch.draw_keys().nth(row).unwrap(), [8, 8]);
+            turns.insert((turn.flip_rows, turn.flip_columns, turn.transpose));
+            let mask = made.array(batch.indices()[row], "mask");
+            let cut = crop(&mask, [at.origin[1], at.origin[2]], [8, 8], &[0], false);
+            let mut sorted = (batch.field("mask").unwrap().row_of(row), cut.clone());
+            assert_eq!(sorted.0 == cut, turn.is_none() || cut.iter().all(|&value| value == cut[0]));
+            sorted.0.sort_unstable();
+            sorted.1.sort_unstable();
+            assert_eq!(sorted.0, sorted.1);
+        }
+    }
+    assert_eq!(turns.len(), 8, "patches of a scene are turned each on its own");
+
+    let fields = Some(vec!["cube".to_owned()]);
+    let objects = LoaderOptions { fields, objects: vec!["spectrum".into()], ..options(Patches::PerSample(3)) };
+    let mut loader = Loader::open(&dataset, objects).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    for object in batch.objects("spectrum").unwrap() {
+        let Some(Object::Array(array)) = object else { panic!("{object:?}") };
+        assert_eq!(*array, Array::new(array.dtype(), vec![12], (0..12).collect()).unwrap());
+    }
+}
+
+#[test]
+fn a_damaged_scene_is_an_error_of_each_batch_or_is_skipped() {
+    let made = Cubes::packed(&[6], |_| ALIKE);
+    let path = made.dir.path().join(shardpack_format::shard_name(0));
+    let row = made.open().shard(0).unwrap().row(2).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(row.offset + row.length / 2) as usize] ^= 0xFF;
+    std::fs::write(&path, bytes).unwrap();
+    let stored = LoaderOptions { mode: Mode::Stored, batch_size: 4, ..options(Patches::PerSample(8)) };
+    let mut loader = Loader::open(&made.open(), stored.clone()).unwrap();
+    let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
+    assert_eq!(batches.len(), 12);
+    for (number, batch) in batches.iter().enumerate() {
+        match batch {
+            Ok(batch) => assert!(batch.indices().iter().all(|&sample| sample == number as u64 / 2 && sample != 2)),
+            Err(error) => {
+                assert_eq!(number / 2, 2);
+                assert!(error.to_string().contains("cube-2"), "{error}");
+            }
+        }
+    }
+    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 8 }, ..stored };
+    let mut loader = Loader::open(&made.open(), skip).unwrap();
+    assert_eq!(loaded(&mut loader).len(), 40);
+    assert_eq!(loader.stats().skipped, 8, "patches are counted");
+}
+
+#[test]
+fn a_scene_that_is_too_small_is_named() {
+    let made = Cubes::packed(&[6], |id| Shape { width: if id == 2 { 10 } else { 30 }, ..ALIKE });
+    for patches in [Patches::PerSample(3), Patches::Grid { overlap: [0; 3] }] {
+        let options = LoaderOptions { batch_size: 1, mode: Mode::Stored, ..options(patches) };
+        let mut loader = Loader::open(&made.open(), options).unwrap();
+        let mut errors = BTreeSet::new();
+        while let Some(batch) = loader.next_batch() {
+            errors.extend(batch.err().map(|error| error.to_string()));
+        }
+        let expected = "patch: expected at most 40 × 10, the array's size, found 9 × 14: sample 2, `cube-2`";
+        assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[test]
+fn what_cannot_be_patches_is_refused_in_words() {
+    let made = Cubes::packed(&[3], |_| ALIKE);
+    let six = || options(Patches::PerSample(6));
+    for (options, said) in [
+        (options(Patches::PerSample(0)), "patches of a sample: expected at least 1, found 0"),
+        (grid([9, 0]), "overlap of patches: expected less than a patch, 9 × 14, found 9 × 0"),
+        (
+            LoaderOptions { cube: CubeMode::Whole, ..six() },
+            "several patches of a sample: expected a size of patches (`patch64x64`), found none",
+        ),
+        (
+            LoaderOptions { cube: CubeMode::Patch { height: 4, width: 4, place: Place::Center }, ..six() },
+            "several patches of a sample: expected patches that are placed by it, found places of their own (Center)\n\
+             hint: `patch64x64` says the size; where they lie, the number or the grid of the patches says",
+        ),
+    ] {
+        assert_eq!(made.refused(options), said);
+    }
+    let bands = Cubes::packed(&[3], |id| Shape { bands: 5 + id, ..ALIKE });
+    let cube = || LoaderOptions { fields: Some(vec!["cube".into()]), ..six() };
+    assert_eq!(
+        bands.refused(cube()),
+        "bands of patches: expected as many in each scene, found several numbers of bands, of `cube`\n\
+         hint: `bands` takes those that all have; or pack scenes of each sensor apart"
+    );
+    assert_eq!(load(&bands, LoaderOptions { bands: Bands::Range(0..5), ..cube() }).len(), 18);
+    // Sizes that nobody knows before: some are not among the samples that are looked at.
+    let varied = Cubes::new(&[6], &[], varied);
+    let fields = Some(vec!["cube".to_owned()]);
+    assert_eq!(
+        varied.refused(LoaderOptions { fields: fields.clone(), ..grid([0, 0]) }),
+        "sizes of the arrays `cube`, for a grid: expected one, found several, which the index does not tell\n\
+         hint: pack the dataset with scalar fields `height` and `width`"
+    );
+    assert_eq!(load(&varied, LoaderOptions { fields: fields.clone(), ..six() }).len(), 36);
+    let late = Cubes::new(&[200], &[], |id| if id == 1 { Shape { width: 60, ..ALIKE } } else { ALIKE });
+    let stored = LoaderOptions { fields, mode: Mode::Stored, batch_size: 1, ..grid([0, 0]) };
+    let mut loader = Loader::open(&late.open(), stored).unwrap();
+    let errors: BTreeSet<_> =
+        std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
+    let expected = "size of a scene: expected one of 15 patches, by the index or the samples that were looked at, \
+                    found 25 patches, [1, 40, 60]: sample 1, `cube-1`";
+    assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
+}
+
+/// A scene whose shard could not be opened when it was announced is wanted again behind those that were:
+/// these must not keep it from being read.
+#[test]
+fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
+    // Of more shards than are looked at when a loader opens.
+    let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
+    let options = LoaderOptions { batch_size: 2, ..options(Patches::PerSample(20)) };
+    let run = |fault| {
+        let storage = Arc::new(FaultyStorage::of(made.dir.path(), fault));
+        let operations = Arc::clone(&storage.operations);
+        let dataset = DatasetOptions::new().open_in(storage).unwrap();
+        let mut loader = Loader::open(&dataset, options.clone()).unwrap();
+        let opened = operations.load(Ordering::SeqCst);
+        // In a thread of its own: one that hangs fails the test. Ten minutes are no bound on its speed.
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
+            send.send(failed).unwrap();
+        });
+        let failed = receive.recv_timeout(Duration::from_secs(600)).expect("an end");
+        (failed, opened..operations.load(Ordering::SeqCst))
+    };
+    let (failed, all) = run(Fault::None);
+    assert_eq!(failed, 0);
+    for k in all.clone().step_by((all.end - all.start) as usize / 40) {
+        let (failed, _) = run(Fault::FailAt(k));
+        assert!(failed <= 20, "operation {k}: {failed} batches");
+    }
+}

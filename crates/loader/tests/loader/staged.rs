@@ -1,0 +1,326 @@
+//! The tests of the loader once more, with a stage in place of the host; and what only a stage can
+//! do: fail late, lose its device, refuse.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::fake_stage::{FakeStage, Hook, Trouble};
+use crate::loader_support::{Disk, Made, RowOf, Way, epoch, said, seen};
+use shardpack_format::Dtype;
+use shardpack_jpeg::{PixelLayout, Scaling, View};
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::stage::StreamHandle;
+use shardpack_loader::{ArrayDtype, BatchMix, ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
+use shardpack_reader::Error;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
+    let stage = Arc::new(FakeStage::with(trouble));
+    let options =
+        LoaderOptions { batch_size: 6, threads: 3, mode: Mode::Stored, end: End::Uneven, ..Way::Staged.base() };
+    (LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }, stage)
+}
+
+fn on_host(options: &LoaderOptions) -> LoaderOptions {
+    LoaderOptions { stage: None, ..options.clone() }
+}
+
+/// Several epochs, ragged and dense, uint8 and floats: the host's batches, to the bit.
+#[test]
+fn batches_are_the_hosts() {
+    let disk = Disk::varied(&[23, 31]);
+    let crop = ImageMode::View(View::random_resized_crop(12, 10).with_flip(0.5));
+    let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap());
+    let image = |dtype: Dtype| ArrayDtype::Fields(vec![("image".into(), dtype.into())]);
+    let layouts = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth];
+    for layout in layouts {
+        for (image, dtype, scaling) in [
+            (crop, ArrayDtype::Source, None),
+            (crop, image(Dtype::F16), scaling),
+            (LoaderOptions::default().image, image(Dtype::F32), scaling),
+            (LoaderOptions::default().image, image(Dtype::F16), None),
+            (ImageMode::Raw, ArrayDtype::Source, None),
+        ] {
+            let (staged, _) = options(Trouble::None);
+            let staged = LoaderOptions { layout, image, dtype, scaling, mode: Mode::Windowed, ..staged };
+            let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
+            let mut device = Loader::open(&disk.open(), staged).unwrap();
+            for number in 0..3 {
+                host.set_epoch(number).unwrap();
+                device.set_epoch(number).unwrap();
+                assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
+            }
+        }
+    }
+}
+
+/// Added by the device, and by the host to what that refuses.
+#[test]
+fn noise_is_the_hosts() {
+    let disk = Disk::varied(&[9, 5]);
+    let (staged, _) = options(Trouble::None);
+    for (part_bytes, layout) in [(1 << 20, PixelLayout::HeightWidthChannels), (64, PixelLayout::ChannelsHeightWidth)] {
+        let staged = LoaderOptions {
+            layout,
+            part_bytes,
+            dtype: ArrayDtype::Cubes(Dtype::F32.into()),
+            augment_bands: vec!["gaussian_noise(sigma=0.5)".parse().unwrap()],
+            ..staged.clone()
+        };
+        let plain = LoaderOptions { augment_bands: Vec::new(), ..on_host(&staged) };
+        let load = |options: LoaderOptions| {
+            let mut loader = Loader::open(&disk.open(), options).unwrap();
+            (epoch(&mut loader), loader.refusals())
+        };
+        let (host, refused) = load(on_host(&staged));
+        assert!(refused.is_empty());
+        let (device, refused) = load(staged);
+        assert!(device == host && host != load(plain).0);
+        let cubes: u64 = refused.iter().map(|refusal| refusal.rows).sum();
+        assert!((1..14).contains(&cubes), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_field_says_where_it_is() {
+    let disk = Disk::alike(&[8]);
+    let (staged, stage) = options(Trouble::None);
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    let device = batch.device().unwrap();
+    assert_eq!((device.kind, device.number), (2, 3));
+    let (cube, label) = (batch.field("cube").unwrap(), batch.field("label").unwrap());
+    let place = cube.on_device().unwrap();
+    assert_eq!((place.bytes, place.address % 64), (6 * 16 * 24 * 3 * 2, 0));
+    assert!(cube.bytes().is_empty(), "it is only on the device");
+    assert_eq!(label.bytes(), label.all(), "the host has decoded it, and it is on the device too");
+    assert_eq!(label.on_device().unwrap().bytes, 6 * 8);
+    batch.used_on(StreamHandle::LEGACY);
+    let counts = stage.counts();
+    assert_eq!(counts.released.load(Ordering::Relaxed), 0);
+    let kept = batch.clone();
+    drop(batch);
+    assert_eq!(counts.released.load(Ordering::Relaxed), 0, "a clone holds it");
+    drop(kept);
+    assert_eq!(counts.released.load(Ordering::Relaxed), 1);
+    assert_eq!(*counts.streams.lock().unwrap(), [1]);
+    assert!(loader.predicted_device_bytes() >= 3 * place.bytes as u64);
+}
+
+#[test]
+fn refusals_are_counted_and_named() {
+    let disk = Disk::alike(&[12]);
+    let (staged, _) = options(Trouble::RefusesAll);
+    let expected = epoch(&mut Loader::open(&disk.open(), on_host(&staged)).unwrap());
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    assert!(epoch(&mut loader) == expected);
+    let refusals = loader.refusals();
+    assert_eq!(refusals.len(), 1);
+    // Picture and cube of each of the samples.
+    assert_eq!((refusals[0].reason.as_str(), refusals[0].rows), ("the device is tired", 24));
+    assert_eq!(refusals[0].first.len(), 3);
+    assert!(refusals[0].first[0].starts_with("sample-0"));
+}
+
+/// What the device finds odd, when it is too late to refuse it, the host decodes from a record that
+/// is read again.
+#[test]
+fn odd_rows_are_decoded_by_the_host() {
+    let disk = Disk::varied(&[24]);
+    let length = disk.samples[11].jpeg().len();
+    let odd = disk.samples.iter().filter(|made| made.jpeg().len() == length).count() as u64;
+    for window in [Window::Memory, Window::PageCache] {
+        let (staged, _) = options(Trouble::OddOn(length));
+        let staged = LoaderOptions { window, ..staged };
+        let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
+        let mut device = Loader::open(&disk.open(), staged).unwrap();
+        // Not one after the other: the next one would be under way, and counted, too.
+        for number in [0, 2] {
+            host.set_epoch(number).unwrap();
+            device.set_epoch(number).unwrap();
+            assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
+        }
+        // Of these, one in seven was refused before the device saw it.
+        let refusals = device.refusals();
+        let of = |reason: &str| refusals.iter().find(|refusal| refusal.reason == reason).unwrap();
+        let found = of("a stream that ends early");
+        assert!((1..=2 * odd).contains(&found.rows), "{} of {}", found.rows, 2 * odd);
+        assert!(found.first[0].starts_with("sample-0"));
+        // A picture and a cube of each sample, in both epochs.
+        let refused = found.rows + of("one of seven").rows;
+        assert_eq!(device.stats().device_rows, 2 * 2 * 24 - refused);
+    }
+}
+
+/// Nothing is left of a sample that is skipped so late: not the fields that are whole, nor those of
+/// the host.
+#[test]
+fn what_cannot_be_read_again_is_skipped() {
+    let disk = Arc::new(Disk::alike(&[12]));
+    let (staged, stage) = options(Trouble::OddOn(disk.samples[0].jpeg().len()));
+    let hurt = Arc::clone(&disk);
+    *stage.counts().first.lock().unwrap() = Some(Hook(Box::new(move || (0..12).for_each(|id| hurt.hurt(id)))));
+    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 12 }, window: Window::Memory, ..staged };
+    let mut loader = Loader::open(&disk.open(), skip).unwrap();
+    let batches = epoch(&mut loader);
+    let skipped: usize = batches.iter().map(|(_, mask, _)| mask.iter().filter(|&&there| !there).count()).sum();
+    assert!(skipped > 0 && loader.stats().skipped == skipped as u64);
+    assert!(loader.refusals().iter().any(|refusal| refusal.reason == "a stream that ends early"));
+    for (_, mask, fields) in &batches {
+        for (name, _, rows) in fields {
+            for (row, there) in rows.iter().zip(mask) {
+                assert!(*there || row.iter().all(|&byte| byte == 0), "`{name}` of a skipped sample");
+            }
+        }
+    }
+}
+
+/// For want of memory, one batch is an error; those after it come.
+#[test]
+fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
+    let disk = Disk::alike(&[30]);
+    let (staged, _) = options(Trouble::FullAt(2));
+    let expected = epoch(&mut Loader::open(&disk.open(), on_host(&staged)).unwrap());
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.map(|b| seen(&b))).collect();
+    assert_eq!(results.len(), expected.len());
+    let mut errors = Vec::new();
+    for (found, expected) in results.iter().zip(&expected) {
+        match found {
+            Ok(found) => assert!(found == expected),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("9 bytes needed, 5 free"), "{errors:?}");
+    loader.set_epoch(1).unwrap();
+    assert_eq!(epoch(&mut loader).len(), expected.len(), "the loader goes on");
+}
+
+/// A slot that does not get larger is an error of the batch that needs it larger.
+#[test]
+fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
+    // One of 300 is so large that no batch is expected to hold it.
+    let disk = Disk::new(&[300], |id| {
+        let side = if id == 150 { 96 } else { 8 };
+        Made { id, height: side, width: side, said_height: side, half: false }
+    });
+    let (staged, _) = options(Trouble::None);
+    let staged = LoaderOptions { batch_size: 2, slots: 2, mode: Mode::Full, ..staged };
+    let slots = |stage: &FakeStage| stage.counts().slots.load(Ordering::Relaxed);
+    let grown = Arc::new(FakeStage::default());
+    let staged = LoaderOptions { stage: Some(Arc::clone(&grown) as _), ..staged };
+    let batches = epoch(&mut Loader::open(&disk.open(), staged.clone()).unwrap()).len();
+    assert!(slots(&grown) > 2, "one batch is larger than was predicted");
+
+    let tight = Arc::new(FakeStage::with(Trouble::NoMoreThan(40_000)));
+    let staged = LoaderOptions { stage: Some(Arc::clone(&tight) as _), ..staged };
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.map(drop)).collect();
+    assert_eq!(results.len(), batches);
+    let errors: Vec<String> = results.iter().filter_map(|r| r.as_ref().err()).map(ToString::to_string).collect();
+    assert!(errors.len() == 1 && errors[0].contains("3 bytes wanted, 2 free"), "{errors:?}");
+    assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
+}
+
+/// To let go of memory on a device waits for the device: no consumer does it, and nobody with the
+/// loader's lock.
+#[test]
+fn threads_of_the_loader_let_go_of_slots() {
+    let disk = Disk::alike(&[60]);
+    let (staged, stage) = options(Trouble::None);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { slots: 2, ..staged }).unwrap();
+    let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
+    assert!(loader.stats().extra_slots > 0);
+    drop(kept);
+    // What was made beyond the two goes while the epoch goes on.
+    while loader.next_batch().is_some() {}
+    let dropped = stage.counts().dropped.lock().unwrap().clone();
+    assert!(!dropped.is_empty() && dropped.iter().all(|name| name == "shardpack-load"), "{dropped:?}");
+}
+
+#[test]
+fn a_lost_device_is_one_error_and_the_end() {
+    let disk = Disk::alike(&[30]);
+    for (trouble, words) in
+        [(Trouble::LostAt(2), "the device fell off the bus"), (Trouble::DropsAt(1), "one that is done or has failed")]
+    {
+        let (staged, _) = options(trouble);
+        let mut loader = Loader::open(&disk.open(), staged).unwrap();
+        let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
+        let errors: Vec<String> = results.iter().filter_map(|r| r.as_ref().err()).map(ToString::to_string).collect();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains(words), "{errors:?}");
+        assert!(loader.next_batch().is_none());
+    }
+}
+
+#[test]
+fn no_memory_on_the_device_is_an_error_with_figures() {
+    let disk = Disk::alike(&[6]);
+    let (staged, _) = options(Trouble::NoMemory(2));
+    // When it opens, not when a batch comes.
+    let error = Loader::open(&disk.open(), staged).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    let text = said(&error);
+    assert!(text.contains("slot 3 of 3") && text.contains("3 bytes wanted, 2 free"), "{text}");
+    assert!(text.contains("\nhint: take fewer slots"), "{text}");
+}
+
+/// Left in the middle, begun again, dropped with work in flight.
+#[test]
+fn epochs_can_be_left_at_any_time() {
+    let disk = Disk::alike(&[40]);
+    let (staged, stage) = options(Trouble::None);
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    for number in 0..20 {
+        loader.set_epoch(number).unwrap();
+        for _ in 0..number % 4 {
+            assert_eq!(loader.next_batch().unwrap().unwrap().len(), 6);
+        }
+    }
+    assert!(stage.counts().slots.load(Ordering::Relaxed) <= 4, "slots go round");
+    let kept = loader.next_batch().unwrap().unwrap();
+    drop(loader);
+    assert_eq!(kept.field("cube").unwrap().all().len(), 6 * 16 * 24 * 3 * 2, "a batch outlives its loader");
+}
+
+#[test]
+fn floats_need_pictures_to_make_them_of() {
+    let disk = Disk::alike(&[6]);
+    let scaling = Some(Scaling::UNIT);
+    let error = Loader::open(&disk.open(), LoaderOptions { scaling, ..Way::Staged.base() }).unwrap_err();
+    let error = said(&error);
+    assert!(error.contains("expected pictures that come as floats") && error.contains("float16 or float32"), "{error}");
+    let dtype = ArrayDtype::Cubes(Dtype::F64.into());
+    let error =
+        Loader::open(&disk.open(), LoaderOptions { scaling, dtype, ..Way::Staged.base() }).unwrap_err().to_string();
+    assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
+}
+
+/// What was not handed out does not count: a run that ends with the error gets its samples.
+#[test]
+fn a_batch_that_cannot_be_mixed_is_not_delivered() {
+    let disk = Disk::alike(&[30]);
+    let with = |trouble| {
+        let (options, _) = options(trouble);
+        let image = ImageMode::View(View::random_resized_crop(20, 14));
+        let mix = Some(BatchMix { choices: vec!["mixup".parse().unwrap()], classes: 40 });
+        let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
+        Loader::open(&disk.open(), LoaderOptions { image, mix, fields, ..options }).unwrap()
+    };
+    let mut whole = with(Trouble::None);
+    let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    // Two fields of each batch are mixed: the fifth of them is a field of the third batch.
+    let mut first = with(Trouble::MixFailsAt(4));
+    (0..2).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
+    let before = first.state();
+    let error = first.next_batch().unwrap().unwrap_err();
+    assert!(said(&error).contains("no memory to mix in"), "{error}");
+    assert_eq!(first.state(), before);
+    let mut second = with(Trouble::None);
+    second.restore(&before).unwrap();
+    let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
+    assert!(rest.len() == 3 && rest == expected[2..]);
+    assert_eq!(seen(&first.next_batch().unwrap().unwrap()), expected[3], "the loader goes on behind it");
+}

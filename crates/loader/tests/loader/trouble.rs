@@ -1,0 +1,177 @@
+//! The loader and datasets in trouble: damaged records, an index that lies, values that are missing,
+//! batches over the limit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{Disk, Made, RowOf, base, said};
+use shardpack_format::{Voice, told};
+use shardpack_jpeg::View;
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_reader::DatasetOptions;
+
+fn options(batch_size: u32) -> LoaderOptions {
+    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..base() }
+}
+
+#[test]
+fn a_damaged_record_is_named_and_the_loader_goes_on() {
+    let disk = Disk::alike(&[32]);
+    disk.hurt(10);
+    disk.hurt(13);
+    let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+    for number in 0..8_u64 {
+        let batch = loader.next_batch().unwrap();
+        if number == 2 || number == 3 {
+            let text = batch.unwrap_err().to_string();
+            let (record, key) = if number == 2 { (10, "sample-00010") } else { (13, "sample-00013") };
+            assert!(text.contains("shard-00000.shard"), "{text}");
+            assert!(text.contains(&format!("record {record}, sample `{key}`")) && text.contains("CRC32"), "{text}");
+        } else {
+            assert_eq!(batch.unwrap().indices(), (number * 4..number * 4 + 4).collect::<Vec<_>>());
+        }
+    }
+    assert!(loader.next_batch().is_none());
+    assert_eq!(loader.stats().skipped, 0);
+}
+
+#[test]
+fn damaged_records_can_be_skipped_up_to_a_count() {
+    let disk = Disk::varied(&[32]);
+    for id in [3, 10, 13, 14] {
+        disk.hurt(id);
+    }
+    let on_corrupt = OnCorrupt::Skip { max: 3 };
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { on_corrupt, ..options(8) }).unwrap();
+    let first = loader.next_batch().unwrap().unwrap();
+    assert_eq!(first.mask(), [true, true, true, false, true, true, true, true]);
+    assert!(first.field("cube").unwrap().row_of(3).is_empty(), "a ragged row without a sample is empty");
+    assert!(first.field("label").unwrap().row_of(3).iter().all(|&b| b == 0));
+    assert_eq!(loader.stats().skipped, 1);
+    let text = loader.next_batch().unwrap().unwrap_err().to_string();
+    assert!(text.contains("sample-00014"), "the first one that is too much is named: {text}");
+    assert_eq!(loader.next_batch().unwrap().unwrap().mask(), [true; 8]);
+}
+
+#[test]
+fn an_index_that_lies_is_an_error_of_its_row() {
+    let lie = |said_height| {
+        Disk::new(&[12], move |id| Made {
+            id,
+            height: 16,
+            width: 8 + id as u32,
+            said_height: if id == 5 { said_height } else { 16 },
+            half: false,
+        })
+    };
+    // A little, in both directions; more than a record can hold; more than a number of bytes can
+    // be.
+    for (said, words) in [
+        (17, "by height and width in the index"),
+        (8, "in the index"),
+        (1 << 23, "max_run_bytes"),
+        (u32::MAX, "max_decoded_bytes"),
+    ] {
+        let disk = lie(said);
+        let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+        assert!(loader.next_batch().unwrap().is_ok());
+        let error = loader.next_batch().unwrap().unwrap_err();
+        let text = told(&error, &error.hint(), Voice::Command);
+        assert!(text.contains("sample-00005") && text.contains(words), "{said}: {text}");
+        assert!(loader.next_batch().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
+    let disk = Disk::alike(&[16]);
+    let with = |fields: &[&str], batch_size| LoaderOptions {
+        max_batch_bytes: 3_000,
+        fields: Some(fields.iter().map(|&name| name.to_owned()).collect()),
+        ..options(batch_size)
+    };
+    // What is known beforehand, when the loader is opened: 8 cubes of 16 × 24 × 3 uint16.
+    let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
+    assert!(text.contains("max_batch_bytes") && text.contains("found 18432, for 8 rows"), "{text}");
+    // What depends on the samples, when the batch comes: whole pictures of 1,152 bytes.
+    let mut loader = Loader::open(&disk.open(), with(&["image"], 8)).unwrap();
+    for _ in 0..2 {
+        let text = said(&loader.next_batch().unwrap().unwrap_err());
+        assert!(text.contains("max_batch_bytes"), "{text}");
+    }
+    assert!(loader.next_batch().is_none());
+    assert!(Loader::open(&disk.open(), with(&["cube"], 1)).unwrap().next_batch().unwrap().is_ok());
+}
+
+#[test]
+fn absurd_batch_sizes_are_refused_or_cost_what_is_there() {
+    let disk = Disk::alike(&[16]);
+    let view = ImageMode::View(View::center_crop(1 << 20, 1 << 15, 1 << 15));
+    for end in [End::Drop, End::Uneven, End::Pad] {
+        let options = LoaderOptions { image: view, end, ..options(u32::MAX) };
+        let text = said(&Loader::open(&disk.open(), options).unwrap_err());
+        assert!(text.contains("max_batch_bytes"), "{text}");
+    }
+    let mut loader = Loader::open(&disk.open(), options(u32::MAX)).unwrap();
+    assert!(loader.predicted_bytes() < 64 << 20, "{}", loader.predicted_bytes());
+    assert_eq!(loader.next_batch().unwrap().unwrap().len(), 16);
+}
+
+#[test]
+fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
+    let disk = Disk::alike(&[10, 6]);
+    let dataset = disk.open();
+    let drop = |batch_size, world_size| LoaderOptions { end: End::Drop, world_size, ..options(batch_size) };
+    for (batch_size, world_size, found) in [(17, 1, "found 17:"), (5000, 1, "found 5000:"), (9, 2, "found 2 × 9:")] {
+        let error = Loader::open(&dataset, drop(batch_size, world_size)).unwrap_err();
+        let text = told(&error, &error.hint(), Voice::Python);
+        assert!(
+            text.contains("batch size: expected at most the samples of an epoch, 16") && text.contains(found),
+            "{text}"
+        );
+        assert!(text.contains("there would be no batch\nhint: end=\"pad\""), "{text}");
+    }
+    assert_eq!(Loader::open(&dataset, drop(16, 1)).unwrap().len(), 1);
+    assert_eq!(Loader::open(&dataset, drop(8, 2)).unwrap().len(), 1);
+    for end in [End::Pad, End::Uneven] {
+        assert_eq!(Loader::open(&dataset, LoaderOptions { end, ..options(5000) }).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn values_that_samples_do_not_have_are_zero_and_masked() {
+    let disk = Disk::varied(&[12]);
+    let other = crate::support::scratch();
+    // Every third sample has no cube.
+    crate::loader_support::write(other.path(), &crate::loader_support::schema(), &[12], |schema, shard, id| {
+        disk.samples[id as usize].record_with(schema, shard, id % 3 != 1)
+    });
+    let dataset = DatasetOptions::new().open(other.path()).unwrap();
+    let mut loader = Loader::open(&dataset, options(12)).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!(batch.mask(), [true; 12], "the samples are there");
+    let cube = batch.field("cube").unwrap();
+    assert_eq!(cube.mask().collect::<Vec<_>>(), (0..12).map(|id| id % 3 != 1).collect::<Vec<_>>());
+    assert!(batch.field("image").unwrap().mask().all(|there| there));
+    for (row, made) in disk.samples.iter().enumerate() {
+        let expected = if row % 3 == 1 { Vec::new() } else { made.cube() };
+        assert_eq!(cube.row_of(row), expected, "row {row}");
+    }
+    // Dense, a row is zero.
+    let cube = CubeMode::Patch { height: 4, width: 4, place: Place::Center };
+    let mut loader = Loader::open(&dataset, LoaderOptions { cube, ..options(12) }).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    let cube = batch.field("cube").unwrap();
+    assert_eq!(cube.mask().filter(|&there| there).count(), 8);
+    assert_eq!(cube.row_of(4), [0; 96]);
+}
+
+#[test]
+fn a_first_sample_that_is_damaged_can_be_skipped() {
+    let disk = Disk::alike(&[32]);
+    disk.hurt(0);
+    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 5 }, ..options(4) };
+    let mut loader = Loader::open(&disk.open(), skip).unwrap();
+    let first = loader.next_batch().unwrap().unwrap();
+    assert_eq!(first.mask(), [false, true, true, true]);
+}

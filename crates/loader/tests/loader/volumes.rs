@@ -1,0 +1,297 @@
+//! Boxes of volumes: one of each, several, and all of a grid.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{RowOf, base};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Turn, ValueRule};
+use shardpack_format::*;
+use shardpack_jpeg::{DrawKey, PixelLayout};
+use shardpack_loader::order::{End, Mode, Unit};
+use shardpack_loader::{
+    Array, ArrayDtype, Augment, BandAugmentation, Batch, CubeMode, Loader, LoaderOptions, PatchClasses, Patches, Place,
+};
+use shardpack_reader::{Bands, Dataset};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn options(patches: Patches) -> LoaderOptions {
+    LoaderOptions { batch_size: 5, threads: 2, seed: 9, end: End::Uneven, patches, ..base() }
+}
+
+/// A row: sample, patch, where it lies, and the bytes of its fields.
+type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
+
+fn rows(batch: &Batch) -> Vec<Row> {
+    let places = batch.patches().unwrap();
+    let fields: Vec<_> = batch.fields().collect();
+    let row = |i: usize| {
+        let at = places[i].unwrap();
+        (batch.indices()[i], at.number, at.origin, fields.iter().map(|field| field.row_of(i)).collect())
+    };
+    (0..batch.len()).map(row).collect()
+}
+
+fn loaded(loader: &mut Loader) -> Vec<Row> {
+    std::iter::from_fn(|| loader.next_batch()).flat_map(|batch| rows(&batch.unwrap())).collect()
+}
+
+/// Shape of a volume, its bytes, and those of its mask.
+type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
+
+/// Volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
+fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
+    let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
+    let dir = crate::support::scratch();
+    let mut all = Vec::new();
+    crate::loader_support::write(dir.path(), &Schema::new(fields).unwrap(), &[4, 3], |schema, number, id| {
+        let shape = vec![depth(id), 12, 15, 2];
+        let values: Vec<u8> =
+            (0..shape.iter().product::<u64>()).flat_map(|i| ((i * 7 + id) as u16).to_le_bytes()).collect();
+        let volume = Array::new(Dtype::U16, shape.clone(), values.clone()).unwrap();
+        let layout = if id % 2 == 0 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
+        let settings = ArraySettings {
+            values: ValueRule::Keep,
+            coder: Coder::Blosc2Lz4,
+            level: None,
+            filter: Filter::Shuffle,
+            band_difference: id % 3 == 0,
+            layout,
+        };
+        let volume = ArrayEncoder::new(settings).unwrap().encode(&volume, None).unwrap();
+        let planes = shape[0] + if id == 5 { mask_planes } else { 0 };
+        let mask: Vec<u8> = (0..planes * 12 * 15).map(|i| (i * 5 + id) as u8).collect();
+        let plain = ArrayDescriptor::plain(Dtype::U8, vec![planes, 12, 15]).encode().unwrap();
+        let stored = volume.descriptor.stored_bytes().unwrap();
+        let values_of = [
+            Some((volume.codec, volume.payload, volume.descriptor.encode().unwrap(), Some(stored))),
+            Some((Codec::Raw, mask.clone(), plain, None)),
+        ];
+        let key = format!("v{id}");
+        let (bytes, frame) = crate::loader_support::record(schema, (number, id), &key, &[], &values_of);
+        all.push((shape, values, mask));
+        (bytes, frame, key, Vec::new())
+    });
+    (dir, all)
+}
+
+/// The slow twin of a box.
+fn boxed(shape: &[u64], values: &[u8], pixel: u64, origin: [u64; 3], size: [u64; 3]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (z, y, x) in (0..size[0]).flat_map(|z| (0..size[1]).flat_map(move |y| (0..size[2]).map(move |x| (z, y, x)))) {
+        let at = (((origin[0] + z) * shape[1] + origin[1] + y) * shape[2] + origin[2] + x) * pixel;
+        out.extend(&values[at as usize..(at + pixel) as usize]);
+    }
+    out
+}
+
+#[test]
+fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
+    let (dir, all) = volumes(|id| 8 + id % 4, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let size = [3, 5, 7];
+    let cube = CubeMode::Volume { size, place: Place::Random };
+    assert_eq!("patch3x5x7".parse::<CubeMode>().unwrap(), cube);
+    let options = |patches, cube| LoaderOptions { cube, ..options(patches) };
+    let size = size.map(u64::from);
+    let mut several = Vec::new();
+    for (patches, threads) in [(Patches::One, 2), (Patches::PerSample(6), 1), (Patches::PerSample(6), 7)] {
+        let mut loader = Loader::open(&dataset, LoaderOptions { threads, ..options(patches, cube) }).unwrap();
+        let (mut planes, mut seen) = (BTreeSet::new(), Vec::new());
+        while let Some(batch) = loader.next_batch() {
+            let batch = batch.unwrap();
+            assert_eq!(batch.patch_axes(), 3);
+            assert_eq!(batch.field("volume").unwrap().shape().unwrap()[1..], [3, 5, 7, 2]);
+            for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
+                let (at, (shape, values, mask)) = (at.unwrap(), &all[batch.indices()[row] as usize]);
+                assert!(at.is_volume && at.scene == shape[..3]);
+                assert!(batch.field("volume").unwrap().row_of(row) == boxed(shape, values, 4, at.origin, size));
+                assert!(batch.field("mask").unwrap().row_of(row) == boxed(shape, mask, 1, at.origin, size));
+                planes.insert(at.origin[0]);
+            }
+            seen.extend(rows(&batch));
+        }
+        assert!(planes.len() > if patches == Patches::One { 2 } else { 6 }, "{planes:?}");
+        several.push(seen);
+    }
+    assert!(several[1] == several[2]);
+    let firsts: BTreeMap<_, _> = several[1].iter().filter(|row| row.1 == 0).map(|row| (row.0, &row.3)).collect();
+    assert!(several[0].iter().map(|row| (row.0, &row.3)).collect::<BTreeMap<_, _>>() == firsts);
+
+    let center = CubeMode::Volume { size: [4, 5, 7], place: Place::Center };
+    let mut loader = Loader::open(&dataset, options(Patches::One, center)).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    for at in batch.patches().unwrap().into_iter().flatten() {
+        assert_eq!(at.origin, [(at.scene[0] - 4) / 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_grid_of_a_volume_shows_every_pixel() {
+    let (dir, all) = volumes(|_| 8, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let cube = CubeMode::Volume { size: [3, 5, 7], place: Place::Random };
+    let grid = LoaderOptions { cube, ..options(Patches::Grid { overlap: [1, 0, 3] }) };
+    let mut loader = Loader::open(&dataset, grid).unwrap();
+    assert_eq!(loader.state().unit, Unit::Grid { size: [3, 5, 7], overlap: [1, 0, 3] });
+    let mut shown: Vec<Vec<Option<u8>>> = all.iter().map(|(_, _, mask)| vec![None; mask.len()]).collect();
+    let mut count = 0;
+    for (sample, _, origin, fields) in loaded(&mut loader) {
+        count += 1;
+        for (i, value) in (0_u64..).zip(&fields[1]) {
+            let (z, y, x) = (origin[0] + i / 35, origin[1] + i / 7 % 5, origin[2] + i % 7);
+            shown[sample as usize][((z * 12 + y) * 15 + x) as usize] = Some(*value);
+        }
+    }
+    // Planes begin at 0, 2, 4, 5; rows at 0, 5, 7; columns at 0, 4, 8.
+    assert_eq!(count, 7 * 4 * 3 * 3);
+    for ((_, _, mask), shown) in all.iter().zip(shown) {
+        assert!(shown.iter().zip(mask).all(|(shown, value)| *shown == Some(*value)));
+    }
+}
+
+/// Both fields of all boxes, and the boxes as they are stored at the same places.
+fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
+    let (dir, all) = volumes(|id| 8 + id % 4, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let cube = CubeMode::Volume { size, place: Place::Random };
+    let options = change(LoaderOptions { cube, ..options(Patches::PerSample(6)) });
+    let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
+    let size = size.map(u64::from);
+    let stored = |row: &Row| {
+        let (shape, values, mask) = &all[row.0 as usize];
+        [boxed(shape, values, 4, row.2, size), boxed(shape, mask, 1, row.2, size)]
+    };
+    rows.into_iter().map(|row| (row.clone(), stored(&row))).collect()
+}
+
+/// Each plane of a box, turned.
+fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn: Turn) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (z, y, x) in (0..planes).flat_map(|z| (0..height).flat_map(move |y| (0..width).map(move |x| (z, y, x)))) {
+        let y = if turn.flip_rows { height - 1 - y } else { y };
+        let x = if turn.flip_columns { width - 1 - x } else { x };
+        let [y, x] = if turn.transpose { [x, y] } else { [y, x] };
+        let at = ((z * height + y) * width + x) * pixel;
+        out.extend(&stored[at..at + pixel]);
+    }
+    out
+}
+
+#[test]
+fn planes_of_volumes_are_turned_alike() {
+    let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+    for size in [[3, 5, 7], [2, 6, 6]] {
+        let rows = beside_stored(|options| LoaderOptions { augment: all, ..options }, size);
+        let mut seen = BTreeSet::new();
+        for ((sample, patch, _, fields), stored) in &rows {
+            let key = DrawKey { seed: 9, epoch: u64::from(*patch) << 32, sample: *sample };
+            let sides = size.map(|side| side as usize);
+            let turn = all.turn(&key, [size[1], size[2]].map(u64::from));
+            for ((field, stored), pixel) in fields.iter().zip(stored).zip([4, 1]) {
+                assert!(*field == turned(stored, sides, pixel, turn), "sample {sample}, patch {patch}: {turn:?}");
+            }
+            seen.insert((turn.flip_rows, turn.flip_columns, turn.transpose));
+        }
+        assert_eq!(seen.len(), if size[1] == size[2] { 8 } else { 4 });
+    }
+}
+
+#[test]
+fn channels_of_volumes_are_changed_and_masks_are_not() {
+    let gain = BandAugmentation::RandomGain { gain: (0.5, 1.5) };
+    let noise = BandAugmentation::GaussianNoise { sigma: (0.25, 0.25) };
+    let dtype = ArrayDtype::Cubes(Dtype::F32.into());
+    let change = |options| LoaderOptions { dtype: dtype.clone(), augment_bands: vec![gain, noise], ..options };
+    let (mut gains, mut off) = (BTreeSet::new(), 0);
+    for ((_, _, _, fields), [volume, mask]) in beside_stored(change, [3, 5, 7]) {
+        assert!(fields[1] == mask);
+        let came = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v));
+        let stored = volume.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v)));
+        let pairs: Vec<(f32, f32)> = came.zip(stored).collect();
+        // Noise is small beside values: the gain of a box is that of its largest value.
+        let (largest, of) = pairs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+        let gain = largest / of;
+        assert!((0.49..1.51).contains(&gain), "{gain}");
+        gains.insert((gain * 100.0) as i32);
+        off += pairs.iter().filter(|(came, stored)| (came - gain * stored).abs() > 1e-3).count();
+    }
+    assert!(gains.len() > 10 && off > 1000, "{gains:?} {off}");
+}
+
+#[test]
+fn a_volume_alone_has_a_type_and_is_turned() {
+    let (dir, all) = volumes(|_| 8, 0);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let cube = CubeMode::Volume { size: [8, 12, 15], place: Place::Random };
+    let options = LoaderOptions {
+        cube,
+        fields: Some(vec!["volume".into()]),
+        dtype: ArrayDtype::Cubes(Dtype::F32.into()),
+        augment: Augment { flip_columns: true, ..Augment::default() },
+        ..options(Patches::PerSample(4))
+    };
+    let floats =
+        |bytes: &[u8]| bytes.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v))).collect::<Vec<_>>();
+    let mut turned = 0;
+    let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
+    for (sample, _, _, fields) in &rows {
+        let came: Vec<f32> = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v)).collect();
+        let stored = &all[*sample as usize].1;
+        let flipped = self::turned(stored, [8, 12, 15], 4, Turn { flip_columns: true, ..Turn::default() });
+        assert!(came == floats(stored) || came == floats(&flipped));
+        turned += usize::from(came == floats(&flipped));
+    }
+    assert!(rows.len() == 28 && (5..23).contains(&turned), "{turned} of {}", rows.len());
+}
+
+#[test]
+fn boxes_of_volumes_show_the_classes_that_are_asked_for() {
+    // Values of masks are 0 to 255, each rare.
+    let change = |options| LoaderOptions { patch_classes: PatchClasses::Weighted(vec![(40, 1.0)]), ..options };
+    let rows = beside_stored(change, [3, 2, 2]);
+    assert!(rows.iter().all(|((.., fields), [_, mask])| fields[1] == *mask && mask.contains(&40)));
+    let places: BTreeSet<_> = rows.iter().map(|((.., origin, _), _)| *origin).collect();
+    assert!(places.len() > rows.len() / 2);
+}
+
+#[test]
+fn volumes_that_cannot_be_cut_are_refused_in_words() {
+    let (dir, _) = volumes(|_| 8, 1);
+    let dataset = Dataset::open(dir.path()).unwrap();
+    let open = |cube: &str, change: fn(LoaderOptions) -> LoaderOptions| {
+        let options = LoaderOptions { cube: cube.parse().unwrap(), ..options(Patches::PerSample(2)) };
+        Loader::open(&dataset, change(options))
+    };
+    let mut loader =
+        open("patch3x5x7", |options| LoaderOptions { mode: Mode::Stored, batch_size: 1, ..options }).unwrap();
+    let errors: BTreeSet<_> =
+        std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
+    let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field \
+                    `mask`: sample 5, `v5`";
+    assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
+    let mut loader = open("patch9x5x7", |options| options).unwrap();
+    let error = loader.next_batch().unwrap().unwrap_err().to_string();
+    assert!(
+        error.starts_with("patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7: sample"),
+        "{error}"
+    );
+    let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
+    for (found, said) in [
+        (
+            refused("patch3x5x7", |o| LoaderOptions { bands: Bands::Range(0..1), ..o }),
+            "bands of volumes, field `volume`: expected all, found some",
+        ),
+        (
+            refused("patch3x5x7", |o| LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..o }),
+            "layout of volumes, field `volume`: expected [depth, height, width, channels], found channels first",
+        ),
+        (
+            refused("patch3x5x7", |o| LoaderOptions { patches: Patches::Grid { overlap: [3, 0, 0] }, ..o }),
+            "overlap of patches: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
+        ),
+    ] {
+        assert_eq!(found, said);
+    }
+    for text in ["grid3x5x7", "patch0x5x7", "patch1x2x3x4", "patch1xx3"] {
+        assert!(text.parse::<CubeMode>().is_err(), "{text}");
+    }
+}

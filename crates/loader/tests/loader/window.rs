@@ -1,0 +1,250 @@
+//! Where the window of the order is held: nothing else may depend on it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use crate::loader_support::{Disk, Made, Seen, epoch};
+use shardpack_jpeg::View;
+use shardpack_loader::order::{End, Mode, Order, Runs, State};
+use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
+use shardpack_reader::{Dataset, DatasetOptions, Error, Folder, ReadAt, Result, Storage};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// A folder of which a test says whether the page cache holds it, and that counts what is read and
+/// what is announced.
+#[derive(Debug)]
+struct Cached {
+    folder: Folder,
+    told: Arc<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// 0: nobody knows; 1: no; 2: yes.
+    is_cached: AtomicU8,
+    asked: AtomicU64,
+    reads: AtomicU64,
+    announced: AtomicU64,
+}
+
+#[derive(Debug)]
+struct CachedFile {
+    file: Arc<dyn ReadAt>,
+    told: Arc<Told>,
+}
+
+impl Storage for Cached {
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        Ok(Arc::new(CachedFile { file: self.folder.open(name)?, told: Arc::clone(&self.told) }))
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        self.folder.shard_names()
+    }
+}
+
+impl ReadAt for CachedFile {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.told.reads.fetch_add(1, Ordering::Relaxed);
+        self.file.read_at(buffer, offset)
+    }
+
+    fn advise_soon(&self, _: u64, bytes: u64) {
+        self.told.announced.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        assert!(offset < self.len());
+        self.told.asked.fetch_add(1, Ordering::Relaxed);
+        [None, Some(false), Some(true)][usize::from(self.told.is_cached.load(Ordering::Relaxed))]
+    }
+}
+
+fn told(disk: &Disk, is_cached: Option<bool>) -> (Dataset, Arc<Told>) {
+    let told = Arc::new(Told::default());
+    told.is_cached.store(is_cached.map_or(0, |is_cached| 1 + u8::from(is_cached)), Ordering::Relaxed);
+    let storage = Cached { folder: Folder::open(disk.path(), false).unwrap(), told: Arc::clone(&told) };
+    (DatasetOptions::new().open_in(Arc::new(storage)).unwrap(), told)
+}
+
+/// Records of some 20 to 30 kB.
+fn medium(counts: &[u64]) -> Disk {
+    Disk::new(counts, |id| {
+        let (height, width) = (64 + (id % 5) as u32, 64 + (id % 7) as u32);
+        Made { id, height, width, said_height: height, half: false }
+    })
+}
+
+fn options(window: Window) -> LoaderOptions {
+    let order = Order::new(Runs::new(90, 6), 3).lanes(4);
+    LoaderOptions { batch_size: 8, threads: 2, window, sampling: Some(Arc::new(order)), ..Default::default() }
+}
+
+fn load(dataset: &Dataset, options: LoaderOptions) -> Vec<Seen> {
+    epoch(&mut Loader::open(dataset, options).unwrap())
+}
+
+#[test]
+fn batches_are_the_same_wherever_the_window_is() {
+    let disk = medium(&[31, 0, 40, 19]);
+    let crop = ImageMode::View(View::random_resized_crop(16, 16).with_flip(0.5));
+    for (mode, image, end) in [
+        (None, crop, End::Pad),
+        (None, ImageMode::Raw, End::Uneven),
+        (Some(Mode::Full), LoaderOptions::default().image, End::Drop),
+        (Some(Mode::Stored), crop, End::Uneven),
+    ] {
+        for (rank, world_size) in [(0, 1), (2, 3)] {
+            let with = |window| {
+                let sampling = options(window).sampling.filter(|_| mode.is_none());
+                let mode = mode.unwrap_or_default();
+                let options = LoaderOptions { mode, sampling, image, end, rank, world_size, ..options(window) };
+                load(&disk.open(), options)
+            };
+            let expected = with(Window::Memory);
+            assert!(!expected.is_empty());
+            assert!(with(Window::PageCache) == expected, "{mode:?}, {rank} of {world_size}");
+            assert!(with(Window::Auto) == expected, "{mode:?}, {rank} of {world_size}");
+        }
+    }
+}
+
+#[test]
+fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
+    let disk = medium(&[90]);
+    let (dataset, told) = told(&disk, Some(true));
+    let mut loader = Loader::open(&dataset, options(Window::Auto)).unwrap();
+    let asked = told.asked.load(Ordering::Relaxed);
+    assert_eq!(asked, 64, "places");
+    told.reads.store(0, Ordering::Relaxed);
+    assert_eq!(epoch(&mut loader).len(), 11);
+    // 88 of them are in whole batches; a read of each.
+    assert_eq!(told.reads.load(Ordering::Relaxed), 88);
+    assert_eq!(told.announced.load(Ordering::Relaxed), 0, "what is there need not be fetched");
+    let stats = loader.stats();
+    assert!(stats.window_in_page_cache);
+    assert_eq!(stats.peak_run_bytes, 0);
+    let other = Loader::open(&dataset, options(Window::Memory)).unwrap();
+    assert!(loader.predicted_bytes() + 4 * 100_000 < other.predicted_bytes(), "a window of four runs");
+}
+
+#[test]
+fn where_nobody_knows_what_is_cached_runs_are_read() {
+    let disk = medium(&[90]);
+    let (dataset, told) = told(&disk, None);
+    let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(Window::Auto) }).unwrap();
+    told.reads.store(0, Ordering::Relaxed);
+    assert_eq!(epoch(&mut loader).len(), 12);
+    // Runs of six samples are held as a whole; where memory is as short as here, some are read
+    // twice.
+    assert!(loader.stats().peak_run_bytes > 6 * 20_000);
+    assert!(!loader.stats().window_in_page_cache);
+    assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
+    // Another epoch asks anew.
+    told.is_cached.store(2, Ordering::Relaxed);
+    let before = loader.predicted_bytes();
+    // Threads begin with the epoch.
+    told.reads.store(0, Ordering::Relaxed);
+    // Not the next one, which would be learned, and the one after it begun ahead.
+    loader.set_epoch(2).unwrap();
+    assert_eq!(epoch(&mut loader).len(), 12);
+    assert_eq!(told.reads.load(Ordering::Relaxed), 90);
+    assert!(loader.stats().window_in_page_cache);
+    assert_eq!(loader.predicted_bytes(), before, "the most of all epochs");
+}
+
+#[test]
+fn what_is_on_a_disk_is_fetched_run_by_run_and_read_sample_by_sample() {
+    let disk = medium(&[50, 40]);
+    // One who asks for the page cache gets it, whatever is known.
+    for (window, is_cached, asked) in [(Window::Auto, Some(false), 64), (Window::PageCache, None, 0)] {
+        let (dataset, told) = told(&disk, is_cached);
+        let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(window) }).unwrap();
+        told.reads.store(0, Ordering::Relaxed);
+        assert_eq!(epoch(&mut loader).len(), 12);
+        assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
+        // A thread may be late with what it announces.
+        drop(loader);
+        let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
+        assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");
+        assert_eq!(told.asked.load(Ordering::Relaxed), asked, "{window:?}");
+    }
+}
+
+#[test]
+fn records_that_are_small_or_large_are_read_run_by_run() {
+    // 2 kB, and over 1 MiB.
+    for side in [16, 420] {
+        let disk = Disk::new(&[12], |id| Made { id, height: side, width: side, said_height: side, half: false });
+        let (dataset, _) = told(&disk, Some(true));
+        let mut loader =
+            Loader::open(&dataset, LoaderOptions { batch_size: 4, threads: 2, ..Default::default() }).unwrap();
+        assert_eq!(epoch(&mut loader).len(), 3);
+        assert!(!loader.stats().window_in_page_cache, "{side} pixels");
+    }
+}
+
+#[test]
+fn a_damaged_record_and_a_file_that_was_cut_are_named() {
+    let disk = medium(&[90]);
+    disk.hurt(10);
+    let shard = disk.open().shard(0).unwrap();
+    let (dataset, _) = told(&disk, Some(true));
+    let raw = |on_corrupt| LoaderOptions { end: End::Uneven, on_corrupt, ..options(Window::PageCache) };
+    let mut loader = Loader::open(&dataset, raw(OnCorrupt::Error)).unwrap();
+    let errors: Vec<Error> = std::iter::from_fn(|| loader.next_batch()).filter_map(Result::err).collect();
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    let text = error.to_string();
+    assert!(matches!(error, Error::Format(_)) && text.contains("record 10, sample `sample-00010`"), "{text}");
+    let mut loader = Loader::open(&dataset, raw(OnCorrupt::Skip { max: 1 })).unwrap();
+    assert_eq!(epoch(&mut loader).len(), 12);
+    assert_eq!((loader.stats().samples, loader.stats().skipped), (89, 1));
+
+    // The file ends in the middle of record 80, after the dataset was opened.
+    let mut loader = Loader::open(&dataset, raw(OnCorrupt::Skip { max: 20 })).unwrap();
+    let end = shard.row(80).unwrap();
+    let file = std::fs::File::options().write(true).open(disk.path().join("shard-00000.shard")).unwrap();
+    file.set_len(end.offset + end.length / 2).unwrap();
+    epoch(&mut loader);
+    assert_eq!((loader.stats().samples, loader.stats().skipped), (79, 11));
+    let mut loader = Loader::open(&dataset, raw(OnCorrupt::Error)).unwrap();
+    let errors: Vec<String> =
+        std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
+    assert!(errors.iter().any(|text| text.contains("sample `sample-000") && text.contains("ends here")), "{errors:?}");
+}
+
+#[test]
+fn an_epoch_goes_on_wherever_the_window_is() {
+    let disk = medium(&[90]);
+    let dataset = disk.open();
+    for (first, then) in [(Window::Memory, Window::PageCache), (Window::PageCache, Window::Memory)] {
+        let all = load(&dataset, options(first));
+        let mut loader = Loader::open(&dataset, options(first)).unwrap();
+        for _ in 0..4 {
+            loader.next_batch().unwrap().unwrap();
+        }
+        let state: State = loader.state();
+        let mut loader = Loader::open(&dataset, options(then)).unwrap();
+        loader.restore(&state).unwrap();
+        assert!(epoch(&mut loader) == all[4..]);
+    }
+}
+
+#[test]
+fn a_window_has_the_names_that_the_command_takes() {
+    for (text, window) in [("auto", Window::Auto), ("memory", Window::Memory), ("page-cache", Window::PageCache)] {
+        assert_eq!(text.parse::<Window>().unwrap(), window);
+    }
+    let error = "disk".parse::<Window>().unwrap_err().to_string();
+    assert!(error.contains("`auto`, `memory` or `page-cache`") && error.contains("`disk`"), "{error}");
+}

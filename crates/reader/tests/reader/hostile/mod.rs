@@ -1,0 +1,83 @@
+//! Hostile and broken shards and manifests: the cases T, L, S and N of the list of hostile inputs,
+//! by their numbers.
+//!
+//! Where a case is about structure the CRC32s are recomputed, so that the structure is what is
+//! refused.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod files;
+mod lengths;
+mod names;
+mod structure;
+
+use crate::support::{fix_index, index_of, small_shard};
+use shardpack_reader::{Error, Limits, SalvageScan, Salvaged, Shard, ShardOptions};
+use std::path::Path;
+
+/// A file with these bytes, opened as a shard.
+fn open_bytes(dir: &Path, bytes: &[u8]) -> Result<Shard, Error> {
+    let path = dir.join("x.shard");
+    std::fs::write(&path, bytes).unwrap();
+    Shard::open(&path, ShardOptions::default())
+}
+
+/// The key and bytes of every record, or the first error.
+fn read_all(dir: &Path, bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let shard = open_bytes(dir, bytes)?;
+    let mut buffer = Vec::new();
+    (0..shard.len())
+        .map(|i| {
+            let record = shard.record(i, &mut buffer)?;
+            let mut values = record.scalars.to_vec();
+            record.fields.iter().flatten().for_each(|f| values.extend(f.bytes));
+            Ok((record.key.to_owned(), values))
+        })
+        .collect()
+}
+
+fn salvaged_ids(dir: &Path, bytes: &[u8]) -> Vec<u64> {
+    let path = dir.join("x.shard");
+    std::fs::write(&path, bytes).unwrap();
+    let scan = SalvageScan::open(&path, &Limits::default()).unwrap();
+    scan.filter_map(|found| match found {
+        Salvaged::Whole(record) => Some(record.frame.sample_id),
+        Salvaged::Lost(_) => None,
+    })
+    .collect()
+}
+
+fn assert_format<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) -> String {
+    match result {
+        Err(e @ Error::Format(_)) => e.to_string(),
+        other => panic!("{context}: expected a format error, found {other:?}"),
+    }
+}
+
+fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
+    assert!(matches!(result, Err(Error::Format(_) | Error::Limit(_))), "{context}: {result:?}");
+}
+
+/// Changes offset and length of a row.
+type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
+
+/// The bytes of a shard of three records with a column of its index replaced: `column` counts
+/// offsets, lengths, CRC32s, sample ids.
+fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
+    let mut bytes = small_shard(0..3);
+    let (footer, index) = index_of(&bytes);
+    let start = footer.index_offset as usize;
+    let metadata_bytes = u64::from_le_bytes(bytes[start + 16..start + 24].try_into().unwrap());
+    // spec §2.3: 64 bytes, metadata, offsets, lengths; each padded to 64.
+    let offsets = start + 64 + metadata_bytes.next_multiple_of(64) as usize;
+    for record in 0..3 {
+        let row = index.row(record as u64).unwrap();
+        let (mut offset, mut length) = (row.offset, row.length);
+        assert_eq!(bytes[offsets + 8 * record..][..8], offset.to_le_bytes());
+        edit(record, &mut offset, &mut length);
+        bytes[offsets + 8 * record..][..8].copy_from_slice(&offset.to_le_bytes());
+        bytes[offsets + 64 + 8 * record..][..8].copy_from_slice(&length.to_le_bytes());
+    }
+    fix_index(&mut bytes, &footer);
+    bytes
+}

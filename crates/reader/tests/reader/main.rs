@@ -1,0 +1,14 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+#[path = "../../../../tests/bounded/clock.rs"]
+mod clock;
+mod dataset;
+mod faults;
+mod hostile;
+mod mutation;
+mod salvage;
+mod stream_threads;
+#[path = "../support/mod.rs"]
+mod support;
+mod verify;

@@ -1,0 +1,6 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+mod browser;
+mod made_up;
+mod page;

@@ -1,0 +1,408 @@
+//! Servers that lead elsewhere, lie, drip, or never end: each is an error that says so, soon, and no
+//! credential leaves.
+
+use crate::loader_support::Disk;
+use crate::server::{Answer, Server};
+use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions};
+use shardpack_store::{StoreOptions, Upload, open, verify};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A server that takes one request a connection, and does with it what it is told.
+struct Liar {
+    port: u16,
+    seen: Arc<Mutex<Vec<String>>>,
+    closed: Arc<AtomicBool>,
+}
+
+impl Liar {
+    /// `answer` gets the head of the request.
+    fn start(answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (seen, closed, answer) =
+            (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)), Arc::new(answer));
+        let liar = Self { port, seen: Arc::clone(&seen), closed: Arc::clone(&closed) };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if closed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+                std::thread::spawn(move || {
+                    let mut stream = stream.unwrap();
+                    let mut head = Vec::new();
+                    let mut byte = [0];
+                    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                        head.push(byte[0]);
+                    }
+                    let head = String::from_utf8_lossy(&head).into_owned();
+                    seen.lock().unwrap().push(head.clone());
+                    // The client may break off.
+                    let _ = answer(&head, &mut stream);
+                });
+            }
+        });
+        liar
+    }
+
+    /// One that answers all with this.
+    fn always(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = answer.into();
+        Self::start(move |_, stream| stream.write_all(&answer))
+    }
+
+    fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+fn redirect(status: u16, to: &str) -> String {
+    format!("HTTP/1.1 {status} Moved\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+}
+
+/// Short times: a server that plays with them is found out soon.
+fn options() -> StoreOptions {
+    StoreOptions {
+        backoff: Duration::from_millis(1),
+        first_byte_timeout: Duration::from_millis(1500),
+        stall_timeout: Duration::from_millis(500),
+        max_attempts: 2,
+        ..StoreOptions::default()
+    }
+}
+
+/// The options of each kind of store at `origin`, with a secret, and the URL of its folder `data`.
+fn stores(origin: &str) -> Vec<(String, StoreOptions)> {
+    let with = |pairs: &[(&str, &str)]| {
+        let mut options = options();
+        pairs.iter().for_each(|(key, value)| options.set(key, value).unwrap());
+        options
+    };
+    vec![
+        (format!("{origin}/data"), options()),
+        (
+            "s3://bucket/data".to_owned(),
+            with(&[
+                ("aws_endpoint", origin),
+                ("aws_allow_http", "true"),
+                ("aws_access_key_id", "hunter2-id"),
+                ("aws_secret_access_key", "hunter2-key"),
+                ("aws_session_token", "hunter2-token"),
+                ("aws_region", "here"),
+            ]),
+        ),
+        (
+            "az://container/data".to_owned(),
+            with(&[
+                ("azure_endpoint", origin),
+                ("azure_allow_http", "true"),
+                ("azure_storage_account_name", "account"),
+                ("azure_storage_sas_key", "sv=1&sig=hunter2"),
+            ]),
+        ),
+        (
+            "gs://bucket/data".to_owned(),
+            with(&[
+                ("google_base_url", origin),
+                ("google_allow_http", "true"),
+                ("google_bearer_token", "hunter2-bearer"),
+            ]),
+        ),
+    ]
+}
+
+fn opened(url: &str, options: &StoreOptions) -> Result<Dataset> {
+    open(url, &DatasetOptions::new(), options)
+}
+
+fn said(error: &shardpack_reader::Error) -> String {
+    error.to_string()
+}
+
+#[test]
+fn no_credential_follows_a_redirect_to_another_origin() {
+    for status in [301, 302, 303, 307, 308] {
+        let disk = Disk::alike(&[3]);
+        let other = Server::start(disk.path(), |_| Answer::Right);
+        let to = other.endpoint();
+        let target = to.clone();
+        let first = Liar::start(move |head, stream| {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            stream.write_all(redirect(status, &format!("{target}{path}")).as_bytes())
+        });
+        for (url, options) in stores(&first.origin()) {
+            let before = first.seen().len();
+            let error = said(&opened(&url, &options).unwrap_err());
+            let both = format!("`{}` redirects to `{to}`", first.origin());
+            assert!(error.contains(&both) && !error.contains("hunter2"), "{url} {status}: {error}");
+            assert_eq!(first.seen().len() - before, 1, "another attempt would meet the same: {url}");
+            let error = said(&verify(&url, &VerifyOptions::default(), &options).unwrap_err());
+            assert!(error.contains(&both) && !error.contains("hunter2"), "{url} {status}: {error}");
+            if !url.starts_with("http") {
+                let error = said(&Upload::at(&url, &options).unwrap().create("a.json", b"{}").unwrap_err());
+                assert!(error.contains(&both) && !error.contains("hunter2"), "{url} {status}: {error}");
+            }
+        }
+        assert!(other.requests().is_empty(), "{:?}", other.requests());
+    }
+}
+
+#[test]
+fn nobody_is_led_to_files_loops_or_link_local_addresses() {
+    for to in
+        ["file:///etc/passwd", "http://169.254.169.254/latest/meta-data", "http://[fe80::1]/", "https://127.0.0.1/"]
+    {
+        let first = Liar::always(redirect(302, to));
+        let error = said(&opened(&format!("{}/data", first.origin()), &options()).unwrap_err());
+        // What is no address of HTTP is not even looked at.
+        let is_said = error.contains("redirects to `") || error.contains("status 302");
+        assert!(is_said && !error.contains("meta-data") && !error.contains("root:"), "{to}: {error}");
+        assert_eq!(first.seen().len(), 1, "{to}");
+    }
+    let turning = Liar::always(redirect(302, "/data/manifest.json"));
+    let error = said(&opened(&format!("{}/data", turning.origin()), &options()).unwrap_err());
+    assert!(error.contains("redirects again and again"), "{error}");
+    assert_eq!(turning.seen().len(), 11);
+}
+
+#[test]
+fn redirects_within_an_origin_are_followed() {
+    let disk = Disk::varied(&[40, 50]);
+    let files = disk.path().to_owned();
+    let served = Liar::start(move |head, stream| {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if let Some(name) = path.strip_prefix("/old/") {
+            return stream.write_all(redirect(307, &format!("/new/{name}")).as_bytes());
+        }
+        let bytes = std::fs::read(files.join(path.trim_start_matches("/new/"))).unwrap_or_default();
+        let range = head.lines().find_map(|line| line.strip_prefix("range: bytes="));
+        let len = bytes.len();
+        let (start, end) = match range.and_then(|range| range.split_once('-')) {
+            None => (0, len),
+            Some(("", last)) => (len.saturating_sub(last.parse().unwrap()), len),
+            Some((first, last)) => (first.parse().unwrap(), len.min(last.parse::<usize>().unwrap() + 1)),
+        };
+        let status = match range {
+            Some(_) => format!("206 Part\r\ncontent-range: bytes {start}-{}/{len}", end - 1),
+            None => "200 OK".to_owned(),
+        };
+        let rest = format!("content-length: {}\r\netag: \"a\"\r\nconnection: close", end - start);
+        stream.write_all(format!("HTTP/1.1 {status}\r\n{rest}\r\n\r\n").as_bytes())?;
+        stream.write_all(&bytes[start..end])
+    });
+    let remote = opened(&format!("{}/old", served.origin()), &options()).unwrap();
+    crate::remote::assert_same(&disk.open(), &remote);
+}
+
+#[test]
+fn link_local_addresses_are_refused_at_once_but_for_credentials() {
+    let begun = Instant::now();
+    for url in ["http://169.254.169.254/x", "http://2852039166/x", "http://[fe80::1]/x", "http://[::ffff:a9fe:a9fe]/x"]
+    {
+        let error = said(&opened(url, &options()).unwrap_err());
+        assert!(error.contains("is a link-local address"), "{error}");
+    }
+    for (url, options) in &stores("http://169.254.170.2")[1..] {
+        let error = said(&opened(url, options).unwrap_err());
+        assert!(error.contains("`169.254.170.2` is a link-local address"), "{error}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    // Where a cloud hands out credentials, its own provider may ask.
+    let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let mut options = options();
+    options.set("aws_metadata_endpoint", &asked.origin()).unwrap();
+    let error = said(&opened("s3://bucket/data", &options).unwrap_err());
+    assert!(!error.contains("link-local") && !asked.seen().is_empty(), "{error}");
+}
+
+#[test]
+fn what_cannot_be_reached_is_said_by_the_name_of_its_variable() {
+    let environment = |endpoint: &str| options().environment([("AWS_ENDPOINT".to_owned(), endpoint.to_owned())]);
+    for endpoint in ["localhost:9000", "http://", "http://[::1", "http://a b", "http://localhost:99999", "ftp://x"] {
+        let error = said(&opened("s3://bucket/data", &environment(endpoint)).unwrap_err());
+        assert!(error.contains("`AWS_ENDPOINT`: expected a URL"), "{endpoint}: {error}");
+        assert!(error.contains(&format!("`{endpoint}`")), "{endpoint}: {error}");
+    }
+    let error = opened("s3://bucket/data", &environment("http://127.0.0.1:9000")).unwrap_err();
+    let hint = error.hint().map(|hint| hint.to_string()).unwrap_or_default();
+    assert!(said(&error).contains("`http://127.0.0.1:9000`, which encrypts nothing"), "{error}");
+    assert!(hint.contains("AWS_ALLOW_HTTP=true"), "{hint}");
+}
+
+#[test]
+fn a_drip_ends_with_an_error_that_says_so() {
+    let drip = Liar::start(|head, stream| {
+        let first = head.lines().find_map(|line| line.strip_prefix("range: bytes=")?.split('-').next());
+        let status = match first {
+            Some(first) => format!("206 Part\r\ncontent-range: bytes {first}-99999/100000"),
+            None => "200 OK".to_owned(),
+        };
+        let left = 100_000 - first.map_or(0, |first| first.parse::<u64>().unwrap());
+        stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: {left}\r\netag: \"a\"\r\n\r\n").as_bytes())?;
+        loop {
+            stream.write_all(b" ")?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let begun = Instant::now();
+    let error = said(&opened(&format!("{}/data", drip.origin()), &options()).unwrap_err());
+    assert!(error.contains("slower than 1000 bytes/s (`min_rate`)") && error.contains("attempt 2"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    // An answer whose head drips is late.
+    let late = Liar::start(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nx: ")?;
+        loop {
+            stream.write_all(b"x")?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let error = said(&opened(&format!("{}/data", late.origin()), &options()).unwrap_err());
+    assert!(error.contains("no answer within 1.5s"), "{error}");
+}
+
+#[test]
+fn a_wait_is_given_up_once_nobody_wants_the_answer() {
+    let disk = Disk::alike(&[3]);
+    for stage in ["open", "read", "list"] {
+        let server = Server::start(disk.path(), move |request| match request.number {
+            0 if stage != "open" => Answer::Right,
+            _ => Answer::Silence,
+        });
+        let cancel = Arc::new(AtomicBool::new(false));
+        let options = StoreOptions { cancel: Some(Arc::clone(&cancel)), ..StoreOptions::default() };
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        let begun = Instant::now();
+        let error = match stage {
+            "list" => shardpack_store::Remote::at(&server.url(), &options)
+                .and_then(|remote| shardpack_reader::Storage::list(&remote))
+                .unwrap_err(),
+            _ => opened(&server.url(), &options).and_then(|dataset| dataset.get(0)).unwrap_err(),
+        };
+        if stage != "list" {
+            assert!(said(&error).contains("given up"), "{error}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(2), "{stage}");
+        later.join().unwrap();
+    }
+}
+
+/// The true reason of a manifest that cannot be read, by every way, though the server lists nothing.
+#[test]
+fn a_manifest_that_is_too_large_or_compressed_is_called_so() {
+    let answer = |head: &str, body: &[u8]| {
+        [format!("HTTP/1.1 200 OK\r\n{head}content-length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+    };
+    let no_list = b"HTTP/1.1 501 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    for (head, body, reason) in [
+        ("content-encoding: gzip\r\n", vec![0x1f, 0x8b, 8, 0], "compressed (Content-Encoding: gzip)"),
+        ("", vec![0x1f, 0x8b, 8, 0], "a gzip stream"),
+        ("", vec![b' '; (64 << 20) + 1], "max_manifest_bytes"),
+    ] {
+        let whole = answer(head, &body);
+        let server = Liar::start(move |head, stream| match head.starts_with("GET /data/manifest.json ") {
+            true => stream.write_all(&whole),
+            false => stream.write_all(no_list),
+        });
+        let url = format!("{}/data", server.origin());
+        let error = said(&opened(&url, &options()).unwrap_err());
+        assert!(error.contains(reason), "{error}");
+        let said = match verify(&url, &VerifyOptions::default(), &options()) {
+            Err(error) => said(&error),
+            Ok(report) => format!("{:?}", report.problems),
+        };
+        assert!(said.contains(reason) && !said.contains("501"), "{said}");
+    }
+}
+
+/// Bytes of memory of this process.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4096
+}
+
+#[test]
+fn lies_are_errors_that_come_soon_and_cost_little() {
+    let head = |status: &str, headers: &str| format!("HTTP/1.1 {status}\r\n{headers}\r\n\r\n");
+    let long = "x".repeat(4 << 20);
+    let many = (0..20_000).map(|n| format!("x-{n}: {n}\r\n")).collect::<String>();
+    let lies: Vec<(&str, String, &str)> = vec![
+        ("a length that does not come", head("200 OK", "content-length: 1000"), "{}"),
+        ("a length that is too short", head("200 OK", "content-length: 1"), "{}"),
+        ("a length of all there is", head("200 OK", "content-length: 18446744073709551615"), "{}"),
+        ("a length below zero", head("200 OK", "content-length: -1"), "{}"),
+        ("two lengths", head("200 OK", "content-length: 1\r\ncontent-length: 2"), "{}"),
+        ("no length", head("200 OK", "etag: \"a\""), "{}"),
+        ("a part of nothing", head("206 Part", "content-length: 2"), "{}"),
+        ("a part of another range", head("206 Part", "content-range: bytes 7-8/100\r\ncontent-length: 2"), "{}"),
+        (
+            "a part that ends before it begins",
+            head("206 Part", "content-range: bytes 9-2/100\r\ncontent-length: 2"),
+            "{}",
+        ),
+        ("a part without sense", head("206 Part", "content-range: \u{7f}\r\ncontent-length: 2"), "{}"),
+        ("headers of megabytes", head("200 OK", &format!("x: {long}\r\ncontent-length: 2")), "{}"),
+        ("many headers", head("200 OK", &format!("{many}content-length: 2")), "{}"),
+        ("a tag of megabytes", head("200 OK", &format!("etag: \"{long}\"\r\ncontent-length: 2")), "{}"),
+        ("no HTTP", "SSH-2.0-OpenSSH_9.6\r\n".to_owned(), ""),
+        ("nothing", String::new(), ""),
+        ("a status that is none", head("999999 Odd", "content-length: 0"), ""),
+        ("a switch of protocols", head("101 Switching", "upgrade: h2c\r\nconnection: upgrade"), ""),
+        ("an answer to nobody", head("204 Nothing", "etag: \"a\""), ""),
+        ("a time that is none", head("200 OK", "last-modified: never\r\ncontent-length: 2"), "{}"),
+    ];
+    for (lie, head, body) in lies {
+        let liar = Liar::always([head.as_bytes(), body.as_bytes()].concat());
+        for (url, options) in stores(&liar.origin()) {
+            let begun = Instant::now();
+            let error = said(&opened(&url, &options).map(|_| lie).unwrap_err());
+            assert!(begun.elapsed() < Duration::from_secs(8), "{lie}: {:?}", begun.elapsed());
+            assert!(error.len() < 1000 && !error.contains("hunter2"), "{lie}: {error}");
+        }
+        assert!(liar.seen().len() < 40, "{lie}: {}", liar.seen().len());
+    }
+}
+
+#[test]
+fn answers_without_an_end_take_no_memory() {
+    let piece = [b"10000\r\n", &[b'<'; 0x1_0000][..], b"\r\n"].concat();
+    for status in ["200 OK", "206 Part", "400 Bad", "403 No", "404 Nothing", "500 Broken", "207 Multi"] {
+        let piece = piece.clone();
+        let endless = Liar::start(move |_, stream| {
+            stream.write_all(format!("HTTP/1.1 {status}\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes())?;
+            loop {
+                stream.write_all(&piece)?;
+            }
+        });
+        let before = resident();
+        for (url, options) in stores(&endless.origin()) {
+            let begun = Instant::now();
+            let error = said(&opened(&url, &options).unwrap_err());
+            assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
+            let listed = shardpack_store::Remote::at(&url, &options)
+                .and_then(|remote| shardpack_reader::Storage::list(&remote).map(|names| names.len()));
+            // A server without folders has an empty one where there is nothing.
+            assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
+            assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());
+        }
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 512 << 20, "{status}: {grown}");
+    }
+}

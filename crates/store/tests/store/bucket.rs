@@ -1,0 +1,400 @@
+//! Datasets that are written to a store: the same bytes as in a folder, whatever the store does, and
+//! whoever else writes there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use crate::faulty::{Fault, Faulty};
+use crate::made::{Bytes, SAMPLES, assert_empty, expected, options, store_options};
+use futures_util::StreamExt;
+use object_store::memory::InMemory;
+use object_store::path::Path as Key;
+use object_store::{ObjectStore, ObjectStoreExt};
+use shardpack_format::{Hinted, Voice, told};
+use shardpack_store::{StoreOptions, Upload, bucket};
+use shardpack_writer::{
+    Bucket, Claim, Ends, Error, Objects, Outcome, Part, Report, Result, WriteOptions, merge, write_dataset,
+};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+fn place(store: Faulty, spools: &Path) -> Bucket {
+    bucket(Upload::new(Arc::new(store), "data/train", &store_options()).unwrap(), spools)
+}
+
+fn healthy(memory: &Arc<InMemory>, spools: &Path) -> Bucket {
+    place(Faulty::new(memory, Fault::None), spools)
+}
+
+fn write(place: &Bucket, source: &Bytes) -> Result<Report> {
+    write_dataset(place.clone(), &source.plan(), source, &options())
+}
+
+/// All objects of the folder.
+fn objects(memory: &InMemory) -> BTreeMap<String, Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut found = BTreeMap::new();
+        let mut all = memory.list(None);
+        while let Some(object) = all.next().await {
+            let key = object.unwrap().location;
+            let bytes = memory.get(&key).await.unwrap().bytes().await.unwrap().to_vec();
+            found.insert(key.to_string().strip_prefix("data/train/").unwrap().to_owned(), bytes);
+        }
+        found
+    })
+}
+
+fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let key = Key::from(format!("data/train/{name}"));
+    runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
+}
+
+/// An error as the command says it.
+fn said(error: &Error) -> String {
+    told(error, &error.hint(), Voice::Command)
+}
+
+#[test]
+fn every_object_is_the_file_of_a_folder_and_nothing_else_stays() {
+    let source = Bytes::new(0);
+    let expected = expected(&source);
+    assert!(expected.len() > 5, "{}", expected.len());
+    for fault in [Fault::None, Fault::EachNth(2), Fault::EachNth(3), Fault::EachNth(7), Fault::LostNth(2)] {
+        let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+        let place = place(Faulty::new(&memory, fault), spools.path());
+        let report = write(&place, &source).unwrap();
+        assert_eq!((report.outcome, report.samples), (Outcome::Complete, SAMPLES), "{fault:?}");
+        assert!(objects(&memory) == expected, "{fault:?}");
+        assert_empty(spools.path());
+        assert_eq!(write(&place, &source).unwrap().outcome, Outcome::AlreadyComplete);
+        assert_empty(spools.path());
+    }
+}
+
+#[test]
+fn a_run_whose_store_dies_at_any_request_goes_on_when_it_is_given_again() {
+    let source = Bytes::new(0);
+    let expected = expected(&source);
+    let (mut died_with_claim, mut died_without) = (0, 0);
+    for first in 1.. {
+        let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+        let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
+        let died = write(&dying, &source);
+        // Only removing the claim may fail without a word: the next run does that.
+        let left = objects(&memory);
+        let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
+        assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
+        assert!(died.is_ok() || !left.contains_key("manifest.json") || whole.count() == expected.len(), "{first}");
+        if died.is_ok() && left == expected {
+            break;
+        }
+        *(if left.contains_key(".shardpack-lock") { &mut died_with_claim } else { &mut died_without }) += 1;
+        let begun = source.encoded.load(Ordering::Relaxed);
+        let report = write(&healthy(&memory, spools.path()), &source).unwrap();
+        let encoded = source.encoded.load(Ordering::Relaxed) - begun;
+        assert_eq!(encoded + report.samples_reused, SAMPLES, "{first}");
+        assert!(objects(&memory) == expected, "{first}");
+        assert_empty(spools.path());
+    }
+    assert!(died_with_claim > 10 && died_without > 0, "{died_with_claim} {died_without}");
+}
+
+#[test]
+fn another_machine_takes_over_only_when_it_is_told_to_and_sends_nothing_again() {
+    let source = Bytes::new(0);
+    let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Some shards are sent; the claim stays.
+    let died = write(&place(Faulty::new(&memory, Fault::Dead(15)), here.path()), &source).unwrap_err();
+    assert!(died.to_string().contains("data/train/"), "{died}");
+    let sent = objects(&memory).keys().filter(|name| name.ends_with(".shard")).count();
+    assert!(sent > 1);
+    let error = write(&healthy(&memory, there.path()), &source).unwrap_err();
+    assert!(matches!(&error, Error::Locked { .. }), "{error}");
+    let (text, hint) = (error.to_string(), error.hint().unwrap());
+    assert!(text.contains("process ") && hint.options().eq(["take_over"]), "{text}\n{hint}");
+    assert_empty(there.path());
+    let store = Faulty::new(&memory, Fault::None);
+    let report = write(&place(store.clone(), there.path()).take_over(true), &source).unwrap();
+    assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
+    let expected = expected(&source);
+    assert!(objects(&memory) == expected);
+    // What was missing, and no claim of its own: the old one was exchanged by one more.
+    assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
+    assert_empty(there.path());
+}
+
+#[test]
+fn of_two_at_once_one_is_refused_on_this_machine_and_on_another() {
+    let source = Bytes::new(0);
+    let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let refused = AtomicU64::new(0);
+    let on_progress = |_: &shardpack_writer::Progress| {
+        for spools in [&here, &there] {
+            let error = write(&healthy(&memory, spools.path()), &Bytes::new(1)).unwrap_err();
+            assert!(matches!(error, Error::Locked { .. }), "{error}");
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
+    write_dataset(healthy(&memory, here.path()), &source.plan(), &source, &watched).unwrap();
+    assert!(refused.load(Ordering::Relaxed) >= 2);
+    assert!(objects(&memory) == expected(&source));
+}
+
+#[test]
+fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
+    let source = Bytes::new(0);
+    let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = healthy(&memory, here.path());
+    // The first has its claim, as a claim of a program has it that waits for samples.
+    let claim = Claim::take(first, false).unwrap();
+    write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
+    let other = Bytes::new(1);
+    let error = claim.write_dataset(&other.plan(), &other, &options()).unwrap_err().to_string();
+    assert!(error.contains("already holds a dataset"), "{error}");
+    drop(claim);
+    assert!(objects(&memory) == expected(&source));
+
+    // And between two that write the same.
+    let memory = Arc::new(InMemory::new());
+    let claim = Claim::take(healthy(&memory, here.path()), false).unwrap();
+    let second = Claim::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
+    let error = claim.write_dataset(&source.plan(), &source, &options()).unwrap_err().to_string();
+    assert!(error.contains("another run has taken over: process "), "{error}");
+    assert!(!objects(&memory).keys().any(|name| !name.starts_with('.')));
+    drop(claim);
+    second.write_dataset(&source.plan(), &source, &options()).unwrap();
+    drop(second);
+    assert!(objects(&memory) == expected(&source));
+}
+
+#[test]
+fn what_is_there_is_refused_as_in_a_folder_and_replaced_by_force() {
+    let (old, new, spools) = (Bytes::new(0), Bytes::new(1), tempfile::tempdir().unwrap());
+    let memory = Arc::new(InMemory::new());
+    let place = healthy(&memory, spools.path());
+    write(&place, &old).unwrap();
+    assert!(place.holds_dataset().unwrap());
+    let error = write(&place, &new).unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }) && error.hint().unwrap().options().eq(["force"]), "{error}");
+    assert_eq!(new.encoded.load(Ordering::Relaxed), 0, "refused before anything is packed");
+    assert!(objects(&memory) == expected(&old));
+    let force = WriteOptions { force: true, ..options() };
+    write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
+    assert!(objects(&memory) == expected(&new));
+    // Shards of a dataset that nothing describes, and what is not ours at all.
+    let memory = Arc::new(InMemory::new());
+    let place = healthy(&memory, spools.path());
+    put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
+    let error = write(&place, &new).unwrap_err().to_string();
+    assert!(error.contains("shards without their manifest"), "{error}");
+    put(&memory, "notes.txt", b"mine");
+    for force in [false, true] {
+        let options = WriteOptions { force, ..options() };
+        let error = write_dataset(place.clone(), &new.plan(), &new, &options).unwrap_err().to_string();
+        assert!(error.contains("other files: `notes.txt`"), "{error}");
+    }
+    assert_eq!(objects(&memory).keys().collect::<Vec<_>>(), ["notes.txt", "shard-00000.shard"]);
+    assert_empty(spools.path());
+}
+
+#[test]
+fn a_manifest_that_appears_meanwhile_is_not_replaced() {
+    let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
+    let on_progress = |_: &shardpack_writer::Progress| put(&memory, "manifest.json", b"another");
+    let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
+    let error = write_dataset(healthy(&memory, spools.path()), &source.plan(), &source, &watched).unwrap_err();
+    assert!(error.to_string().contains("another manifest has appeared meanwhile"), "{error}");
+    assert_eq!(objects(&memory)["manifest.json"], b"another");
+}
+
+#[test]
+fn a_shard_that_is_gone_or_another_is_packed_again() {
+    let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
+    write(&place(Faulty::new(&memory, Fault::Dead(15)), spools.path()), &source).unwrap_err();
+    let expected = expected(&source);
+    let cut = &expected["shard-00000.shard"][..1000];
+    put(&memory, "shard-00000.shard", cut);
+    let report = write(&healthy(&memory, spools.path()), &source).unwrap();
+    assert!(report.samples_reused > 0 && report.samples_reused < SAMPLES);
+    assert!(objects(&memory) == expected);
+}
+
+#[test]
+fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
+    let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
+    let cancel = Arc::new(AtomicBool::new(true));
+    // Before the first request it is only the store that does not answer.
+    let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
+    let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
+    let store = Faulty::new(&memory, Fault::EachNth(1));
+    let upload = Upload::new(Arc::new(store), "data/train", &store_options).unwrap();
+    let place = bucket(upload, spools.path());
+    let error = write(&place, &source).unwrap_err().to_string();
+    assert!(error.contains("given up"), "{error}");
+    assert!(objects(&memory).is_empty());
+}
+
+#[test]
+fn parts_of_several_machines_are_merged_into_the_same_objects() {
+    let source = Bytes::new(0);
+    let memory = Arc::new(InMemory::new());
+    let machines: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+    let merging = tempfile::tempdir().unwrap();
+    let merged = || merge::<()>(healthy(&memory, merging.path()));
+    let part = |i| WriteOptions { part: Some(Part::new(i, 3).unwrap()), ..options() };
+    let run = |i: u32| write_dataset(healthy(&memory, machines[i as usize].path()), &source.plan(), &source, &part(i));
+    assert!(said(&merged().unwrap_err()).contains("pack the parts first"));
+    for i in [0, 2] {
+        assert_eq!(run(i).unwrap().outcome, Outcome::PartComplete);
+        assert_empty(machines[i as usize].path());
+    }
+    let error = merged().unwrap_err();
+    assert!(matches!(&error, Error::Unfinished(unfinished) if unfinished.array() == "2"), "{error}");
+    // A whole run does not go on with parts, and a part that is done is not packed again.
+    assert!(write(&healthy(&memory, merging.path()), &source).unwrap_err().to_string().contains("3 parts"));
+    let begun = source.encoded.load(Ordering::Relaxed);
+    assert_eq!(run(0).unwrap().outcome, Outcome::PartComplete);
+    assert_eq!(source.encoded.load(Ordering::Relaxed), begun);
+    run(1).unwrap();
+    assert_eq!(merged().unwrap().outcome, Outcome::Complete);
+    assert!(objects(&memory) == expected(&source));
+    assert_empty(merging.path());
+}
+
+#[test]
+fn the_claim_of_a_dead_part_stops_the_whole_and_the_merge_until_it_is_taken_over() {
+    let (source, memory) = (Bytes::new(0), Arc::new(InMemory::new()));
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let part = |i| WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options() };
+    let plan = source.plan();
+    write_dataset(healthy(&memory, there.path()), &plan, &source, &part(1)).unwrap();
+    let dying = place(Faulty::new(&memory, Fault::Dead(12)), here.path());
+    write_dataset(dying, &plan, &source, &part(0)).unwrap_err();
+    assert!(objects(&memory).contains_key(".shardpack-lock-00001-of-00002"));
+    let error = merge::<()>(healthy(&memory, there.path())).unwrap_err();
+    assert!(matches!(&error, Error::Locked { holder, .. } if holder.contains("process")), "{error}");
+    let again = healthy(&memory, there.path()).take_over(true);
+    write_dataset(again, &plan, &source, &part(0)).unwrap();
+    merge::<()>(healthy(&memory, there.path())).unwrap();
+    assert!(objects(&memory) == expected(&source));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_spool_that_is_not_this_users_is_refused() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    let place = healthy(&memory, spools.path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), place.spool()).unwrap();
+    let Error::Io { source, .. } = write(&place, &source).unwrap_err() else { panic!("another error") };
+    assert!(source.to_string().contains("a folder of this user"), "{source}");
+    let hinted = source.get_ref().and_then(|inner| inner.downcast_ref::<Hinted>()).unwrap();
+    assert!(hinted.hint().unwrap().options().eq(["spool"]));
+    assert!(objects(&memory).is_empty());
+    assert_empty(elsewhere.path());
+}
+
+#[test]
+fn parts_that_begin_at_once_share_a_spool() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    let plan = source.plan();
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let place = healthy(&memory, spools.path());
+            let (plan, source) = (&plan, &source);
+            scope.spawn(move || {
+                let options = WriteOptions { part: Some(Part::new(i, 4).unwrap()), ..options() };
+                write_dataset(place, plan, source, &options).unwrap()
+            });
+        }
+    });
+    merge::<()>(healthy(&memory, spools.path())).unwrap();
+    assert!(objects(&memory) == expected(&source));
+    assert_empty(spools.path());
+}
+
+/// Counts what is in the spool whenever a shard is sent, and how many shards are looked at at once.
+struct Watched {
+    inner: Upload,
+    spools: PathBuf,
+    most_in_spool: AtomicU64,
+    looking: AtomicU64,
+    most_looking: AtomicU64,
+}
+
+impl Watched {
+    fn new(memory: &Arc<InMemory>, spools: &Path) -> Arc<Self> {
+        let inner = Upload::new(Arc::new(Faulty::new(memory, Fault::None)), "data/train", &store_options()).unwrap();
+        let (most_in_spool, looking, most_looking) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { inner, spools: spools.into(), most_in_spool, looking, most_looking })
+    }
+
+    /// Shards that are in the spool, complete or not.
+    fn in_spool(&self) -> u64 {
+        let spools = std::fs::read_dir(&self.spools).unwrap().map(|entry| entry.unwrap().path());
+        let files = spools.flat_map(|spool| std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().file_name()));
+        files.filter(|name| name.to_string_lossy().starts_with(".shard-")).count() as u64
+    }
+}
+
+impl Objects for Watched {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn read(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+        self.inner.read(name, max_bytes)
+    }
+
+    fn read_ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
+        let now = self.looking.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_looking.fetch_max(now, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(30));
+        self.looking.fetch_sub(1, Ordering::Relaxed);
+        self.inner.read_ends(name, head, tail)
+    }
+
+    fn send(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
+        // Time for the packer to run ahead of the store.
+        std::thread::sleep(Duration::from_millis(30));
+        self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
+        Objects::send(&self.inner, name, source)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
+        Objects::create(&self.inner, name, bytes)
+    }
+
+    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
+        self.inner.exchange(name, old, new)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+}
+
+#[test]
+fn the_spool_holds_three_shards_and_shards_are_checked_side_by_side() {
+    let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+    let watched = Watched::new(&memory, spools.path());
+    let place = Bucket::new("data/train", Arc::clone(&watched) as _, spools.path());
+    for index in 0..2 {
+        let part = WriteOptions { part: Some(Part::new(index, 2).unwrap()), ..options() };
+        write_dataset(place.clone(), &source.plan(), &source, &part).unwrap();
+    }
+    let most = watched.most_in_spool.load(Ordering::Relaxed);
+    assert!((1..=3).contains(&most), "{most} shards were in the spool");
+    // While shards were sent one after the other, one was looked at at a time.
+    assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
+    merge::<()>(place.clone()).unwrap();
+    assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);
+    assert!(objects(&memory) == expected(&source));
+    assert_eq!(write(&place, &source).unwrap().outcome, Outcome::AlreadyComplete);
+    assert!(watched.most_looking.load(Ordering::Relaxed) > 1);
+}

@@ -1,0 +1,15 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+mod attacks;
+mod bucket;
+mod cache;
+mod faulty;
+#[path = "../../../loader/tests/loader_support/mod.rs"]
+mod loader_support;
+mod made;
+mod remote;
+mod schedules;
+mod server;
+#[path = "../../../reader/tests/support/mod.rs"]
+mod support;

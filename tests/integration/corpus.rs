@@ -1,0 +1,154 @@
+//! A short campaign for each fuzz target: every seed that it starts from, and damage to it.
+//!
+//! Each target runs in a process of its own with bounds on memory and CPU time. `SHARDPACK_SEED=N`
+//! repeats a run, `SHARDPACK_ROUNDS=N` makes it longer.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    unreachable_pub
+)]
+
+use crate::targets::TARGETS;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+
+/// Rounds of damage for each target.
+const ROUNDS: u64 = 1500;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Numbers at which sizes, offsets and counts go wrong.
+const EDGES: &[u64] =
+    &[0, 1, 2, 7, 8, 255, 256, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 62, (1 << 63) - 1, u64::MAX];
+
+fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    if bytes.is_empty() {
+        bytes.push(0);
+    }
+    let len = bytes.len();
+    // Half of the damage goes into the first bytes, where the headers are.
+    let at = if random.next() & 1 == 0 { random.below(len) } else { random.below(len.min(200)) };
+    match random.below(8) {
+        0 => bytes[at] ^= 1 << random.below(8),
+        1 => bytes[at] = random.next() as u8,
+        2 | 3 => {
+            let edge = EDGES[random.below(EDGES.len())].to_le_bytes();
+            let width = [1, 2, 4, 8][random.below(4)];
+            bytes.iter_mut().skip(at).zip(&edge[..width]).for_each(|(to, from)| *to = *from);
+        }
+        4 => bytes.truncate(at),
+        5 => {
+            let end = at + random.below(len - at).min(64);
+            let piece = bytes[at..end].to_vec();
+            let to = random.below(len);
+            bytes.splice(to..to, piece);
+        }
+        6 => drop(bytes.drain(at..at + random.below(len - at).min(16))),
+        _ => {
+            let from = random.below(other.len());
+            let piece = &other[from..other.len().min(from + 1 + random.below(64))];
+            bytes.iter_mut().skip(at).zip(piece).for_each(|(to, from)| *to = *from);
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+}
+
+/// Writes what the fuzzer starts from:
+/// `cargo test --features hdf5 --test integration write_corpus -- --ignored`.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_corpus() {
+    for target in TARGETS {
+        let folder = fuzz().join("corpus").join(target.name);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in target.seeds(&fuzz().join("seeds")) {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+}
+
+fn campaign(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
+    let seeds = target.seeds(&fuzz().join("seeds"));
+    let mut good = Vec::new();
+    for (file, bytes) in &seeds {
+        let bad = file.starts_with("bad-");
+        assert_eq!((target.read)(bytes), !bad, "{name}: {file}");
+        good.extend((!bad).then_some(bytes));
+    }
+    let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(name));
+    // Before anything is read, for the case that nothing can be said after.
+    println!("SHARDPACK_SEED={seed}");
+    let mut random = Random(seed);
+    for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
+        // An attack takes as long as the limits let it, and says little about the rest.
+        let mut bytes = match random.below(16) {
+            0 => seeds[random.below(seeds.len())].1.clone(),
+            _ => good[random.below(good.len())].clone(),
+        };
+        let (_, other) = &seeds[random.below(seeds.len())];
+        for _ in 0..=random.below(4) {
+            damage(&mut bytes, other, &mut random);
+        }
+        (target.read)(&bytes);
+    }
+}
+
+macro_rules! campaigns {
+    ($($target:ident)*) => {
+        $(#[test]
+        fn $target() {
+            crate::bounded::run(concat!(module_path!(), "::", stringify!($target)), || campaign(stringify!($target)));
+        })*
+
+        #[test]
+        fn every_target_has_a_campaign() {
+            let named = [$(stringify!($target),)* "hdf5"];
+            let listed: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+            assert!(listed.iter().all(|target| named.contains(target)), "{listed:?}");
+            for program in fs::read_dir(fuzz().join("fuzz_targets")).unwrap() {
+                let program = program.unwrap().path();
+                let name = program.file_stem().unwrap().to_str().unwrap();
+                assert!(listed.contains(&name), "{name} is in no list");
+            }
+        }
+    };
+}
+
+campaigns!(
+    shard shard_tail record descriptor manifest blosc2_chunk zstd_frame jpeg_cut jpeg_decoders tiff matlab envi
+    npz labels
+);
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn hdf5() {
+    crate::bounded::run(concat!(module_path!(), "::hdf5"), || campaign("hdf5"));
+}

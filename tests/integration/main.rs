@@ -1,0 +1,30 @@
+//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+#![allow(missing_docs, unreachable_pub)]
+
+#[path = "../bounded/mod.rs"]
+mod bounded;
+mod corpus;
+mod damage;
+mod fixtures;
+mod hints;
+#[path = "../../fuzz/src/jpeg.rs"]
+mod jpeg;
+mod layers;
+#[path = "../../fixtures/make/mod.rs"]
+mod make;
+#[path = "../making/mod.rs"]
+mod making;
+mod mutations;
+mod packing;
+#[path = "../../fuzz/src/payload.rs"]
+mod payload;
+#[path = "../reading/mod.rs"]
+mod reading;
+mod salvage;
+#[path = "../../fuzz/src/shard.rs"]
+mod shard;
+#[path = "../../fuzz/src/sources.rs"]
+mod sources;
+#[path = "../../fuzz/src/targets.rs"]
+mod targets;
+mod unpacking;

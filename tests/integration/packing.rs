@@ -1,0 +1,134 @@
+//! Packing as a library: what stops a run, what is left out, and what never depends on threads.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use crate::making::{contents, cube, run, write_cubes, write_npy};
+use shardpack_array::Array;
+use shardpack_format::{Dtype, Voice};
+use shardpack_pack::pack::{Jpeg, PackOptions, PictureOptions};
+use shardpack_pack::sources::{OnBadInput, SourceOptions};
+use std::fs;
+use std::path::Path;
+
+fn skipping(source: SourceOptions) -> PackOptions {
+    PackOptions { source: SourceOptions { on_bad_input: OnBadInput::Skip, ..source }, ..PackOptions::default() }
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut out: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+#[test]
+fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
+    write_cubes(&src, 4);
+    let whole = fs::read(src.join("cube1.npy")).unwrap();
+    fs::write(src.join("cube1.npy"), &whole[..whole.len() - 7]).unwrap();
+
+    let error = run(&src, &out, &PackOptions::default()).unwrap_err();
+    assert!(format!("{error:#}").contains("cube1.npy"), "{error:#}");
+    assert!(!out.exists());
+
+    let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
+    assert_eq!((report.report.samples, report.bad.len(), report.bad[0].key.as_str()), (3, 1, "cube1.npy"));
+    let keys: Vec<String> = contents(&out).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
+}
+
+/// What is kept is not decoded: its markers tell.
+#[test]
+fn pictures_that_come_damaged_are_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
+    fs::create_dir(&src).unwrap();
+    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg")).unwrap();
+    let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
+    let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
+    let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
+    for (name, bytes) in [("a.jpg", &whole), ("b.jpg", &swapped), ("c.jpg", &whole), ("d.jpg", &cut)] {
+        fs::write(src.join(name), bytes).unwrap();
+    }
+    let pictures = PictureOptions { jpeg: Jpeg::Keep, ..PictureOptions::default() };
+    let report = run(&src, &out, &PackOptions { pictures, ..PackOptions::default() }).unwrap();
+    let named: Vec<_> = report.damaged_pictures.iter().map(|d| (d.key.as_str(), d.what.as_str())).collect();
+    assert_eq!(named.iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["b.jpg", "d.jpg"], "{named:?}");
+    assert!(named[0].1.contains("expected RST2, found RST5"), "{named:?}");
+    assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), 2);
+    // They are stored all the same, to the byte.
+    assert_eq!(report.report.samples, 4);
+}
+
+#[test]
+fn a_mask_that_does_not_fit_takes_its_cube_with_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (src, masks) = (scratch.path().join("src"), scratch.path().join("masks"));
+    write_cubes(&src, 3);
+    for i in 0..3 {
+        let (height, width) = if i == 1 { (5, 6) } else { (6, 5) };
+        let mask = Array::new(Dtype::U8, vec![height, width], vec![i; 30]).unwrap();
+        write_npy(&masks.join(format!("cube{i}.npy")), &mask);
+    }
+    let source = SourceOptions { masks: Some(masks), ..SourceOptions::default() };
+    let options = PackOptions { source: source.clone(), ..PackOptions::default() };
+    let error = run(&src, &scratch.path().join("stopped"), &options).unwrap_err();
+    assert!(format!("{error:#}").contains("6 × 5"), "{error:#}");
+
+    let out = scratch.path().join("out");
+    let report = run(&src, &out, &skipping(source)).unwrap();
+    assert_eq!(report.report.samples, 2);
+    let left_out: Vec<&str> = report.bad.iter().map(|bad| bad.key.as_str()).collect();
+    let skipped: Vec<&str> = report.report.skipped.iter().map(|skipped| skipped.key.as_str()).collect();
+    assert!([left_out, skipped].concat().iter().any(|key| key.contains("cube1.npy")));
+    assert_eq!(contents(&out).len(), 2);
+}
+
+#[test]
+fn the_number_of_threads_changes_no_byte() {
+    let scratch = tempfile::tempdir().unwrap();
+    let src = scratch.path().join("src");
+    write_cubes(&src, 5);
+    let pack = |threads: usize| {
+        let out = scratch.path().join(threads.to_string());
+        run(&src, &out, &PackOptions { threads, shard_bytes: 2000, ..PackOptions::default() }).unwrap();
+        files(&out)
+    };
+    let one = pack(1);
+    assert!(one.iter().filter(|(name, _)| name.ends_with(".shard")).count() > 1);
+    assert_eq!(one, pack(3));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let src = scratch.path().join("src");
+    write_cubes(&src, 1);
+    for out in [src.clone(), src.join("below"), scratch.path().to_owned()] {
+        let error = run(&src, &out, &PackOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("outside of the source"), "{error}");
+    }
+    assert_eq!(files(&src).len(), 1);
+
+    // A bound that is missing, and one that no float32 can keep.
+    let out = scratch.path().join("out");
+    let mut options = PackOptions::default();
+    options.arrays.values = shardpack_array::Values::Fixed;
+    let error = shardpack::explain::explain(&run(&src, &out, &options).unwrap_err(), Voice::Command);
+    assert!(
+        error.ends_with("expected a largest error, found none\nhint: `--max-error E` sets it, in the data's units"),
+        "{error}"
+    );
+    let huge = cube(0);
+    let bytes = huge.bytes().chunks(8).flat_map(|_| [3e38_f32, -3e38].map(f32::to_le_bytes)).flatten().collect();
+    write_npy(&src.join("cube0.npy"), &Array::new(Dtype::F32, huge.shape().to_vec(), bytes).unwrap());
+    options.arrays.max_error = Some(1e-3);
+    let error = shardpack::explain::explain(&run(&src, &out, &options).unwrap_err(), Voice::Command);
+    assert!(error.contains("\nhint: ") && !error.contains("inf"), "{error}");
+}
