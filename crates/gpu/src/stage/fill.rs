@@ -217,7 +217,7 @@ impl<M: Block> Fill<M> {
 
     fn picture(&self, spot: &Spot, needs: pictures::Needs<'_>) -> Result<[u32; 2], Refusal> {
         let width = needs.output().dtype.bytes();
-        if needs.out_bytes() > spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
+        if needs.out_bytes() != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
             return Err("another size than its place in the batch".into());
         }
         let (size, table_bytes) = (needs.size(), needs.totals().table_bytes());
