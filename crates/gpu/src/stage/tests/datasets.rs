@@ -154,8 +154,9 @@ impl Disk {
 
     /// Three in four of the samples are attacks.
     pub(crate) fn hostile(count: u64, seed: u64) -> Self {
-        let size =
-            move |id| if seed % 2 == 0 { [48, 64] } else { [20 + (id * 7 % 23) as u32, 12 + (id * 5 % 41) as u32] };
+        let size = move |id| {
+            if seed.is_multiple_of(2) { [48, 64] } else { [20 + (id * 7 % 23) as u32, 12 + (id * 5 % 41) as u32] }
+        };
         Self::new(count, size, Harm::Hostile(seed))
     }
 

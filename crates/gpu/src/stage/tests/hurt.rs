@@ -269,7 +269,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
 }
 
 /// Changes one part of a descriptor of an array: types, transform, layout, rank, codes, shape.
-fn hurt_descriptor(random: &mut Random, descriptor: &mut Vec<u8>) {
+fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
     match random.below(6) {
         0 | 1 => {
             let at = random.below(8) as usize;
