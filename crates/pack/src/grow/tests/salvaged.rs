@@ -42,7 +42,9 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let (path, before) = (out.join("manifest.json"), fs::read(out.join("manifest.json")).unwrap());
     for lost in [None, Some(b"{".as_slice())] {
         fs::remove_file(&path).unwrap();
-        lost.map(|bytes| fs::write(&path, bytes).unwrap());
+        if let Some(bytes) = lost {
+            fs::write(&path, bytes).unwrap();
+        }
         crate::salvage::restore_manifest(&out, &newest).unwrap();
         assert_eq!(fs::read(&path).unwrap(), before);
     }
@@ -68,9 +70,12 @@ fn withdrawn() -> (Place, std::path::PathBuf) {
     (place, out)
 }
 
+/// A name, and the change that it makes to a dataset.
+type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn removed_samples_stay_away_whatever_became_of_the_manifest() {
-    let damages: [(&str, &dyn Fn(&Path)); 7] = [
+    let damages: [Damage<'_>; 7] = [
         ("cut", &|out| fs::write(out.join("manifest.json"), "{\"format\": \"shar").unwrap()),
         ("lost", &|out| fs::remove_file(out.join("manifest.json")).unwrap()),
         ("older", &|out| fs::copy(out.join("manifest-0001.json"), out.join("manifest.json")).map(drop).unwrap()),
@@ -102,7 +107,7 @@ fn without_the_newest_manifest_nothing_is_salvaged_unless_all_generations_are_wa
         fs::remove_file(out.join("manifest.json")).unwrap();
         fs::remove_file(out.join("manifest-0002.json")).unwrap();
     };
-    let damages: [(&str, &dyn Fn(&Path)); 4] = [
+    let damages: [Damage<'_>; 4] = [
         ("an older one is left", &both),
         ("an older one has its name", &|out| {
             fs::copy(out.join("manifest-0001.json"), out.join("manifest.json")).unwrap();
