@@ -55,9 +55,9 @@ def of_damaged(pictures: Sequence[Mapping[str, str]]) -> None:
         first = pictures[0]
         what = f"`{first['key']}`: {first['what']}".splitlines()[0]
         if len(pictures) == 1:
-            warn(f"1 picture was damaged before it was written, and is stored as it is: {what}")
+            warn(f"1 picture has an oddity that decoders pass over: {what}")
         else:
             warn(
-                f"{len(pictures):,} pictures were damaged before they were written, and are stored as they are (first: {what})\n"
+                f"{len(pictures):,} pictures have oddities that decoders pass over (first: {what})\n"
                 'hint: report["damaged_pictures"] names all'
             )

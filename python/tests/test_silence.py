@@ -100,12 +100,13 @@ def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
 # Damage
 
 
-def test_damaged_pictures_that_are_kept_are_told(tmp_path: Path) -> None:
+def test_odd_pictures_are_told_and_damaged_ones_refused(tmp_path: Path) -> None:
     out = io.BytesIO()
     photo(0, 64, 64).save(out, "jpeg", restart_marker_blocks=1)
     whole = out.getvalue()
     damaged = whole.replace(b"\xff\xd2", b"\xff\xd5")
     assert damaged != whole
+    odd = whole[:20] + b"odd" + whole[20:]
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "whole.jpg").write_bytes(whole)
     with warnings.catch_warnings():
@@ -114,18 +115,22 @@ def test_damaged_pictures_that_are_kept_are_told(tmp_path: Path) -> None:
         with sp.Writer(tmp_path / "fine too", jpeg="keep") as writer:
             writer.write({"image": whole})
     assert writer.report is not None and writer.report["damaged_pictures"] == []
-    (tmp_path / "src" / "damaged.jpg").write_bytes(damaged)
-    with pytest.warns(UserWarning, match="^1 picture was damaged before it was packed.* `damaged.jpg`: ") as found:
+    (tmp_path / "src" / "odd.jpg").write_bytes(odd)
+    with pytest.warns(UserWarning, match="^1 picture has an oddity that decoders pass over: `odd.jpg`: ") as found:
         report = sp.pack(tmp_path / "src", tmp_path / "packed", jpeg="keep")
     told(list(found))
-    assert [picture["key"] for picture in report["damaged_pictures"]] == ["damaged.jpg"]
-    text = "^1 picture was damaged before it was written.* `b`: field `image`: "
+    assert [picture["key"] for picture in report["damaged_pictures"]] == ["odd.jpg"]
+    text = "^1 picture has an oddity that decoders pass over: `b`: field `image`: "
     with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "written", jpeg="keep") as writer:
         writer.write({"image": whole}, key="a")
-        writer.write({"image": damaged}, key="b")
+        writer.write({"image": odd}, key="b")
+        with pytest.raises(ValueError, match="the picture is damaged"):
+            writer.write({"image": damaged}, key="c")
     told(list(found))
     assert writer.report is not None and [picture["key"] for picture in writer.report["damaged_pictures"]] == ["b"]
-    assert sp.Dataset(tmp_path / "written").raw(1, "image") == damaged, "to the byte"
+    written = sp.Dataset(tmp_path / "written")
+    assert written.raw(1, "image") == odd, "to the byte"
+    assert np.array_equal(written[1]["image"], written[0]["image"])
 
 
 # Floats

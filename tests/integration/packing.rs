@@ -43,9 +43,10 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// What is kept is not decoded: its markers tell.
+/// What is kept is not decoded unless its markers are odd. What decodes is stored, and named; the rest is bad
+/// input.
 #[test]
-fn pictures_that_come_damaged_are_named() {
+fn odd_pictures_are_named_and_damaged_ones_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
     fs::create_dir(&src).unwrap();
@@ -53,17 +54,71 @@ fn pictures_that_come_damaged_are_named() {
     let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
     let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
     let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
-    for (name, bytes) in [("a.jpg", &whole), ("b.jpg", &swapped), ("c.jpg", &whole), ("d.jpg", &cut)] {
-        fs::write(src.join(name), bytes).unwrap();
+    // Bytes between two segments of the header, and zeros before the end.
+    let stray = [&whole[..20], b"odd", &whole[20..]].concat();
+    let late = [&whole[..whole.len() - 2], &[0; 40], b"\xFF\xD9"].concat();
+    let all = [("a", &whole), ("b", &swapped), ("c", &stray), ("d", &cut), ("e", &late)];
+    for (name, bytes) in all {
+        fs::write(src.join(name).with_extension("jpg"), bytes).unwrap();
     }
-    let pictures = PictureOptions { jpeg: Jpeg::Keep, ..PictureOptions::default() };
-    let report = run(&src, &out, &PackOptions { pictures, ..PackOptions::default() }).unwrap();
-    let named: Vec<_> = report.damaged_pictures.iter().map(|d| (d.key.as_str(), d.what.as_str())).collect();
-    assert_eq!(named.iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["b.jpg", "d.jpg"], "{named:?}");
-    assert!(named[0].1.contains("expected RST2, found RST5"), "{named:?}");
-    assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), 2);
-    // They are stored all the same, to the byte.
-    assert_eq!(report.report.samples, 4);
+    for jpeg in [Jpeg::Keep, Jpeg::Tile] {
+        let pictures = PictureOptions { jpeg: jpeg.clone(), ..PictureOptions::default() };
+        let error = run(&src, &out, &PackOptions { pictures: pictures.clone(), ..PackOptions::default() }).unwrap_err();
+        assert!(format!("{error:#}").contains("sample `b.jpg`: the picture is damaged"), "{error:#}");
+        let report = run(&src, &out, &PackOptions { pictures, ..skipping(SourceOptions::default()) }).unwrap();
+        let bad: Vec<_> = report.bad.iter().map(|bad| bad.key.as_str()).collect();
+        assert_eq!(bad, ["b.jpg", "d.jpg"], "{jpeg:?}");
+        let named: Vec<_> = report.damaged_pictures.iter().map(|d| d.key.as_str()).collect();
+        assert_eq!(named, if jpeg == Jpeg::Keep { vec!["c.jpg", "e.jpg"] } else { vec!["c.jpg"] });
+        assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), named.len());
+        let dataset = shardpack_reader::Dataset::open(&out).unwrap();
+        let pixels: Vec<_> = (0..3).map(|at| dataset.sample(at).unwrap().pixels("image").unwrap()).collect();
+        assert!(pixels[1] == pixels[0] && pixels[2] == pixels[0], "{jpeg:?}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+/// A picture that is no JPEG is decoded once, as the loader does it.
+#[test]
+fn pictures_that_cannot_be_loaded_are_bad_input() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
+    fs::create_dir(&src).unwrap();
+    // 2 × 2 pixels of a palette, in one strip; tags of width, height, bits, compression, colours, strip, palette.
+    let tiff = |compression: u16| {
+        let mut out = b"II\x2a\0\x0c\0\0\0\0\x01\x01\0".to_vec();
+        let entries: [(u16, u16, u32, u32); 9] = [
+            (256, 3, 1, 2),
+            (257, 3, 1, 2),
+            (258, 3, 1, 8),
+            (259, 3, 1, compression.into()),
+            (262, 3, 1, 3),
+            (273, 4, 1, 8),
+            (277, 3, 1, 1),
+            (279, 4, 1, 4),
+            (320, 3, 768, 12 + 2 + 9 * 12 + 4),
+        ];
+        out.extend(9_u16.to_le_bytes());
+        for (tag, kind, count, value) in entries {
+            out.extend(tag.to_le_bytes());
+            out.extend(kind.to_le_bytes());
+            out.extend(count.to_le_bytes());
+            out.extend(value.to_le_bytes());
+        }
+        out.extend([0; 4]);
+        let level = |channel: u16, index: u16| if index == 1 { 256 * (channel + 1) } else { 0 };
+        out.extend((0..3).flat_map(|channel| (0..256).flat_map(move |index| level(channel, index).to_le_bytes())));
+        out
+    };
+    fs::write(src.join("a.tif"), tiff(1)).unwrap();
+    fs::write(src.join("b.tif"), tiff(34887)).unwrap();
+    let error = run(&src, &out, &PackOptions::default()).unwrap_err();
+    assert!(format!("{error:#}").contains("sample `b.tif`: compression of a TIFF picture"), "{error:#}");
+    let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
+    assert_eq!((report.report.samples, report.bad.len()), (1, 1));
+    assert!(report.bad[0].detail.contains("34887 (LERC)"), "{}", report.bad[0].detail);
+    let sample = shardpack_reader::Dataset::open(&out).unwrap().sample(0).unwrap();
+    assert_eq!(sample.pixels("image").unwrap().bytes(), [0, 0, 0, 1, 2, 3, 1, 2, 3, 0, 0, 0]);
 }
 
 #[test]

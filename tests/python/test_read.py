@@ -288,13 +288,15 @@ class Verify(CommandTest):
 
     def test_pictures_that_were_damaged_before_they_were_packed(self):
         source = pictures(self.tmp / "src", 6)
-        broken = bytearray(png(1))
-        broken[broken.index(b"IDAT") + 12] ^= 0xFF
-        (source / "class 0" / "broken.png").write_bytes(broken)
-        self.ok("pack", source, self.tmp / "out")
+        # Its markers are whole, and a JPEG that is kept is not decoded.
+        broken = bytearray((Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes())
+        marker = broken.index(b"\xFF\xD1")
+        broken[marker + 2 : marker + 8] = b"\xFF\0" * 3
+        (source / "class 0" / "broken.jpg").write_bytes(broken)
+        self.ok("pack", source, self.tmp / "out", "--jpeg", "keep")
         self.ok("verify", self.tmp / "out")
         result = self.expect(1, "verify", self.tmp / "out", "--deep")
-        self.assertIn("broken.png", result.out)
+        self.assertIn("broken.jpg", result.out)
         self.assertIn("source", result.out)
         self.assertNotIn("is damaged", result.out)
         self.assertNotIn("copies what is whole", result.out)
@@ -302,18 +304,21 @@ class Verify(CommandTest):
         hurt_record(shards(self.tmp / "out")[0])
         self.assertIn("`shardpack salvage` copies what is undamaged", self.expect(1, "verify", self.tmp / "out", "--deep").out)
 
-    def test_pack_says_which_kept_pictures_came_damaged(self):
+    def test_pack_says_which_kept_pictures_are_odd_and_refuses_those_that_do_not_decode(self):
         source = pictures(self.tmp / "src", 3)
         whole = (Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes()
         (source / "class 0" / "whole.jpg").write_bytes(whole)
-        self.assertNotIn("damaged", self.ok("pack", source, self.tmp / "fine", "--jpeg", "keep").err)
+        self.assertNotIn("oddity", self.ok("pack", source, self.tmp / "fine", "--jpeg", "keep").err)
+        (source / "class 0" / "odd.jpg").write_bytes(whole[:20] + b"odd" + whole[20:])
+        result = self.ok("pack", source, self.tmp / "odd", "--jpeg", "keep")
+        self.assertIn("note: 1 picture has an oddity that decoders pass over: `class 0/odd.jpg`", result.err)
+        self.ok("verify", self.tmp / "odd", "--deep")
         (source / "class 0" / "broken.jpg").write_bytes(whole.replace(b"\xFF\xD2", b"\xFF\xD5"))
-        result = self.ok("pack", source, self.tmp / "out", "--jpeg", "keep")
-        self.assertIn("note: 1 picture was damaged before it was packed, and is stored as it is: `class 0/broken.jpg`", result.err)
+        result = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
+        self.assertIn("sample `class 0/broken.jpg`: the picture is damaged", result.err)
+        result = self.ok("pack", source, self.tmp / "out", "--jpeg", "keep", "--on-bad-input", "skip")
         self.assertIn("broken.jpg", result.err)
-        result = self.expect(1, "verify", self.tmp / "out", "--deep")
-        self.assertIn("is undamaged, but 1 picture does not decode", result.out)
-        self.assertIn("broken.jpg", result.out)
+        self.ok("verify", self.tmp / "out", "--deep")
 
 
 class ExitCodes(CommandTest):

@@ -6,7 +6,8 @@ use super::orientation::Turn;
 use super::render::{Plan, Renderer};
 use super::resize::Pixels;
 use super::shared::{grown, trim};
-use super::turbo::{Color, Frame, PixelFormat};
+use super::tidy::tidied;
+use super::turbo::{Color, Frame, Picture, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
 use super::{
@@ -120,7 +121,10 @@ impl JpegDecoder {
     /// orientation is none of 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let turn = Turn::of(orientation)?;
-        let frame = self.jpeg.open(jpeg)?.frame();
+        let frame = match self.jpeg.open(jpeg) {
+            Ok(picture) => picture.frame(),
+            Err(error) => self.jpeg.open(&tidied(jpeg).ok_or(error)?)?.frame(),
+        };
         let (width, height) = turn.size((frame.width, frame.height));
         Ok((height, width))
     }
@@ -137,15 +141,27 @@ impl JpegDecoder {
     /// it asks for too much; `Usage` if this picture does not allow the view or the slot has
     /// another size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
-        let decoded = self.try_decode_into(jpeg, how, slot);
+        let decoded = match self.jpeg.open(jpeg) {
+            Ok(source) => self.decode_opened(jpeg, source, how, slot),
+            // An odd header is no reason to go without the pixels.
+            Err(error) => tidied(jpeg)
+                .ok_or(error)
+                .and_then(|tidy| self.decode_opened(&tidy, self.jpeg.open(&tidy)?, how, slot)),
+        };
         trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
         self.baseline.trim();
         self.renderer.trim();
         decoded
     }
 
-    fn try_decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
-        let source = self.jpeg.open(jpeg)?;
+    /// Decodes `source`, which is that of `jpeg`.
+    fn decode_opened(
+        &mut self,
+        jpeg: &[u8],
+        source: Picture<'_>,
+        how: &Rendering,
+        slot: &mut [u8],
+    ) -> Result<Decoded> {
         let (frame, header) = (source.frame(), *source.header());
         let stored = (frame.width, frame.height);
         let plan = Plan::new(how, stored, slot.len())?;
@@ -172,6 +188,8 @@ impl JpegDecoder {
             Decoded { height: plan.output.1, width: plan.output.0, scale: scale.denominator(), kind, handed_bytes };
         let format = match frame.color.format() {
             PixelFormat::Cmyk => PixelFormat::Cmyk,
+            // Of the lossless process libjpeg-turbo converts no colours.
+            PixelFormat::Gray if frame.lossless => PixelFormat::Gray,
             PixelFormat::Gray | PixelFormat::Rgb => PixelFormat::Rgb,
         };
         if format == PixelFormat::Rgb && plan.is_plain() && plan.exact() == Some(shown) {
@@ -188,6 +206,10 @@ impl JpegDecoder {
             let inks = grown(&mut self.cmyk, count * 4);
             picture.decode_region(scale, region, format, inks, width as usize * 4)?;
             cmyk_to_rgb(inks, pixels);
+        } else if format == PixelFormat::Gray {
+            let levels = grown(&mut self.cmyk, count);
+            picture.decode_region(scale, region, format, levels, width as usize)?;
+            pixels.as_chunks_mut::<3>().0.iter_mut().zip(levels).for_each(|(to, level)| *to = [*level; 3]);
         } else {
             picture.decode_region(scale, region, format, pixels, width as usize * 3)?;
         }

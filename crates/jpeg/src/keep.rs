@@ -35,6 +35,8 @@ pub enum KeepReason {
     Sampling,
     /// Quantisation tables of 16 bits, which the baseline process does not have.
     Quantisation,
+    /// Coefficients that decoders take and encoders do not write.
+    Coefficients,
 }
 
 impl KeepReason {
@@ -51,6 +53,7 @@ impl KeepReason {
             Self::Hierarchical => "hierarchical",
             Self::Sampling => "sampling",
             Self::Quantisation => "quantisation",
+            Self::Coefficients => "coefficients",
         }
     }
 
@@ -87,6 +90,7 @@ impl fmt::Display for KeepReason {
             Self::Hierarchical => "hierarchical process",
             Self::Sampling => "sampling factors that do not fit one scan",
             Self::Quantisation => "quantisation tables of 16 bits",
+            Self::Coefficients => "coefficients out of range",
         })
     }
 }

@@ -153,6 +153,9 @@ impl Color {
 /// Reads the header by our own rules, and compares its sizes with the limits.
 pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     let header = parse(jpeg)?;
+    if header.precision > 8 {
+        return Err(Error::format("samples of a JPEG", "8 bits at most", header.precision));
+    }
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels > bounds.max_pixels {
         let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);

@@ -6,7 +6,7 @@
 //! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
 //! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`]
 //!   says what; random ones are drawn by a [`DrawKey`].
-//! - [`PictureDecoder`] does the same for PNG, WebP, BMP and TIFF.
+//! - [`PictureDecoder`] does the same for PNG, WebP, BMP and TIFF. [`PictureCheck`] says whether it can.
 //! - [`Frames`] is a list of JPEGs: of a clip, or of several views.
 //!
 //! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
@@ -26,6 +26,7 @@
 )]
 
 mod baseline;
+mod bmp;
 #[cfg(feature = "turbo")]
 mod check;
 mod color;
@@ -64,6 +65,8 @@ mod shared;
 mod sources;
 #[cfg(all(test, feature = "turbo"))]
 pub(crate) mod testing;
+mod tidy;
+mod tiff;
 #[cfg(feature = "turbo")]
 mod tile;
 #[cfg(feature = "turbo")]
@@ -104,6 +107,7 @@ pub use scaling::{FloatTable, Scaling};
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::{grown, trim};
+pub use tidy::tidied;
 #[cfg(feature = "turbo")]
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;

@@ -87,7 +87,8 @@ fn markers_where_there_should_be_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// No false alarms: a picture that fails here is damaged to libjpeg-turbo too.
+    /// No false alarms: a picture that fails here is damaged to libjpeg-turbo too, unless all there is are zeros
+    /// before its end.
     #[test]
     fn what_fails_does_not_decode(
         size in (1..90_u32, 1..70_u32),
@@ -109,9 +110,9 @@ proptest! {
                 _ => jpeg[at] = byte,
             }
         }
-        let decodes = PictureCheck::new().unwrap().check("image/jpeg", &jpeg, &Limits::default());
+        let decodes = PictureCheck::new().check("image/jpeg", &jpeg, &Limits::default());
         if let (Err(error), Ok(_)) = (check_markers(&jpeg), decodes) {
-            prop_assert!(false, "{error}");
+            prop_assert!(error.to_string().contains("that belong to none"), "{error}");
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{DrawKey, PixelLayout, View};
-use image::{DynamicImage, ImageBuffer};
+use image::{DynamicImage, ImageBuffer, ImageFormat};
+use shardpack_format::Limits;
 use std::io::Cursor;
 
 const SIZE: (u32, u32) = (23, 17);
@@ -136,4 +137,14 @@ fn damage_and_size_are_refused() {
     let limits = Limits { max_decoded_bytes: 1000, ..Default::default() };
     let mut small = PictureDecoder::new(DecodeOptions { limits, ..Default::default() });
     assert!(small.decode_into("image/png", &png, &Rendering::default(), &mut slot).is_err());
+}
+
+#[test]
+fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
+    let mut decoder = PictureDecoder::new(DecodeOptions::default());
+    let error = decoder.guarded(|_| -> Result<()> { panic!("a defect of a library") }).unwrap_err().to_string();
+    assert!(error.contains("a panic of its decoder"), "{error}");
+    let png = written(&sixteen(), ImageFormat::Png);
+    let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
+    decoder.decode_into("image/png", &png, &Rendering::default(), &mut slot).unwrap();
 }

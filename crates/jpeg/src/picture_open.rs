@@ -1,7 +1,10 @@
 //! Opens a picture that is not a JPEG, with a memory budget that depends on its own size.
 #![deny(clippy::indexing_slicing)]
 
-use image::{ImageDecoder, ImageFormat, ImageReader};
+use crate::bmp::Bmp;
+use crate::grown;
+use crate::tiff::Tiff;
+use image::{ColorType, ImageDecoder, ImageFormat, ImageReader};
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
 
@@ -9,17 +12,86 @@ use std::io::Cursor;
 /// pictures.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// Reads the header, and compares its sizes with the limits.
+/// A picture whose header was read, to be decoded once.
+pub(crate) enum Opened<'a> {
+    /// PNG and WebP, by the `image` crate.
+    Image(Box<dyn ImageDecoder + 'a>),
+    Bmp(Bmp<'a>),
+    Tiff(Box<Tiff<'a>>),
+}
+
+/// Reads the header of a picture of this media type, and compares its sizes with the limits. `None` for a JPEG.
+///
+/// # Errors
+/// `Format` if there is no header of this type, or the type is unknown; `Limit` if the picture takes more than
+/// `limits.max_decoded_bytes`.
+pub(crate) fn open<'a>(media_type: &str, bytes: &'a [u8], limits: &Limits) -> Result<Option<Opened<'a>>> {
+    Ok(Some(match media_type {
+        "image/jpeg" => return Ok(None),
+        "image/png" => Opened::Image(Box::new(open_image(ImageFormat::Png, bytes, limits)?)),
+        "image/webp" => Opened::Image(Box::new(open_image(ImageFormat::WebP, bytes, limits)?)),
+        "image/bmp" => Opened::Bmp(Bmp::open(bytes, limits)?),
+        "image/tiff" => Opened::Tiff(Box::new(Tiff::open(bytes, limits)?)),
+        other => {
+            let expected = "image/jpeg, png, webp, bmp or tiff";
+            return Err(Error::format("media type", expected, format!("{other:?}")));
+        }
+    }))
+}
+
+impl Opened<'_> {
+    /// Width and height in pixels.
+    pub(crate) fn dimensions(&self) -> (u32, u32) {
+        match self {
+            Self::Image(decoder) => decoder.dimensions(),
+            Self::Bmp(bmp) => (bmp.width, bmp.height),
+            Self::Tiff(tiff) => (tiff.width, tiff.height),
+        }
+    }
+
+    /// Whether samples have more than 8 bits.
+    pub(crate) fn is_deep(&self) -> bool {
+        match self {
+            Self::Image(decoder) => {
+                let color = decoder.color_type();
+                color.bytes_per_pixel() > color.channel_count()
+            }
+            Self::Bmp(_) => false,
+            Self::Tiff(tiff) => tiff.is_deep(),
+        }
+    }
+
+    /// Decodes all of it into `rgb`, 3 bytes for each pixel. `raw` is scratch memory.
+    ///
+    /// # Errors
+    /// `Format` if it is damaged.
+    pub(crate) fn decode(self, raw: &mut Vec<u8>, rgb: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Image(decoder) => {
+                let color = decoder.color_type();
+                if color == ColorType::Rgb8 {
+                    return decoder.read_image_boxed(rgb).map_err(damaged);
+                }
+                let total = decoder.total_bytes();
+                let total = usize::try_from(total)
+                    .map_err(|_| Error::usage("decoded picture", "what the address space holds", total))?;
+                let raw = grown(raw, total);
+                decoder.read_image_boxed(raw).map_err(damaged)?;
+                to_rgb(color, raw, rgb)
+            }
+            Self::Bmp(bmp) => bmp.decode(rgb),
+            Self::Tiff(tiff) => tiff.decode(rgb),
+        }
+    }
+}
+
+/// Opens what the `image` crate decodes.
 ///
 /// Whatever the limits are, a decoder may take only a few times the decoded picture and its file.
 /// The PNG decoder reads everything before the pixels before it tells their size: it may take a
 /// fixed amount and a few times the file, whatever size the header claims. An ICC profile or a text
 /// that is compressed a thousandfold is left out, or is an error.
-///
-/// # Errors
-/// `Format` if there is no header of this format; `Limit` if the picture takes more than
-/// `limits.max_decoded_bytes`.
-pub(crate) fn open<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
+fn open_image<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
     let is_png = format == ImageFormat::Png;
     if let Some((width, height)) = png_size(bytes).filter(|_| is_png) {
         check(0, width, height, limits)?;
@@ -58,7 +130,33 @@ fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((side(16)?, side(20)?))
 }
 
-pub(crate) fn damaged(error: image::ImageError) -> Error {
+/// Turns the output of the `image` crate, samples in the machine's byte order, into 8-bit RGB.
+fn to_rgb(color: ColorType, raw: &[u8], rgb: &mut [u8]) -> Result<()> {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
+    let of_u16 = |bytes: [u8; 2]| ((u32::from(u16::from_ne_bytes(bytes)) + 128) / 257) as u8;
+    match color {
+        ColorType::L8 => fill(rgb, raw, |&[v]: &[u8; 1]| [v; 3]),
+        ColorType::La8 => fill(rgb, raw, |&[v, _]: &[u8; 2]| [v; 3]),
+        ColorType::Rgb8 => fill(rgb, raw, |&pixel: &[u8; 3]| pixel),
+        ColorType::Rgba8 => fill(rgb, raw, |&[r, g, b, _]: &[u8; 4]| [r, g, b]),
+        ColorType::L16 => fill(rgb, raw, |&v: &[u8; 2]| [of_u16(v); 3]),
+        ColorType::La16 => fill(rgb, raw, |&[a, b, ..]: &[u8; 4]| [of_u16([a, b]); 3]),
+        ColorType::Rgb16 => fill(rgb, raw, |&[r, s, g, h, b, c]: &[u8; 6]| [[r, s], [g, h], [b, c]].map(of_u16)),
+        ColorType::Rgba16 => {
+            fill(rgb, raw, |&[r, s, g, h, b, c, ..]: &[u8; 8]| [[r, s], [g, h], [b, c]].map(of_u16));
+        }
+        other => return Err(Error::format("picture", "gray or RGB of 8 or 16 bits", format!("{other:?}"))),
+    }
+    Ok(())
+}
+
+fn fill<const N: usize>(rgb: &mut [u8], raw: &[u8], of: impl Fn(&[u8; N]) -> [u8; 3]) {
+    for (to, from) in rgb.as_chunks_mut::<3>().0.iter_mut().zip(raw.as_chunks::<N>().0) {
+        *to = of(from);
+    }
+}
+
+fn damaged(error: image::ImageError) -> Error {
     Error::format("picture", "one that decodes", error)
 }
 
@@ -80,7 +178,7 @@ mod tests {
 
     /// Bytes of the profile that the decoder took, and whether it read the pixels.
     fn opened(png: &[u8]) -> (usize, bool) {
-        let mut decoder = open(ImageFormat::Png, png, &Limits::default()).unwrap();
+        let mut decoder = open_image(ImageFormat::Png, png, &Limits::default()).unwrap();
         let profile = decoder.icc_profile().unwrap().map_or(0, |profile| profile.len());
         let mut pixels = vec![0; usize::try_from(decoder.total_bytes()).unwrap()];
         decoder.read_image(&mut pixels).unwrap();
@@ -109,12 +207,12 @@ mod tests {
     fn a_large_size_in_the_header_buys_no_large_profile() {
         let large = claims(png(4, 64 << 20), 12_000);
         let limits = Limits { max_decoded_bytes: 4 << 30, ..Limits::default() };
-        let mut decoder = open(ImageFormat::Png, &large, &limits).unwrap();
+        let mut decoder = open_image(ImageFormat::Png, &large, &limits).unwrap();
         assert_eq!(decoder.dimensions(), (12_000, 12_000));
         assert_eq!(decoder.icc_profile().unwrap().map_or(0, |profile| profile.len()), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
         // Refused by its header alone: what follows is no PNG.
-        let error = open(ImageFormat::Png, &large[..33], &limits).map(drop).unwrap_err().to_string();
+        let error = open_image(ImageFormat::Png, &large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }
 

@@ -211,7 +211,12 @@ impl JpegTiler {
         self.transcoder.set_bounds(Bounds::of(&options.limits));
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
-            self.transcoder.transcode(jpeg, how, out)?;
+            if let Err(error) = self.transcoder.transcode(jpeg, how, out) {
+                // libjpeg decodes coefficients that it cannot write.
+                out.truncate(start);
+                self.check_decodes(jpeg, &options.limits).map_err(|_| error)?;
+                return Ok(Err(KeepReason::Coefficients));
+            }
             let (_, tiled) = split_mut(out, start, "picture before a tiled one")?;
             if operation != Operation::None {
                 metadata::set_upright(tiled)?;
@@ -232,20 +237,27 @@ impl JpegTiler {
     /// Refuses damage in a picture that is not transcoded.
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
-            self.decoder.set_bounds(Bounds::of(limits));
-            let picture = self.decoder.open(jpeg)?;
-            let frame = picture.frame();
-            // At an eighth of the size all entropy-coded data is still read, for a fraction of the
-            // work.
-            let (scale, format) = (Scale::Eighth, frame.color.format());
-            let pitch = scale.of(frame.width) as usize * format.bytes();
-            self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
-            picture.decode(scale, format, &mut self.pixels, pitch)?;
+            self.check_decodes(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
             // The 8-bit decoder does not read these. If the picture is complete, trust its header.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
+    }
+}
+
+impl JpegTiler {
+    /// Refuses what does not decode.
+    fn check_decodes(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
+        self.decoder.set_bounds(Bounds::of(limits));
+        let picture = self.decoder.open(jpeg)?;
+        let frame = picture.frame();
+        // At an eighth of the size all entropy-coded data is still read, for a fraction of the
+        // work.
+        let (scale, format) = (Scale::Eighth, frame.color.format());
+        let pitch = scale.of(frame.width) as usize * format.bytes();
+        self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
+        picture.decode(scale, format, &mut self.pixels, pitch)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) use kinds::Process;
 pub(crate) use kinds::{Encoding, Subsampling};
 pub(crate) use kinds::{Operation, Transcoding};
 
-use super::{JpegHeader, Rect};
+use super::{JpegHeader, Rect, end_of_image};
 use crate::kinds::checked_header;
 use kinds::number_of;
 use shardpack_format::{Error, Result};
@@ -43,6 +43,9 @@ const WARNINGS: [&str; 6] = [
     "Unknown Adobe color transform code ",
     "Warning: unknown JFIF revision number ",
 ];
+
+/// The end of a warning of bytes between the data of the last scan and the end of the image.
+const AT_THE_END: &str = " extraneous bytes before marker 0xd9";
 
 /// A TurboJPEG instance for one picture, owned by this value alone.
 struct Handle(NonNull<c_void>);
@@ -63,6 +66,19 @@ enum Failure {
 }
 
 impl Failure {
+    /// Whether all that it warns of is padding: zeros before the end of the image. As the first warning of a
+    /// picture, which it is if its text is known, it says that all pixels were decoded without one. Other bytes
+    /// in this place may be all that is seen of damage elsewhere.
+    fn is_padding(&self, jpeg: &[u8]) -> bool {
+        let Self::Warning(text) = self else { return false };
+        let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
+        let Some(count) = count.and_then(|count| count.parse::<usize>().ok()) else { return false };
+        let Ok(header) = JpegHeader::parse(jpeg) else { return false };
+        let end = end_of_image(jpeg, header.scan_offset).and_then(|end| usize::try_from(end).ok());
+        let bytes = end.and_then(|end| jpeg.get(end.checked_sub(2 + count)?..end - 2));
+        bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
+    }
+
     fn damaged(self) -> Error {
         let (Self::Warning(text) | Self::Fatal(text)) = self;
         Error::format("JPEG", "a picture that decodes", text)
@@ -159,7 +175,7 @@ impl Decompressor {
         // SAFETY: the pointer and the length are those of a live slice, which the library only
         // reads.
         let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
-        self.accepted(handle.outcome(status))?;
+        self.accepted(handle.outcome(status), jpeg)?;
         let color = handle.color()?;
         let found = (
             handle.get(sys::TJPARAM_TJPARAM_JPEGWIDTH),
@@ -181,10 +197,11 @@ impl Decompressor {
     }
 
     /// The result of an outcome, depending on whether warnings are accepted.
-    fn accepted(&self, outcome: Result<(), Failure>) -> Result<()> {
+    fn accepted(&self, outcome: Result<(), Failure>, jpeg: &[u8]) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
             Err(Failure::Warning(_)) if self.warnings == Warnings::Accept => Ok(()),
+            Err(failure) if failure.is_padding(jpeg) => Ok(()),
             Err(failure) => Err(failure.damaged()),
         }
     }
@@ -267,7 +284,7 @@ impl Picture<'_> {
                 number_of(format),
             )
         };
-        self.decompressor.accepted(self.handle.outcome(status))
+        self.decompressor.accepted(self.handle.outcome(status), self.jpeg)
     }
 
     /// Sets the region to decode; without a region, the whole picture.
@@ -375,8 +392,12 @@ impl Transcoder {
                 &raw const transform,
             )
         };
-        handle.outcome(status).map_err(Failure::damaged)?;
-        // SAFETY: the call has succeeded.
+        match handle.outcome(status) {
+            Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
+            // Past padding the call has written all of it.
+            _ => {}
+        }
+        // SAFETY: the call has succeeded, perhaps with a warning.
         unsafe { output.append_to(out) }
     }
 }

@@ -172,6 +172,8 @@ fn a_byte_left_over_is_odd() {
         // This many bytes are read ahead and dropped.
         let expected = if count < 7 { SILENT } else { ERROR };
         assert_eq!(whole(&last), expected, "{count} bytes in the last segment");
+        let padded = Picture::of(1, 1, 0, vec![with(&vec![0; count])]);
+        assert_eq!(whole(&padded), SILENT, "{count} zeros in the last segment");
     }
     let first = Picture::of(2, 1, 1, vec![with(&[0x12; 20]), packed(&flat(5))]);
     assert_eq!(whole(&first), ERROR, "in the first segment");

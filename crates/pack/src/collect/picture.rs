@@ -2,8 +2,7 @@
 
 use super::value::Value;
 use crate::pack::clip_maker::ClipMaker;
-use crate::pack::images::damage;
-use crate::pack::picture_maker::{self, Body, Look, PictureMaker, PictureNote, Stored, kept};
+use crate::pack::picture_maker::{self, Look, PictureMaker, PictureNote, Stored};
 use crate::pack::picture_totals::PictureFigures;
 use crate::pack::{Jpeg, PictureOptions, SampleError};
 use crate::sources::picture::probe_picture;
@@ -42,7 +41,7 @@ pub(super) struct Picture {
     pub(super) note: PictureNote,
     /// Whether it has more than 8 bits per sample and decodes to 8.
     pub(super) deep: bool,
-    /// What is wrong with a picture that is kept, if anything is.
+    /// What decoders pass over, if there is something.
     pub(super) damage: Option<String>,
 }
 
@@ -83,7 +82,7 @@ pub(super) fn make(
             let pixels = picture_maker::Pixels { bytes: array.bytes(), width, height, channels };
             let stored = maker.make_of_pixels(pixels, options, look).map_err(NoPicture::Refused)?;
             let media_type = if matches!(options.jpeg, Jpeg::Reencode(_)) { "image/jpeg" } else { "image/png" };
-            Ok(owned(stored, media_type, false, Vec::new()))
+            Ok(owned(stored, media_type, false))
         }
         Value::Text(_) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),
         other => Err(NoPicture::Misfit(other.found(), "")),
@@ -106,17 +105,8 @@ fn of_file(
         }
         Err(flaw) => return Err(NoPicture::Misfit(flaw.detail, "")),
     };
-    if options.jpeg == Jpeg::Keep {
-        let stored = kept(Body::File, source.len() as u64, &picture, options, None);
-        let damage = damage(&picture, &source);
-        return Ok(Picture { damage, ..owned(stored, picture.media_type, picture.deep, source) });
-    }
     let stored = maker.make(&source, &picture, options, icc, look).map_err(NoPicture::Refused)?;
-    // As in packing: what was tiled or encoded anew was decoded.
-    let is_kept = stored.kept_because.is_some();
-    let made = owned(stored, picture.media_type, picture.deep, Vec::new());
-    let damage = if is_kept { damage(&picture, &made.bytes) } else { None };
-    Ok(Picture { damage, ..made })
+    Ok(owned(stored, picture.media_type, picture.deep))
 }
 
 /// Makes the stored form of a clip of these files.
@@ -131,7 +121,6 @@ pub(super) fn make_clip(
         return Err(NoPicture::Misfit("an empty list".into(), "None is a clip that the sample does not have"));
     }
     let mut clip = ClipMaker::default();
-    let mut first_damage = None;
     for (number, source) in frames.iter().enumerate() {
         let misfit = |found: String| NoPicture::Misfit(format!("{found}, as frame {number}"), "");
         let picture = match probe_picture(source) {
@@ -140,28 +129,18 @@ pub(super) fn make_clip(
             Ok(None) => return Err(misfit(format!("{} bytes that are no picture", source.len()))),
             Err(flaw) => return Err(misfit(flaw.detail)),
         };
-        let stored = match options.jpeg {
-            Jpeg::Keep => kept(Body::File, source.len() as u64, &picture, options, None),
-            _ => maker.make(source, &picture, options, icc, look).map_err(NoPicture::Refused)?,
-        };
-        if first_damage.is_none() && (options.jpeg == Jpeg::Keep || stored.kept_because.is_some()) {
-            first_damage = damage(&picture, source).map(|what| format!("frame {number}: {what}"));
-        }
-        clip.add(stored, source).map_err(NoPicture::Refused)?;
+        let stored = maker.make(source, &picture, options, icc, look).map_err(NoPicture::Refused)?;
+        clip.add(stored).map_err(NoPicture::Refused)?;
     }
     let mut list = Vec::new();
     let stored = clip.finish(&mut list).map_err(NoPicture::Refused)?;
-    Ok(Picture { codec: Codec::Raw, damage: first_damage, ..owned(stored, ClipMaker::MEDIA_TYPE, false, Vec::new()) })
+    Ok(Picture { codec: Codec::Raw, ..owned(stored, ClipMaker::MEDIA_TYPE, false) })
 }
 
-fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool, source: Vec<u8>) -> Picture {
+fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool) -> Picture {
     let note = stored.note();
-    let Stored { body, width, height, orientation, gpu_jpeg, icc, figures, .. } = stored;
-    let bytes = match body {
-        Body::File => source,
-        Body::Bytes(bytes) => bytes.to_vec(),
-    };
+    let Stored { bytes, width, height, orientation, gpu_jpeg, icc, figures, oddity, .. } = stored;
     let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
     let size = Size { height, width, orientation, gpu_jpeg };
-    Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage: None }
+    Picture { codec, media_type, bytes: bytes.to_vec(), size, icc, figures, note, deep, damage: oddity }
 }

@@ -1,7 +1,7 @@
 //! Makes the stored form of a clip out of those of its frames.
 
 use super::SampleError;
-use super::picture_maker::{Body, Stored};
+use super::picture_maker::Stored;
 use super::picture_totals::PictureFigures;
 use shardpack_format::Error;
 use shardpack_jpeg::{FRAMES, Frames};
@@ -18,16 +18,14 @@ impl ClipMaker {
     /// Media type of what it makes.
     pub(crate) const MEDIA_TYPE: &str = FRAMES;
 
-    /// Adds a frame. `source` are its own bytes.
-    pub(crate) fn add(&mut self, frame: Stored<'_>, source: &[u8]) -> Result<(), SampleError> {
+    /// Adds a frame.
+    pub(crate) fn add(&mut self, frame: Stored<'_>) -> Result<(), SampleError> {
         let number = self.frames.len();
-        self.frames.push(match frame.body {
-            Body::File => source.to_vec(),
-            Body::Bytes(bytes) => bytes.to_vec(),
-        });
+        self.frames.push(frame.bytes.to_vec());
         let Some(all) = &mut self.all else {
+            let oddity = frame.oddity.map(|what| format!("frame {number}: {what}"));
             // A device decodes one picture of a value.
-            self.all = Some(Stored { body: Body::File, gpu_jpeg: false, ..frame });
+            self.all = Some(Stored { bytes: &[], gpu_jpeg: false, oddity, ..frame });
             return Ok(());
         };
         if frame.orientation != all.orientation {
@@ -38,6 +36,7 @@ impl ClipMaker {
         all.figures = together(&all.figures, &frame.figures);
         all.kept_because = all.kept_because.or(frame.kept_because);
         all.profile_dropped |= frame.profile_dropped;
+        all.oddity = all.oddity.take().or_else(|| Some(format!("frame {number}: {}", frame.oddity?)));
         Ok(())
     }
 
@@ -45,7 +44,7 @@ impl ClipMaker {
     pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<Stored<'_>, SampleError> {
         *out = Frames::join(&self.frames)?;
         match self.all {
-            Some(all) => Ok(Stored { body: Body::Bytes(out), ..all }),
+            Some(all) => Ok(Stored { bytes: out, ..all }),
             None => Err(Error::internal("frames of a clip", "at least one", "none").into()),
         }
     }
@@ -86,7 +85,8 @@ mod tests {
     #[test]
     fn a_clip_has_one_orientation() {
         let frame = |orientation| Stored {
-            body: Body::Bytes(b"frame"),
+            bytes: b"frame",
+            oddity: (orientation == 6).then(|| "odd".to_owned()),
             width: 8,
             height: 8,
             orientation,
@@ -97,19 +97,18 @@ mod tests {
             profile_dropped: false,
         };
         let mut clip = ClipMaker::default();
-        clip.add(frame(6), b"").unwrap();
-        clip.add(frame(6), b"").unwrap();
-        let error = clip.add(frame(1), b"").unwrap_err().to_string();
+        clip.add(frame(6)).unwrap();
+        clip.add(frame(6)).unwrap();
+        let error = clip.add(frame(1)).unwrap_err().to_string();
         assert!(
             error.starts_with("Exif orientation of frame 2: expected 6, as of the first frame, found 1"),
             "{error}"
         );
         let mut out = Vec::new();
         let mut clip = ClipMaker::default();
-        clip.add(frame(1), b"").unwrap();
+        clip.add(frame(1)).unwrap();
         let stored = clip.finish(&mut out).unwrap();
-        let Body::Bytes(list) = stored.body else { panic!("no bytes") };
-        assert_eq!(Frames::of(ClipMaker::MEDIA_TYPE, list).unwrap().first(), b"frame");
+        assert_eq!(Frames::of(ClipMaker::MEDIA_TYPE, stored.bytes).unwrap().first(), b"frame");
         assert!(!stored.gpu_jpeg);
         assert!(ClipMaker::default().finish(&mut out).is_err());
     }

@@ -1,7 +1,7 @@
 //! Pictures: kept byte for byte, tiled, or re-encoded, and laid out as records.
 
 use super::clip_maker::ClipMaker;
-use super::picture_maker::{Body, Look, PictureMaker, Stored, kept, recipe_of_pictures};
+use super::picture_maker::{Look, PictureMaker, Stored, recipe_of_pictures};
 use super::picture_masks::{self, PictureMasks};
 use super::picture_sizes::{Sizes, refuse_huge};
 use super::stored_value::StoredValue;
@@ -12,7 +12,6 @@ use crate::sources::picture::{Picture, probe_picture};
 use crate::sources::{Content, Entry, Listing};
 use shardpack_array::{ArrayEncoder, Trial};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
-use shardpack_jpeg::check_markers;
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -151,10 +150,6 @@ impl<'a> Images<'a> {
         if !entry.frames.is_empty() {
             return self.make_clip((maker, source, clip), entry, look);
         }
-        if self.options.jpeg == Jpeg::Keep {
-            // Read directly into the record.
-            return Ok(kept(Body::File, entry.bytes, picture, self.options, None));
-        }
         source.resize(usize::try_from(entry.bytes).unwrap_or(usize::MAX), 0);
         self.listing.read_into(entry, source)?;
         maker.make(source, picture, self.options, self.icc, look)
@@ -175,23 +170,9 @@ impl<'a> Images<'a> {
             let picture = picture.ok_or_else(|| SampleError::Picture {
                 error: shardpack_format::Error::format(format!("frame {number}"), "a JPEG", "none"),
             })?;
-            let stored = match self.options.jpeg {
-                Jpeg::Keep => kept(Body::File, frame.bytes, &picture, self.options, None),
-                _ => maker.make(source, &picture, self.options, self.icc, look)?,
-            };
-            if self.is_own(&stored)
-                && let Some(what) = damage(&picture, source)
-            {
-                self.note_damage(entry, format!("frame {number}: {what}"));
-            }
-            clip.add(stored, source)?;
+            clip.add(maker.make(source, &picture, self.options, self.icc, look)?)?;
         }
         clip.finish(out)
-    }
-
-    /// Whether a picture is stored as it came.
-    fn is_own(&self, stored: &Stored<'_>) -> bool {
-        self.options.jpeg == Jpeg::Keep || stored.kept_because.is_some()
     }
 
     fn note_damage(&self, entry: &Entry, what: String) {
@@ -204,16 +185,6 @@ impl<'a> Images<'a> {
 pub(super) fn has_icc(listing: &Listing, options: &PictureOptions) -> bool {
     let has_icc = |entry: &Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
     options.jpeg != Jpeg::Keep && !options.keep_metadata && listing.samples.iter().any(has_icc)
-}
-
-/// What the markers of a picture that is kept show to be damaged, if it is a JPEG and anything is.
-pub(crate) fn damage(picture: &Picture, bytes: &[u8]) -> Option<String> {
-    // The walk knows one frame, not a hierarchy of them.
-    let known = picture.jpeg.is_some_and(|jpeg| jpeg.rare != Some("hierarchical JPEG"));
-    if !known {
-        return None;
-    }
-    check_markers(bytes).err().map(|error| error.to_string())
 }
 
 /// The picture of an entry; `None` for a cube.
@@ -332,7 +303,6 @@ impl Images<'_> {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
         let is_clip = !entry.frames.is_empty();
-        let own_bytes = !is_clip && self.is_own(&stored);
         let mut scalars = Vec::with_capacity(64);
         tables::append_label(&mut scalars, entry);
         scalars.extend(stored.height.to_le_bytes());
@@ -349,10 +319,7 @@ impl Images<'_> {
         let tally = stored.note().tally("image", &entry.key, &stored.figures, self.options);
         tables::append_columns(&mut scalars, self.listing, position);
 
-        let bytes = match stored.body {
-            Body::File => entry.bytes,
-            Body::Bytes(bytes) => bytes.len() as u64,
-        };
+        let bytes = stored.bytes.len() as u64;
         let image = StoredField {
             codec: if picture.jpeg.is_some() && !is_clip { Codec::Jpeg } else { Codec::Raw },
             stored_bytes: bytes,
@@ -374,15 +341,8 @@ impl Images<'_> {
             .collect();
         let sample = position as u64;
         let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
-        let image = record.field_mut(0);
-        match stored.body {
-            Body::File => self.listing.read_into(entry, image)?,
-            Body::Bytes(bytes) => image.copy_from_slice(bytes),
-        }
-        // Tiled and re-encoded pictures were decoded. A kept picture was not: here its markers are
-        // searched, at the speed of a checksum. Decoding would take forty times as long
-        // (2026-11-22: 1.9 ms for a photo of 116 kB).
-        if own_bytes && let Some(what) = damage(picture, image) {
+        record.field_mut(0).copy_from_slice(stored.bytes);
+        if let Some(what) = stored.oddity {
             self.note_damage(entry, what);
         }
         for (i, value) in others.iter().enumerate() {

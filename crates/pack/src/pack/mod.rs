@@ -77,7 +77,7 @@ pub struct PackReport {
     pub memory_bytes: u64,
 }
 
-/// A picture that was damaged before it was packed.
+/// A picture with an oddity that decoders pass over, and that costs no pixel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedPicture {
     /// Key of its sample.
@@ -286,7 +286,7 @@ impl PackReport {
         }
     }
 
-    /// Names pictures that were damaged before they were packed.
+    /// Names pictures with oddities that decoders pass over.
     pub(crate) fn add_damaged(&mut self, damaged: Vec<DamagedPicture>) {
         self.notes.extend(damaged_note(&damaged));
         self.damaged_pictures = damaged;
@@ -330,15 +330,13 @@ fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     })
 }
 
-/// One note on pictures that were damaged before they were packed, and are stored as they are.
+/// One note on pictures with oddities that decoders pass over.
 fn damaged_note(pictures: &[DamagedPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
     Some(match pictures.len() {
-        1 => format!("1 picture was damaged before it was packed, and is stored as it is: `{key}`: {what}").into(),
-        n => Note::new(format!(
-            "{n} pictures were damaged before they were packed, and are stored as they are (first: `{key}`: {what})"
-        ))
+        1 => format!("1 picture has an oddity that decoders pass over: `{key}`: {what}").into(),
+        n => Note::new(format!("{n} pictures have oddities that decoders pass over (first: `{key}`: {what})"))
         .with_hint("`damaged_pictures` in the JSON report names all"),
     })
 }

@@ -4,7 +4,7 @@
 use super::images::picture;
 use super::picture_maker::Look;
 use super::{Jpeg, PictureOptions, SampleError};
-use crate::sources::picture::Picture;
+use crate::sources::picture::{JpegFacts, Picture};
 use crate::sources::{Entry, Listing};
 use rayon::prelude::*;
 use shardpack_format::Hinted;
@@ -50,13 +50,19 @@ impl<'a> Sizes<'a> {
         u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(OVERHEAD_BYTES)
     }
 
-    /// The memory that packing a picture takes: the record. If a JPEG is made anew, also its source
-    /// and either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels
-    /// (decoded, resized, compared: 3 bytes each). A score takes planes of floats.
+    /// The memory that packing a picture takes: its source and the record. If a JPEG is made anew, also
+    /// either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded,
+    /// resized, compared: 3 bytes each). A score takes planes of floats. Others are decoded: 3 bytes per
+    /// pixel, and as many as a PNG of 16 bits has.
     pub(super) fn memory_bytes(&self, entry: &Entry, look: Look) -> u64 {
-        let pixels = picture(entry).filter(|p| p.jpeg.is_some()).map_or(0, |p| pixels(p).min(MAX_PIXELS));
+        let Some(found) = picture(entry) else { return 0 };
+        let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
+        let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive;
+        let pixels = pixels(found).min(MAX_PIXELS);
         let each = match &self.options.jpeg {
-            Jpeg::Keep => return entry.bytes + OVERHEAD_BYTES,
+            _ if found.jpeg.is_none() => return both.saturating_add(pixels.saturating_mul(11)),
+            Jpeg::Keep if found.jpeg.as_ref().is_some_and(is_usual) => return both,
+            Jpeg::Keep => 9,
             Jpeg::Tile if self.options.upright || look.check => 12,
             Jpeg::Tile => 6,
             Jpeg::Reencode(_) => 9,

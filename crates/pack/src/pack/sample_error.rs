@@ -53,7 +53,9 @@ impl SampleError {
             Self::Encode(error) if self.is_unfit() => error.hint().into_iter().chain([skip()]).collect(),
             Self::Encode(error) => error.hint().into_iter().collect(),
             Self::Format(error) => error.hint().into_iter().collect(),
-            Self::Picture { .. } => vec![skip(), keep()],
+            Self::Picture { .. } => {
+                vec![Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")]
+            }
             Self::Meta(_) | Self::Mask { .. } => Vec::new(),
         }
     }
@@ -80,20 +82,10 @@ impl SampleError {
     }
 }
 
-/// What to do about a picture that cannot be decoded.
+/// What to do about a picture that is too large to be made anew.
 pub(super) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
-}
-
-// Two hints: of a dataset that grows, the recipe says how pictures are stored.
-
-fn skip() -> Hint {
-    Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")
-}
-
-fn keep() -> Hint {
-    Hint::set([Setting::word("jpeg", "keep")]).then(" stores it as it is")
 }
 
 /// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.

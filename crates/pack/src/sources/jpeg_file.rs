@@ -24,6 +24,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         height: header.height.into(),
         deep: false,
         exif: None,
+        beside: None,
         jpeg: Some(JpegFacts {
             gpu_jpeg: header.device_decodable(),
             rare,
@@ -66,6 +67,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, F
         height: height.into(),
         deep: false,
         exif: None,
+        beside: None,
         jpeg: Some(JpegFacts {
             gpu_jpeg: false,
             rare: Some("hierarchical JPEG"),

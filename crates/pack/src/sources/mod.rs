@@ -209,6 +209,7 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
         classes::refuse_strays(&mut samples, &mut bad, options.class_folders.is_some());
     }
     notes.extend(notes::on(&samples));
+    notes.extend(notes::hidden(&tree.hidden));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     // Where there is nothing else, they are what the user points at.

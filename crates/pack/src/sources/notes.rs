@@ -3,6 +3,8 @@
 use super::Entry;
 use super::cubes::CubeKind;
 use super::kind::Content;
+use super::picture::Beside;
+use super::walk::Hidden;
 use super::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 
@@ -11,7 +13,9 @@ const NAMED: usize = 8;
 
 /// All notes on `samples`.
 pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = Note> {
-    [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)].into_iter().flatten()
+    let beside = |what| beside_colors(samples, what);
+    let notes = [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)];
+    notes.into_iter().chain([beside(Beside::Alpha), beside(Beside::Band)]).flatten()
 }
 
 /// Links that were followed out of the source.
@@ -21,6 +25,14 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
     let lead = verb(count, "leads", "lead");
     let (links, first) = (plural(count, "link"), list([first.as_str()], 1));
     Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
+}
+
+/// Files whose names, or those of their folders, begin with a dot.
+pub(crate) fn hidden(found: &Hidden) -> Option<Note> {
+    let first = list([found.first.as_deref()?], 1);
+    let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
+    let note = format!("{files} that could be samples {are} ignored (first: {first})");
+    Some(Note::new(note).with_hint("rename what begins with a dot, or pack that folder by itself"))
 }
 
 /// PNGs of 16 bits that are arrays now.
@@ -93,6 +105,23 @@ fn deep_pictures(samples: &[Entry]) -> Option<Note> {
         .and([Setting::word("kind", "cubes")])
         .then(": they become arrays");
     Some(Note::new(note).with_hint(hint))
+}
+
+/// Pictures with alpha or another band, which the loader does not decode.
+fn beside_colors(samples: &[Entry], what: Beside) -> Option<Note> {
+    let has = |sample: &&Entry| matches!(&sample.content, Content::Picture(picture) if picture.beside == Some(what));
+    let mut found = samples.iter().filter(has);
+    let first = list([found.next()?.key.as_str()], 1);
+    let count = found.count() as u64 + 1;
+    let (pictures, have) = (plural(count, "picture"), verb(count, "has", "have"));
+    let what = match what {
+        Beside::Alpha => "alpha",
+        Beside::Band => "a band beside red, green and blue",
+    };
+    let note = format!("{pictures} {have} {what}, kept to the byte, but pixels are decoded without it (first: {first})");
+    let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" makes arrays of TIFFs, with all bands");
+    let is_tiff = first.to_ascii_lowercase().contains(".tif");
+    Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the
-//! file is whole, come from its first and last bytes; nothing is decoded.
+//! file is whole, come from its first and last bytes; nothing is decoded here. When it is packed, a picture
+//! that is no baseline JPEG is decoded once ([`PictureMaker`](crate::pack)).
 #![deny(clippy::indexing_slicing)]
 
 use super::bad::Flaw;
@@ -39,8 +40,20 @@ pub struct Picture {
     /// Exif orientation, 1..=8, if there is one; not of JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
+    /// What it has beside its colours, which is kept to the byte, and not decoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// More about a JPEG.
     pub jpeg: Option<JpegFacts>,
+}
+
+/// What a picture has beside its colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Beside {
+    /// Transparency.
+    Alpha,
+    /// A band of which the file does not say what it is.
+    Band,
 }
 
 impl Picture {
@@ -119,7 +132,7 @@ pub(crate) enum Sniffed {
 }
 
 pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Flaw> {
-    let head = file.head(64)?;
+    let head = file.head(72)?;
     let picture = if head.starts_with(b"\xFF\xD8\xFF") {
         jpeg_file::probe(file)?
     } else if head.starts_with(b"\x89PNG\r\n\x1a\n") {
@@ -145,7 +158,12 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
 pub(crate) fn tiff(header: &tiff_header::TiffHeader) -> Picture {
     let exif = u8::try_from(header.orientation).ok().filter(|orientation| (1..=8).contains(orientation));
     let (width, height, deep) = (header.width, header.height, header.bits > 8);
-    Picture { media_type: "image/tiff", width, height, deep, exif, jpeg: None }
+    let beside = match (header.has_unknown_band(), header.has_alpha) {
+        (true, _) => Some(Beside::Band),
+        (false, true) => Some(Beside::Alpha),
+        (false, false) => None,
+    };
+    Picture { media_type: "image/tiff", width, height, deep, exif, beside, jpeg: None }
 }
 
 /// Name of a type that is known but cannot be packed.
@@ -192,21 +210,33 @@ fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
     }
     let deep = head.get(24).is_some_and(|bits| *bits > 8);
-    Ok(Picture { media_type: "image/png", width, height, deep, exif: png_exif(file), jpeg: None })
+    let (exif, is_clear) = png_chunks(file);
+    let alpha = is_clear || head.get(25).is_some_and(|color| matches!(color, 4 | 6));
+    let beside = alpha.then_some(Beside::Alpha);
+    Ok(Picture { media_type: "image/png", width, height, deep, exif, beside, jpeg: None })
 }
 
-/// The orientation in the Exif chunk of a PNG, if that stands before the pixels, as decoders read it.
-fn png_exif(file: &(impl ReadAt + ?Sized)) -> Option<u8> {
+/// What stands before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and
+/// whether there is a chunk of transparency.
+fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
+    let (mut exif, mut is_clear) = (None, false);
+    walk_png(file, &mut exif, &mut is_clear);
+    (exif, is_clear)
+}
+
+fn walk_png(file: &(impl ReadAt + ?Sized), exif: &mut Option<u8>, is_clear: &mut bool) -> Option<()> {
     let mut at = 33;
     for _ in 0..MAX_CHUNKS {
         let head = file.read_at(at, 8).ok()?;
         let length = u64::from(be32(&head, 0)?);
         match head.get(4..8)? {
-            b"eXIf" => return exif_orientation(&file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?),
+            b"eXIf" => *exif = exif_orientation(&file.read_at(at + 8, length.min(MAX_EXIF_BYTES)).ok()?),
+            b"tRNS" => *is_clear = true,
             b"IDAT" | b"IEND" => return None,
-            // Length, name and CRC32.
-            _ => at += length + 12,
+            _ => {}
         }
+        // Length, name and CRC32.
+        at += length + 12;
     }
     None
 }
@@ -237,6 +267,11 @@ fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
         return Err(Flaw::damaged(format!("WebP cut off: expected {expected} bytes, found {}", file.len())));
     }
     let three = |at: usize| Some(u32::from(le16(head, at)?) | u32::from(*head.get(at + 2)?) << 16);
+    let alpha = match head.get(12..16) {
+        Some(b"VP8L") => le32(head, 21).is_some_and(|bits| bits >> 28 & 1 == 1),
+        Some(b"VP8X") => head.get(20).is_some_and(|flags| flags & 0x10 != 0),
+        _ => false,
+    };
     let (width, height) = match head.get(12..16) {
         Some(b"VP8 ") => {
             if head.get(23..26) != Some(b"\x9d\x01\x2a") {
@@ -262,15 +297,16 @@ fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
     };
     let has_exif = head.get(12..16) == Some(b"VP8X") && head.get(20).is_some_and(|flags| flags & 8 != 0);
     let exif = if has_exif { webp_exif(file, expected) } else { None };
-    Ok(Picture { media_type: "image/webp", width, height, deep: false, exif, jpeg: None })
+    let beside = alpha.then_some(Beside::Alpha);
+    Ok(Picture { media_type: "image/webp", width, height, deep: false, exif, beside, jpeg: None })
 }
 
-/// Two letters are not a signature: the reserved bytes and the length of the second header must
-/// match too.
+/// Two letters are not a signature: the length of the second header must match, and the pixels begin
+/// behind it. Reserved bytes are not always zero.
 fn is_bmp(head: &[u8]) -> bool {
+    let has_header = |bytes: u32| matches!(bytes, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124);
     head.starts_with(b"BM")
-        && head.get(6..10) == Some(&[0; 4])
-        && matches!(le32(head, 14), Some(12 | 16 | 40 | 52 | 56 | 64 | 108 | 124))
+        && le32(head, 14).is_some_and(|bytes| has_header(bytes) && le32(head, 10).is_some_and(|at| at >= 14 + bytes))
 }
 
 fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
@@ -295,7 +331,10 @@ fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
     };
     match expected {
         Some(expected) if expected <= file.len() => {
-            Ok(Picture { media_type: "image/bmp", width, height, deep: false, exif: None, jpeg: None })
+            // From this header on there is a mask of alpha.
+            let has_mask = matches!(le32(head, 14), Some(56 | 108 | 124)) && matches!(compression, 3 | 6);
+            let beside = (has_mask && le32(head, 66).is_some_and(|mask| mask != 0)).then_some(Beside::Alpha);
+            Ok(Picture { media_type: "image/bmp", width, height, deep: false, exif: None, beside, jpeg: None })
         }
         _ => {
             Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))

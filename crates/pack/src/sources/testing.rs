@@ -19,11 +19,19 @@ pub(crate) fn told(listing: &Listing) -> Vec<String> {
 
 /// A PNG, as far as a prober looks: signature, IHDR, an empty IDAT, IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
-    let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
-    out.extend(width.to_be_bytes());
-    out.extend(height.to_be_bytes());
-    out.extend([8, 2, 0, 0, 0, 0, 0, 0, 0]);
-    out.extend(b"\0\0\0\0IDAT\x35\xaf\x06\x1e\0\0\0\0IEND\xae\x42\x60\x82");
+    let mut head = b"IHDR".to_vec();
+    head.extend(width.to_be_bytes());
+    head.extend(height.to_be_bytes());
+    head.extend([8, 2, 0, 0, 0]);
+    let rows = vec![0; height as usize * (width as usize * 3 + 1)];
+    let mut pixels = flate2::write::ZlibEncoder::new(b"IDAT".to_vec(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut pixels, &rows).unwrap();
+    let mut out = b"\x89PNG\r\n\x1a\n".to_vec();
+    for chunk in [head, pixels.finish().unwrap(), b"IEND".to_vec()] {
+        out.extend(u32::try_from(chunk.len() - 4).unwrap().to_be_bytes());
+        out.extend(&chunk);
+        out.extend(crc32fast::hash(&chunk).to_be_bytes());
+    }
     out
 }
 

@@ -25,19 +25,41 @@ pub(crate) struct TiffHeader {
     pub(crate) orientation: u32,
     /// Pages of full resolution: 1, or 2 for "more than one".
     pub(crate) pages: u32,
+    /// 0 and 1 = gray, 2 = RGB, 3 = a palette, 5 = CMYK, others are other colours; `None` if it is not said.
+    pub(crate) photometric: Option<u32>,
+    /// Whether the first band beside the colours is said to be alpha.
+    pub(crate) has_alpha: bool,
 }
 
 impl TiffHeader {
-    /// Whether this looks like a picture: one page, unsigned, one or eight bits, gray, RGB or RGB
-    /// with alpha.
+    /// Whether this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a palette, perhaps
+    /// with alpha, or CMYK. A band that is said to be nothing may be near infrared: that is a cube.
     pub(crate) const fn is_picture(&self) -> bool {
-        self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8, 1 | 3 | 4) | (1, 1))
+        self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
     /// Whether it can be kept as a picture if the user says that it is one: this also allows
-    /// sixteen bits.
+    /// sixteen bits, and a band beside the colours.
     pub(crate) const fn may_be_picture(&self) -> bool {
-        self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8 | 16, 1..=4) | (1, 1))
+        let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
+        let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
+        // Of gray, further bands would be lost.
+        self.pages == 1 && self.format == 1 && has_bits && has_bands && (self.colors() > 1 || !self.has_unknown_band())
+    }
+
+    /// Bands of the colours.
+    const fn colors(&self) -> u32 {
+        match self.photometric {
+            Some(0 | 1 | 3) => 1,
+            Some(5) => 4,
+            None if self.samples < 3 => 1,
+            _ => 3,
+        }
+    }
+
+    /// Whether there is a band that is neither colour nor alpha.
+    pub(crate) const fn has_unknown_band(&self) -> bool {
+        self.samples > self.colors() + if self.has_alpha { 1 } else { 0 }
     }
 }
 
@@ -94,7 +116,17 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
         // The offset was read from, so it is less than the length of a file: no overflow.
         let table_bytes = count * entry_bytes as u64;
         let entries = self.file.read_at(offset + count_bytes, table_bytes)?;
-        let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, orientation: 1, pages: 1 };
+        let mut header = TiffHeader {
+            width: 0,
+            height: 0,
+            samples: 1,
+            bits: 1,
+            format: 1,
+            orientation: 1,
+            pages: 1,
+            photometric: None,
+            has_alpha: false,
+        };
         let mut reduced = false;
         for entry in entries.chunks_exact(entry_bytes).filter_map(|bytes| self.words.entry(bytes)) {
             let slot = match entry.tag {
@@ -105,12 +137,20 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
                 256 => &mut header.width,
                 257 => &mut header.height,
                 258 => &mut header.bits,
+                262 => {
+                    header.photometric = Some(self.value(&entry)?);
+                    continue;
+                }
                 274 => {
                     // A picture is no worse for a strange one.
                     header.orientation = self.value(&entry).unwrap_or(1);
                     continue;
                 }
                 277 => &mut header.samples,
+                338 => {
+                    header.has_alpha = matches!(self.value(&entry), Ok(1 | 2));
+                    continue;
+                }
                 339 => &mut header.format,
                 _ => continue,
             };
@@ -159,7 +199,9 @@ mod tests {
         for (samples, bits, format, pages, picture, may) in [
             (1, 8, 1, 1, true, true),
             (3, 8, 1, 1, true, true),
-            (4, 8, 1, 1, true, true),
+            (4, 8, 1, 1, false, true),
+            (2, 8, 1, 1, false, false),
+            (1, 4, 1, 1, true, true),
             (3, 16, 1, 1, false, true),
             (1, 16, 1, 1, false, true),
             (5, 8, 1, 1, false, false),
@@ -195,7 +237,17 @@ mod tests {
             let header = parse(bytes.as_slice()).unwrap();
             assert_eq!(
                 header,
-                TiffHeader { width: 32, height: 32, samples: 224, bits: 32, format: 3, orientation: 1, pages: 1 }
+                TiffHeader {
+                    width: 32,
+                    height: 32,
+                    samples: 224,
+                    bits: 32,
+                    format: 3,
+                    orientation: 1,
+                    pages: 1,
+                    photometric: header.photometric,
+                    has_alpha: false,
+                }
             );
             seen += 1;
         }

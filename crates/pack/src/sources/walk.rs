@@ -57,8 +57,71 @@ pub(crate) struct Tree {
     pub(crate) bad: Vec<BadInput>,
     /// Number of hidden files and rubbish; a folder of it counts as one.
     pub(crate) ignored: u64,
+    /// Files among them, or in folders of them, that by their names could be samples.
+    pub(crate) hidden: Hidden,
     /// Keys of links that lead out of the source and were followed, sorted.
     pub(crate) followed: Vec<String>,
+}
+
+/// Hidden files that by their names could be samples.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    pub(crate) count: u64,
+    /// The key of one of them: the first in the order of keys that was seen.
+    pub(crate) first: Option<String>,
+}
+
+impl Hidden {
+    /// Counts the file of this key, if it could be a sample.
+    pub(crate) fn add(&mut self, key: &str) {
+        const ENDINGS: [&str; 10] =
+            [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".npy", ".mat", ".hdr"];
+        let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
+        // macOS writes one of these beside each file.
+        if !name.starts_with("._") && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            self.count += 1;
+            if self.first.as_deref().is_none_or(|first| key < first) {
+                self.first = Some(key.to_owned());
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        let firsts = [self.first.take(), other.first];
+        self.first = firsts.into_iter().flatten().min();
+    }
+}
+
+/// Most names that are looked at in all hidden folders of a folder.
+const MAX_HIDDEN: usize = 10_000;
+
+/// What could be samples in a hidden file or folder of this key.
+fn hidden(key: &str, path: &Path, is_folder: bool) -> Hidden {
+    let mut found = Hidden::default();
+    if !is_folder {
+        found.add(key);
+        return found;
+    }
+    let (mut folders, mut seen) = (vec![(key.to_owned(), path.to_owned())], 0);
+    while let Some((key, path)) = folders.pop() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MAX_HIDDEN {
+                return found;
+            }
+            let (Some(name), Ok(kind)) = (entry.file_name().to_str().map(str::to_owned), entry.file_type()) else {
+                continue;
+            };
+            let key = format!("{key}/{name}");
+            if kind.is_dir() {
+                folders.push((key, entry.path()));
+            } else if kind.is_file() {
+                found.add(&key);
+            }
+        }
+    }
+    found
 }
 
 /// Which symbolic links are followed.
@@ -141,7 +204,7 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 }
 
 impl Tree {
-    pub(super) const fn empty(root: PathBuf) -> Self {
+    pub(super) fn empty(root: PathBuf) -> Self {
         Self {
             root,
             single: false,
@@ -150,6 +213,7 @@ impl Tree {
             inner: Vec::new(),
             bad: Vec::new(),
             ignored: 0,
+            hidden: Hidden::default(),
             followed: Vec::new(),
         }
     }
@@ -199,7 +263,7 @@ enum Node {
     /// What a link leads to that leads out of the source, and the key of the link.
     Outside(Box<Self>, String),
     Bad(BadInput),
-    Ignored,
+    Ignored(Hidden),
     Excluded,
 }
 
@@ -234,7 +298,11 @@ impl Walk<'_> {
         }
         let name = entry.file_name();
         if is_ignored(&name) {
-            return Node::Ignored;
+            let is_hidden = name.as_encoded_bytes().starts_with(b".");
+            let key = name.to_str().filter(|_| is_hidden).map(|name| format!("{}{name}", folder.prefix));
+            let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
+            let found = key.zip(kind).map(|(key, kind)| hidden(&key, &folder.real.join(&name), kind.is_dir()));
+            return Node::Ignored(found.unwrap_or_default());
         }
         if excluded.contains(&name.as_os_str()) {
             return Node::Excluded;
@@ -311,7 +379,10 @@ impl Walk<'_> {
                     Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),
-                    Node::Ignored => self.tree.ignored += 1,
+                    Node::Ignored(hidden) => {
+                        self.tree.ignored += 1;
+                        self.tree.hidden.merge(hidden);
+                    }
                     Node::Excluded => {}
                     Node::Folder(inner) => {
                         let key = inner.prefix.trim_end_matches('/').to_owned();

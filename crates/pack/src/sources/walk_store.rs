@@ -39,7 +39,13 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         folders.extend(parents.first().map(|&name| name.to_owned()));
         inner.extend(parents.get(1).map(|&name| name.to_owned()));
         match passed {
-            Some(end) => _ = ignored.insert(file.key.get(..end).unwrap_or_default().to_owned()),
+            Some(end) => {
+                let passed = file.key.get(..end).unwrap_or_default();
+                if last(passed).starts_with('.') {
+                    tree.hidden.add(&file.key);
+                }
+                ignored.insert(passed.to_owned());
+            }
             None => kept.push(file),
         }
     }

@@ -69,26 +69,30 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
 }
 
 #[test]
-fn damaged_pictures_that_are_kept_are_named() {
+fn odd_pictures_that_are_kept_are_named_and_damaged_ones_refused() {
     let whole = include_bytes!("../../../../jpeg/testdata/tiles.jpg").to_vec();
     let at = whole.windows(2).position(|marker| marker == b"\xFF\xD2").unwrap();
     let mut damaged = whole.clone();
     damaged[at + 1] = 0xD5;
+    let odd = [&whole[..20], b"odd", &whole[20..]].concat();
     let folder = tempfile::tempdir().unwrap();
     let mut options = CollectOptions::default();
     options.pictures.jpeg = crate::pack::Jpeg::Keep;
     let collector = open(&folder, options);
-    for (key, left, right) in [("c", &damaged, &whole), ("b", &whole, &whole), ("a", &damaged, &damaged)] {
+    for (key, left, right) in [("c", &odd, &whole), ("b", &whole, &whole), ("a", &odd, &odd)] {
         let sample = Sample::new().with_key(key).with("left", left.clone()).with("right", right.clone());
         collector.add(sample).unwrap();
     }
+    let sample = Sample::new().with_key("d").with("left", damaged).with("right", whole);
+    let error = collector.add(sample).unwrap_err().to_string();
+    assert!(error.contains("the picture is damaged"), "{error}");
     let report = collector.commit(None, None).unwrap();
     let found: Vec<_> = report.damaged_pictures.iter().map(|d| (d.key.as_str(), &d.what[..12])).collect();
     assert_eq!(found, [("a", "field `left`"), ("a", "field `right"), ("c", "field `left`")]);
     assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), 3);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     let stored = (0..3).map(|i| dataset.get(i).unwrap()).find(|sample| sample.key() == "a").unwrap();
-    assert_eq!(stored.image("left").unwrap().bytes, damaged, "to the byte");
+    assert_eq!(stored.image("left").unwrap().bytes, odd, "to the byte");
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Decompression of bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
+//!
+//! A row is kept as the columns where its colour changes, from white on. The tables of codes are those of
+//! the crate `fax`.
+
+use fax::maps::{Mode, black, mode, white};
+use fax::{BitReader, ByteReader};
+use std::convert::Infallible;
+
+/// Zeros behind the end, so that the last codes can be looked up.
+const PADDING: usize = 4;
+
+/// A code of CCITT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fax {
+    /// Rows of runs, each of which begins at a byte.
+    Huffman,
+    /// Rows behind marks of an end of row. If rows may refer to the one above, a bit behind the mark tells.
+    Group3 { two_dimensional: bool },
+    /// Every row refers to the one above.
+    Group4,
+}
+
+/// Fills rows of `width` pixels, one bit each, black = 1, from `packed`.
+pub(super) fn decode(how: Fax, packed: &[u8], width: usize, out: &mut [u8]) -> Result<(), String> {
+    let bytes = packed.iter().copied().chain(std::iter::repeat_n(0, PADDING));
+    let Ok(mut bits) = ByteReader::new(bytes.map(Ok::<u8, Infallible>));
+    let (mut above, mut row) = (Vec::new(), Vec::new());
+    for (number, to) in out.chunks_exact_mut(width.div_ceil(8).max(1)).enumerate() {
+        row.clear();
+        let refers = match how {
+            Fax::Huffman => {
+                let left = bits.bits_to_byte_boundary();
+                let Ok(()) = bits.consume(left);
+                false
+            }
+            Fax::Group3 { two_dimensional } => {
+                skip_end_of_row(&mut bits);
+                two_dimensional && take(&mut bits, 1) == Some(0)
+            }
+            Fax::Group4 => true,
+        };
+        let read =
+            if refers { changes(&mut bits, &above, width, &mut row) } else { runs(&mut bits, width, &mut row) };
+        read.ok_or_else(|| format!("no code of CCITT in row {number}"))?;
+        to.fill(0);
+        paint(&row, width, to);
+        std::mem::swap(&mut above, &mut row);
+    }
+    Ok(())
+}
+
+fn take(bits: &mut impl BitReader, count: u8) -> Option<u16> {
+    let value = bits.peek(count)?;
+    bits.consume(count).ok()?;
+    Some(value)
+}
+
+/// Skips fill bits and a mark of an end of row, if there is one.
+fn skip_end_of_row(bits: &mut impl BitReader) {
+    // No run begins with nine zeros.
+    if bits.peek(9) == Some(0) {
+        while take(bits, 1) == Some(0) {}
+    }
+}
+
+/// A run of one colour: codes of multiples of 64, and one below.
+fn run(bits: &mut impl BitReader, is_black: bool) -> Option<usize> {
+    let mut length = 0_usize;
+    loop {
+        let code = if is_black { black::decode(bits) } else { white::decode(bits) }?;
+        length = length.checked_add(code.into())?;
+        if code < 64 {
+            return Some(length);
+        }
+    }
+}
+
+/// Adds a change of colour; a run of no pixels takes back the one before.
+fn push(row: &mut Vec<usize>, at: usize) {
+    if row.last() == Some(&at) {
+        row.pop();
+    } else {
+        row.push(at);
+    }
+}
+
+fn runs(bits: &mut impl BitReader, width: usize, row: &mut Vec<usize>) -> Option<()> {
+    let (mut at, mut is_black) = (0_usize, false);
+    while at < width {
+        at = at.checked_add(run(bits, is_black)?).filter(|&at| at <= width)?;
+        push(row, at);
+        is_black = !is_black;
+    }
+    Some(())
+}
+
+/// A row coded by its differences from the one above (T.6, 2.2).
+fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut Vec<usize>) -> Option<()> {
+    // `at` is a0 of the standard, `next` the first change above that is right of it.
+    let (mut at, mut next, mut is_black) = (0, 0, false);
+    let mut is_start = true;
+    while at < width {
+        while above.get(next).is_some_and(|&change| change <= at && !(is_start && change == 0)) {
+            next += 1;
+        }
+        // b1 of the standard changes to the colour that is not the current one.
+        let first = next + usize::from(next % 2 != usize::from(is_black));
+        let change = |place: usize| above.get(place).copied().unwrap_or(width);
+        match mode::decode(bits)? {
+            Mode::Pass => at = change(first + 1),
+            Mode::Vertical(delta) => {
+                let to = change(first).checked_add_signed(delta.into())?;
+                if to < at || to > width {
+                    return None;
+                }
+                at = to;
+                push(row, at);
+                is_black = !is_black;
+                // The change may lie left of one that was passed by.
+                next = next.saturating_sub(2);
+            }
+            Mode::Horizontal => {
+                for black in [is_black, !is_black] {
+                    at = at.checked_add(run(bits, black)?).filter(|&at| at <= width)?;
+                    push(row, at);
+                }
+            }
+            Mode::Extension | Mode::EOF => return None,
+        }
+        is_start = false;
+    }
+    Some(())
+}
+
+/// Sets the bits of black runs.
+fn paint(changes: &[usize], width: usize, to: &mut [u8]) {
+    for run in changes.chunks(2) {
+        let (start, end) = match *run {
+            [start, end] => (start, end),
+            [start] => (start, width),
+            _ => (0, 0),
+        };
+        for column in start..end {
+            if let Some(byte) = to.get_mut(column / 8) {
+                *byte |= 0x80 >> (column % 8);
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! From the samples of a row to RGB.
+
+use super::directory::{Directory, Values};
+use shardpack_format::{Error, Result};
+
+/// What the bands of a picture stand for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ink<'a> {
+    /// Gray, the largest value white, or black.
+    Gray { is_inverted: bool },
+    Rgb,
+    /// An index into colours: first all reds, then greens, then blues.
+    Palette(Palette<'a>),
+    /// Cyan, magenta, yellow and black, the largest value full ink.
+    Cmyk,
+    YCbCr(YCbCr),
+}
+
+impl<'a> Ink<'a> {
+    /// What the tags say. `bands` is the number of bands, `bits` those of one sample.
+    pub(super) fn of(directory: &Directory<'a>, bands: usize, bits: u32) -> Result<Self> {
+        // Some writers leave it out.
+        let photometric = directory.uint(262, if bands < 3 { 1 } else { 2 })?;
+        let refused = |found: String| {
+            let expected = "gray, RGB, a palette, CMYK or YCbCr";
+            Err(Error::format("colours of a TIFF picture", expected, found))
+        };
+        let needed = match photometric {
+            0 | 1 | 3 => 1,
+            2 | 6 => 3,
+            5 => 4,
+            8 => return refused("CIELab".to_owned()),
+            9 => return refused("ICCLab".to_owned()),
+            10 => return refused("ITULab".to_owned()),
+            32803 => return refused("the mosaic of a camera's sensor".to_owned()),
+            32844 | 32845 => return refused("LogL or LogLuv".to_owned()),
+            other => return refused(format!("photometric interpretation {other}")),
+        };
+        if bands < needed {
+            return Err(Error::format("bands of a TIFF picture", format!("at least {needed}"), bands));
+        }
+        Ok(match photometric {
+            0 => Self::Gray { is_inverted: true },
+            1 => Self::Gray { is_inverted: false },
+            2 => Self::Rgb,
+            3 => Self::Palette(Palette::of(directory, bits)?),
+            5 if directory.uint(332, 1)? == 1 => Self::Cmyk,
+            5 => return refused("other inks than CMYK".to_owned()),
+            _ => Self::YCbCr(YCbCr::of(directory)?),
+        })
+    }
+
+    /// How many bands a pixel's colour is made of.
+    pub(super) const fn bands(&self) -> usize {
+        match self {
+            Self::Gray { .. } | Self::Palette(_) => 1,
+            Self::Rgb | Self::YCbCr(_) => 3,
+            Self::Cmyk => 4,
+        }
+    }
+
+    /// Turns a row of `samples`, `bands` for each pixel of which the first count, into RGB.
+    pub(super) fn write(&self, samples: &[u16], bands: usize, depth: Depth, rgb: &mut [u8]) {
+        let pixels = samples.chunks_exact(bands.max(1)).zip(rgb.as_chunks_mut::<3>().0);
+        for (from, to) in pixels {
+            *to = match (self, from) {
+                (Self::Gray { is_inverted }, &[level, ..]) => {
+                    [depth.narrow(if *is_inverted { depth.most().saturating_sub(level) } else { level }); 3]
+                }
+                (Self::Rgb, &[r, g, b, ..]) => [r, g, b].map(|level| depth.narrow(level)),
+                (Self::Palette(palette), &[index, ..]) => palette.color(index),
+                (Self::Cmyk, &[c, m, y, k, ..]) => cmyk([c, m, y, k].map(|level| depth.narrow(level))),
+                (Self::YCbCr(how), &[y, cb, cr, ..]) => how.rgb([y, cb, cr].map(|level| depth.narrow(level))),
+                _ => [0; 3],
+            };
+        }
+    }
+}
+
+/// Bits of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Depth(pub(super) u32);
+
+impl Depth {
+    pub(super) const fn most(self) -> u16 {
+        match 1_u16.checked_shl(self.0) {
+            Some(above) => above - 1,
+            None => u16::MAX,
+        }
+    }
+
+    /// A level of 8 bits.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
+    fn narrow(self, level: u16) -> u8 {
+        let most = u32::from(self.most()).max(1);
+        match self.0 {
+            8 => level as u8,
+            _ => ((u32::from(level) * 255 + most / 2) / most) as u8,
+        }
+    }
+}
+
+/// The colours of a palette.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Palette<'a> {
+    colors: Values<'a>,
+    count: usize,
+    /// Whether levels have 8 bits, as a few old writers have it, instead of 16.
+    is_narrow: bool,
+}
+
+impl<'a> Palette<'a> {
+    fn of(directory: &Directory<'a>, bits: u32) -> Result<Self> {
+        let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
+        let colors = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
+        let count = usize::from(Depth(bits).most()) + 1;
+        if colors.len() < 3 * count {
+            return Err(bad(format!("{} for {count} values", colors.len())));
+        }
+        let is_narrow = (0..3 * count).all(|at| colors.get(at).is_some_and(|level| level < 256));
+        Ok(Self { colors, count, is_narrow })
+    }
+
+    fn color(&self, index: u16) -> [u8; 3] {
+        let shift = if self.is_narrow { 0 } else { 8 };
+        [0, 1, 2].map(|channel| {
+            let level = self.colors.get(channel * self.count + usize::from(index)).unwrap_or(0);
+            u8::try_from(level >> shift).unwrap_or(u8::MAX)
+        })
+    }
+}
+
+/// How luma and chroma become RGB (TIFF 6.0, section 21), and how chroma is subsampled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct YCbCr {
+    /// Pixels for a sample of chroma, across and down.
+    pub(super) subsampling: [usize; 2],
+    /// Shares of red, green and blue in luma.
+    luma: [f64; 3],
+    /// The levels of black and white of each component.
+    reference: [f64; 6],
+}
+
+impl YCbCr {
+    fn of(directory: &Directory<'_>) -> Result<Self> {
+        let factor = |values: Option<Values<'_>>, at| values.and_then(|values| values.get(at)).unwrap_or(2);
+        let factors = directory.values(530)?;
+        let subsampling = [factor(factors, 0), factor(factors, 1)];
+        let [across, down] = subsampling.map(|factor| match factor {
+            1 | 2 | 4 => usize::try_from(factor).ok(),
+            _ => None,
+        });
+        let (Some(across), Some(down)) = (across, down) else {
+            let [across, down] = subsampling;
+            return Err(Error::format("chroma of a TIFF picture", "one for 1, 2 or 4", format!("{across} x {down}")));
+        };
+        let floats = |tag, default: &[f64]| -> Result<Vec<f64>> {
+            let values = directory.values(tag)?;
+            let of = |(at, default): (usize, &f64)| values.and_then(|values| values.float(at)).unwrap_or(*default);
+            Ok(default.iter().enumerate().map(of).collect())
+        };
+        let bad = |_| Error::internal("numbers of a tag", "as many as asked for", "others");
+        let luma = floats(529, &[0.299, 0.587, 0.114])?.try_into().map_err(bad)?;
+        let reference = floats(532, &[0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?.try_into().map_err(bad)?;
+        Ok(Self { subsampling: [across, down], luma, reference })
+    }
+
+    fn rgb(&self, ycc: [u8; 3]) -> [u8; 3] {
+        let [y, cb, cr] = ycc.map(f64::from);
+        let [y0, y1, b0, b1, r0, r1] = self.reference;
+        let [red, green, blue] = self.luma;
+        let y = (y - y0) * 255.0 / (y1 - y0);
+        let cb = (cb - b0) * 127.0 / (b1 - b0);
+        let cr = (cr - r0) * 127.0 / (r1 - r0);
+        let (r, b) = (y + cr * (2.0 - 2.0 * red), y + cb * (2.0 - 2.0 * blue));
+        let g = (y - blue * b - red * r) / green;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255; no number becomes 0")]
+        [r, g, b].map(|level| level.clamp(0.0, 255.0).round() as u8)
+    }
+}
+
+/// As Pillow does it.
+fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
+    let white = 255 - u32::from(k);
+    #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
+    [c, m, y].map(|ink| {
+        let product = u32::from(ink) * white + 128;
+        (white - (((product >> 8) + product) >> 8)) as u8
+    })
+}
+
+/// Divides by an alpha that colours were multiplied with, as Pillow does it.
+pub(super) fn divide(rgb: &mut [u8; 3], alpha: u8) {
+    match u32::from(alpha) {
+        0 => *rgb = [0; 3],
+        255 => {}
+        alpha => *rgb = rgb.map(|level| u8::try_from(u32::from(level) * 255 / alpha).unwrap_or(u8::MAX)),
+    }
+}
+
+/// A level of 8 bits.
+pub(super) fn narrow(level: u16, depth: Depth) -> u8 {
+    depth.narrow(level)
+}

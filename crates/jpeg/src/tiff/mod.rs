@@ -1,0 +1,401 @@
+//! TIFF pictures (TIFF 6.0, BigTIFF): the first page of a file in memory, as RGB of 8 bits.
+//!
+//! Takes gray, RGB, palettes, CMYK and YCbCr of 1 to 16 bits, floats from 0 to 1, strips and tiles, bands
+//! together or apart, and the compressions of `unpack`. A page is decoded strip by strip or tile by tile,
+//! so that beside the picture no more than one of these is in memory.
+#![deny(clippy::indexing_slicing)]
+
+mod ccitt;
+mod color;
+mod directory;
+mod unpack;
+
+use super::turbo::{Bounds, Decompressor, Scale, Warnings};
+use color::{Depth, Ink, YCbCr};
+use directory::{Directory, Values};
+use shardpack_format::{Error, Limits, Result};
+use unpack::{Compression, Predictor, unpack};
+
+/// A strip or tile may be larger than the picture, but only so many times, or up to 16 MiB.
+const MAX_CHUNK_TIMES: u64 = 16;
+const MAX_SMALL_CHUNK: u64 = 16 << 20;
+
+/// Compressed bytes of all strips and tiles: this many times the file, because writers may share equal ones.
+const PACKED_TIMES: u64 = 16;
+
+/// A picture, as its tags describe it.
+#[derive(Debug)]
+pub(crate) struct Tiff<'a> {
+    directory: Directory<'a>,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    bands: usize,
+    /// Bits of a sample.
+    bits: u32,
+    is_float: bool,
+    ink: Ink<'a>,
+    /// The band of an alpha that colours were multiplied with.
+    premultiplied: Option<usize>,
+    /// Whether each band is stored by itself.
+    is_planar: bool,
+    compression: Compression,
+    predictor: Predictor,
+    /// Whether the first pixel of a byte is its lowest bit.
+    is_low_first: bool,
+    /// Strips are tiles of the picture's width, cut off at its end; tiles are not cut off.
+    is_tiled: bool,
+    chunk: [usize; 2],
+    offsets: Values<'a>,
+    counts: Option<Values<'a>>,
+    /// Tables that all JPEGs of the picture share.
+    jpeg_tables: &'a [u8],
+    limits: Limits,
+}
+
+/// Memory that is reused from strip to strip.
+#[derive(Default)]
+struct Scratch {
+    packed: Vec<u8>,
+    row: Vec<u8>,
+    samples: Vec<u16>,
+}
+
+impl<'a> Tiff<'a> {
+    /// Reads the tags of the first page, and compares its sizes with the limits.
+    ///
+    /// # Errors
+    /// `Format` if there is none, or one of a kind that is not read; `Limit` if the picture takes more than
+    /// `limits.max_decoded_bytes`.
+    pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
+        let directory = Directory::first(file)?;
+        let side = |tag, what: &str| {
+            let side = u32::try_from(directory.uint(tag, 0)?).ok().filter(|side| *side > 0);
+            side.ok_or_else(|| Error::format(what, "1 to 2^32 - 1 pixels", "another number, or none"))
+        };
+        let (width, height) = (side(256, "TIFF width")?, side(257, "TIFF height")?);
+        let bands = directory.uint(277, 1)?;
+        let bands = usize::try_from(bands).ok().filter(|bands| (1..=65_535).contains(bands));
+        let bands = bands.ok_or_else(|| Error::format("TIFF bands", "1 to 65,535", "another number"))?;
+        let same = |tag, default: u64, what: &str| match directory.values(tag)? {
+            None => Ok(default),
+            Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "the same for all bands", "several")),
+        };
+        let (bits, format) = (same(258, 1, "bits of TIFF samples")?, same(339, 1, "format of TIFF samples")?);
+        let (bits, is_float) = match (bits, format) {
+            // 4 = undefined: read as integers, like every reader.
+            (1..=16, 1 | 4) => (u32::try_from(bits).unwrap_or(0), false),
+            (32, 3) => (32, true),
+            _ => {
+                let name = match format {
+                    1 | 4 => "unsigned",
+                    2 => "signed",
+                    3 => "float",
+                    _ => "complex or unknown",
+                };
+                let expected = "unsigned, of up to 16 bits, or float of 32";
+                return Err(Error::format("samples of a TIFF picture", expected, format!("{name}, of {bits} bits")));
+            }
+        };
+        let compression = Compression::of(directory.uint(259, 1)?, directory.uint(292, 0)?)?;
+        let is_planar = bands > 1 && directory.uint(284, 1)? == 2;
+        let ink = Ink::of(&directory, bands, bits.min(16))?;
+        let is_tiled = directory.values(322)?.is_some();
+        let rows = u32::try_from(directory.uint(278, height.into())?).unwrap_or(height).min(height);
+        let chunk = match is_tiled {
+            true => (side(322, "width of a TIFF tile")?, side(323, "height of a TIFF tile")?),
+            false if rows == 0 => return Err(Error::format("rows of a TIFF strip", "at least one", 0)),
+            false => (width, rows),
+        };
+        let (offsets, counts) = if is_tiled { (324, 325) } else { (273, 279) };
+        let offsets = directory.values(offsets)?;
+        let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
+        // Without a first extra band that is said to be alpha, there is none.
+        let extra = directory.values(338)?.and_then(|values| values.get(0));
+        let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
+        let predictor = match compression.has_predictor() {
+            true => Predictor::of(directory.uint(317, 1)?, bits, is_float)?,
+            false => Predictor::None,
+        };
+        let tiff = Self {
+            directory,
+            width,
+            height,
+            bands,
+            bits,
+            is_float,
+            ink,
+            premultiplied: premultiplied.filter(|band| *band < bands),
+            is_planar,
+            compression,
+            predictor,
+            is_low_first: directory.uint(266, 1)? == 2 && compression != Compression::Jpeg,
+            is_tiled,
+            chunk: [chunk.0 as usize, chunk.1 as usize],
+            offsets: offsets.ok_or_else(none)?,
+            counts: directory.values(counts)?,
+            jpeg_tables: directory.values(347)?.map(|values| values.bytes()).unwrap_or_default(),
+            limits: limits.clone(),
+        };
+        tiff.check(limits)?;
+        Ok(tiff)
+    }
+
+    /// Whether its samples have more than 8 bits.
+    pub(crate) const fn is_deep(&self) -> bool {
+        self.bits > 8
+    }
+
+    /// Compares sizes with the limits, and with each other.
+    fn check(&self, limits: &Limits) -> Result<()> {
+        let pixels = u64::from(self.width) * u64::from(self.height);
+        let needed = pixels.saturating_mul(3);
+        if needed > limits.max_decoded_bytes {
+            return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
+        }
+        let stored = |pixels: u64| pixels.saturating_mul(self.bands as u64).saturating_mul(self.bits.into()) / 8;
+        let [width, height] = self.chunk.map(|side| side as u64);
+        let (chunk, most) = (stored(width.saturating_mul(height)), stored(pixels).saturating_mul(MAX_CHUNK_TIMES));
+        let most = most.max(MAX_SMALL_CHUNK).min(limits.max_decoded_bytes);
+        if chunk > most {
+            return Err(Error::format("bytes of a TIFF strip or tile", format!("at most {most}"), chunk));
+        }
+        let planes = if self.is_planar { self.bands } else { 1 };
+        let chunks = self.across().saturating_mul(self.down()).saturating_mul(planes);
+        if self.offsets.len() < chunks {
+            return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
+        }
+        let counts = |chunk: usize| self.counts.and_then(|counts| counts.get(chunk)).unwrap_or(0);
+        let packed = (0..chunks).fold(0_u64, |sum, chunk| sum.saturating_add(counts(chunk)));
+        let most = self.directory.file_bytes().saturating_mul(PACKED_TIMES);
+        if packed > most {
+            return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
+        }
+        if let Ink::YCbCr(YCbCr { subsampling, .. }) = self.ink
+            && self.compression != Compression::Jpeg
+            && (subsampling != [1, 1] && (self.is_planar || self.predictor != Predictor::None || self.bands != 3)
+                || self.bits != 8)
+        {
+            return Err(Error::format("YCbCr of a TIFF picture", "8 bits, bands together, no predictor", "another kind"));
+        }
+        if self.compression == Compression::Jpeg && self.bits != 8 {
+            return Err(Error::format("JPEG in a TIFF", "samples of 8 bits", self.bits));
+        }
+        if matches!(self.compression, Compression::Fax(_)) && (self.bits, self.bands) != (1, 1) {
+            return Err(Error::format("CCITT in a TIFF", "one band of one bit", format!("{} of {}", self.bands, self.bits)));
+        }
+        Ok(())
+    }
+
+    const fn across(&self) -> usize {
+        (self.width as usize).div_ceil(self.chunk[0])
+    }
+
+    const fn down(&self) -> usize {
+        (self.height as usize).div_ceil(self.chunk[1])
+    }
+
+    /// Bands that are stored together.
+    const fn together(&self) -> usize {
+        if self.is_planar { 1 } else { self.bands }
+    }
+
+    /// Decodes the picture into `rgb`, 3 bytes for each pixel.
+    ///
+    /// # Errors
+    /// `Format` if it is damaged.
+    pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
+        let (width, [columns, rows]) = (self.width as usize, self.chunk);
+        let mut scratch = Scratch::default();
+        // Of bands apart, only those that count are decoded.
+        let planes = if self.is_planar { self.premultiplied.map_or(self.ink.bands(), |alpha| alpha + 1) } else { 1 };
+        let mut chunks: Vec<Chunk> = Vec::new();
+        for (y, part) in rgb.chunks_mut(rows.saturating_mul(width * 3)).enumerate() {
+            for x in 0..self.across() {
+                chunks.resize_with(planes, Chunk::default);
+                for (plane, chunk) in chunks.iter_mut().enumerate() {
+                    let number = (plane * self.down() + y) * self.across() + x;
+                    let stored = if self.is_tiled { rows } else { part.len() / (width * 3) };
+                    self.read(number, stored, chunk, &mut scratch)?;
+                }
+                let left = x * columns * 3;
+                for (row, to) in part.chunks_exact_mut(width * 3).enumerate() {
+                    let end = to.len().min(left + columns * 3);
+                    let to = to.get_mut(left..end).unwrap_or_default();
+                    self.row(&chunks, row, to, &mut scratch.samples);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes RGB of one row of a strip or tile, of which `chunks` has one for each band, or all.
+    fn row(&self, chunks: &[Chunk], row: usize, rgb: &mut [u8], samples: &mut Vec<u16>) {
+        let bytes = |chunk: &Chunk| -> (usize, usize) { (row * chunk.row_bytes, (row + 1) * chunk.row_bytes) };
+        let of = |chunk| {
+            let (start, end) = bytes(chunk);
+            chunk.bytes.get(start..end).unwrap_or_default()
+        };
+        let is_jpeg = self.compression == Compression::Jpeg;
+        // A JPEG's colours are RGB already.
+        let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { Ink::Rgb } else { self.ink };
+        let [first, rest @ ..] = chunks else { return };
+        if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
+            rgb.iter_mut().zip(of(first)).for_each(|(to, from)| *to = *from);
+            return;
+        }
+        let pixels = rgb.len() / 3;
+        let bands = chunks.len().max(first.bands);
+        samples.clear();
+        samples.resize(pixels * bands, 0);
+        for (plane, chunk) in chunks.iter().enumerate() {
+            let places = samples.iter_mut().skip(plane).step_by(if rest.is_empty() { 1 } else { bands });
+            self.samples(of(chunk), places);
+        }
+        let depth = if self.is_float { Depth(8) } else { Depth(self.bits) };
+        ink.write(samples, bands, depth, rgb);
+        if let Some(alpha) = self.premultiplied {
+            for (pixel, to) in samples.chunks_exact(bands).zip(rgb.as_chunks_mut::<3>().0) {
+                color::divide(to, pixel.get(alpha).map_or(255, |&level| color::narrow(level, depth)));
+            }
+        }
+    }
+
+    /// Reads samples of a row to their places.
+    fn samples<'s>(&self, row: &[u8], places: impl Iterator<Item = &'s mut u16>) {
+        let big_endian = self.directory.big_endian();
+        match self.bits {
+            8 => places.zip(row).for_each(|(to, from)| *to = u16::from(*from)),
+            16 => {
+                let of = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
+                places.zip(row.as_chunks().0).for_each(|(to, from)| *to = of(*from));
+            }
+            32 => {
+                let of = if big_endian { f32::from_be_bytes } else { f32::from_le_bytes };
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "no number becomes 0")]
+                places.zip(row.as_chunks().0).for_each(|(to, from)| *to = (of(*from).clamp(0.0, 1.0) * 255.0).round() as u16);
+            }
+            bits => {
+                let mut all = row.iter().flat_map(|byte| (0..8).rev().map(move |bit| u16::from(byte >> bit & 1)));
+                for to in places {
+                    *to = all.by_ref().take(bits as usize).fold(0, |level, bit| level << 1 | bit);
+                }
+            }
+        }
+    }
+
+    /// Decompresses strip or tile `number`, which has `rows` rows.
+    fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut Scratch) -> Result<()> {
+        let columns = self.chunk[0];
+        let offset = self.offsets.get(number).unwrap_or(0);
+        let count = self.counts.and_then(|counts| counts.get(number));
+        let bad = |expected: String, found: String| {
+            Error::format(format!("TIFF strip or tile {number}"), expected, found).at(offset)
+        };
+        if offset == 0 || count == Some(0) {
+            return Err(bad("data".to_owned(), "none (a sparse file)".to_owned()));
+        }
+        let packed = self.directory.range(offset, match self.compression {
+            // A few writers state a wrong number of these.
+            Compression::None => u64::MAX,
+            _ => count.unwrap_or(u64::MAX),
+        });
+        if self.compression == Compression::Jpeg {
+            return self.read_jpeg(number, packed, rows, chunk, &mut scratch.packed);
+        }
+        let packed = if self.is_low_first {
+            scratch.packed.clear();
+            scratch.packed.extend(packed.iter().map(|byte| byte.reverse_bits()));
+            scratch.packed.as_slice()
+        } else {
+            packed
+        };
+        let subsampling = match self.ink {
+            Ink::YCbCr(YCbCr { subsampling, .. }) => subsampling,
+            _ => [1, 1],
+        };
+        chunk.bands = self.together();
+        chunk.row_bytes = (columns * self.together() * self.bits as usize).div_ceil(8);
+        let units = [columns.div_ceil(subsampling[0]), rows.div_ceil(subsampling[1])];
+        let length = match subsampling {
+            [1, 1] => chunk.row_bytes * rows,
+            [across, down] => units[0] * units[1] * (across * down + 2),
+        };
+        chunk.bytes.clear();
+        chunk.bytes.resize(length, 0);
+        let expected = || format!("{length} bytes, compressed by {:?}", self.compression);
+        unpack(self.compression, packed, columns, &mut chunk.bytes).map_err(|found| bad(expected(), found))?;
+        if self.predictor != Predictor::None {
+            for row in chunk.bytes.chunks_exact_mut(chunk.row_bytes.max(1)) {
+                let bytes = (self.bits / 8) as usize;
+                self.predictor.undo(row, self.together(), bytes, self.directory.big_endian(), &mut scratch.row);
+            }
+        }
+        if subsampling != [1, 1] {
+            chunk.spread(subsampling, units, [columns, rows]);
+        }
+        Ok(())
+    }
+
+    /// Decodes a JPEG that is a strip or tile.
+    fn read_jpeg(&self, number: usize, packed: &[u8], rows: usize, chunk: &mut Chunk, jpeg: &mut Vec<u8>) -> Result<()> {
+        let bad = |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
+        jpeg.clear();
+        jpeg.extend(b"\xFF\xD8");
+        // The colours are those that the TIFF names: libjpeg goes by this segment.
+        let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
+        if self.together() >= 3 {
+            jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
+            jpeg.push(transform);
+        }
+        let tables = self.jpeg_tables.strip_prefix(b"\xFF\xD8").unwrap_or(self.jpeg_tables);
+        jpeg.extend(tables.strip_suffix(b"\xFF\xD9").unwrap_or(tables));
+        let body = packed.strip_prefix(b"\xFF\xD8");
+        jpeg.extend(body.ok_or_else(|| bad("a JPEG".to_owned(), "none".to_owned()))?);
+        let decoder = Decompressor::new(Bounds::of(&self.limits), Warnings::Refuse);
+        let picture = decoder.open(jpeg)?;
+        let frame = picture.frame();
+        let found = [frame.width as usize, frame.height as usize, picture.header().components().len()];
+        let expected = [self.chunk[0], rows, self.together()];
+        if found[0] != expected[0] || !(rows..=self.chunk[1]).contains(&found[1]) || found[2] != expected[2] {
+            return Err(bad(format!("a JPEG of {expected:?} pixels and bands"), format!("{found:?}")));
+        }
+        let format = frame.color.format();
+        chunk.bands = format.bytes();
+        chunk.row_bytes = found[0] * format.bytes();
+        chunk.bytes.clear();
+        chunk.bytes.resize(chunk.row_bytes * found[1], 0);
+        picture.decode(Scale::Full, format, &mut chunk.bytes, chunk.row_bytes)
+    }
+}
+
+/// A strip or tile, decompressed: of all bands, or of one.
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    row_bytes: usize,
+    bands: usize,
+}
+
+impl Chunk {
+    /// Gives each pixel its own chroma. `bytes` holds units of luma of several pixels and their chroma.
+    fn spread(&mut self, [across, down]: [usize; 2], units: [usize; 2], [columns, rows]: [usize; 2]) {
+        let unit_bytes = across * down + 2;
+        let mut out = vec![0; columns * rows * 3];
+        for (y, row) in out.chunks_exact_mut((columns * 3).max(1)).enumerate() {
+            for (x, to) in row.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+                let unit = (y / down * units[0] + x / across) * unit_bytes;
+                let unit = self.bytes.get(unit..unit + unit_bytes).unwrap_or_default();
+                let luma = unit.get(y % down * across + x % across).copied().unwrap_or(0);
+                if let Some([_, chroma @ ..]) = unit.last_chunk::<3>() {
+                    let [blue, red] = *chroma;
+                    *to = [luma, blue, red];
+                }
+            }
+        }
+        (self.bytes, self.row_bytes) = (out, columns * 3);
+    }
+}
+
+#[cfg(all(test, feature = "turbo"))]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
+mod tests;
