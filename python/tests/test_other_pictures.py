@@ -114,10 +114,13 @@ def test_a_fourth_band_is_no_colour(tmp_path: Path) -> None:
 
 
 def test_alpha_is_told(tmp_path: Path) -> None:
+    clear = photo("RGB")
+    # An encoder of WebP leaves an alpha of 255 out, and colours where it is 0.
+    clear.putalpha(photo("L").point(lambda level: level // 2 + 1))
     for name, data in [
-        ("a.png", written(photo("RGBA"), "png")),
-        ("b.webp", written(photo("RGBA"), "webp", lossless=True)),
-        ("c.tif", written(photo("RGBA"), "tiff")),
+        ("a.png", written(clear, "png")),
+        ("b.webp", written(clear, "webp", lossless=True)),
+        ("c.tif", written(clear, "tiff")),
         ("d.png", written(photo("P"), "png", transparency=3)),
     ]:
         (tmp_path / name).mkdir()
@@ -152,9 +155,9 @@ def test_bmps_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.bmp").write_bytes(bmp)
     sp.pack(tmp_path / "runs", tmp_path / "runs out")
-    pixels = loaded(tmp_path / "runs out")
-    assert np.array_equal(pixels, rgb(bmp))
-    assert pixels[0, 0].tolist() == [7, 8, 9] and pixels[3, 1].tolist() == [3, 2, 1]
+    expected = np.tile(np.array([7, 8, 9], np.uint8), (4, 8, 1))
+    expected[3, :2] = [3, 2, 1]
+    assert np.array_equal(loaded(tmp_path / "runs out"), expected)
 
 
 def test_a_plain_surface_that_compresses_well_is_loaded(tmp_path: Path) -> None:

@@ -156,7 +156,11 @@ impl<'a> Bmp<'a> {
         let rows = rgb.chunks_exact_mut(self.width as usize * 3);
         let each = |(from, to): (&[u8], &mut [u8])| self.decode_row(from, to.as_chunks_mut::<3>().0, &color);
         let pixels = self.pixels.chunks_exact(stored);
-        if self.is_top_first { pixels.zip(rows).for_each(each) } else { pixels.zip(rows.rev()).for_each(each) }
+        if self.is_top_first {
+            pixels.zip(rows).for_each(each)
+        } else {
+            pixels.zip(rows.rev()).for_each(each)
+        }
         Ok(())
     }
 
@@ -230,7 +234,8 @@ impl<'a> Bmp<'a> {
                         rest = rest.get(2..).ok_or_else(early)?;
                     }
                     for place in 0..count {
-                        let of = if self.bits == 24 { self.at(&bgr, 0, color) } else { self.at(&[value], place % 2, color) };
+                        let of =
+                            if self.bits == 24 { self.at(&bgr, 0, color) } else { self.at(&[value], place % 2, color) };
                         put(x + place, y, of);
                     }
                     x += count;

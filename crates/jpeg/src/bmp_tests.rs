@@ -4,7 +4,9 @@ use proptest::prelude::*;
 /// A BMP with a header of Windows, and a palette of grays from 7 on.
 fn made(size: [i32; 2], bits: u16, compression: u32, extra: &[u8], pixels: &[u8]) -> Vec<u8> {
     let palette: Vec<u8> = match bits {
-        1..=8 => (0..1_u32 << bits).flat_map(|index| [(index * 3 + 7) as u8, (index * 5 + 7) as u8, (index + 7) as u8, 0]).collect(),
+        1..=8 => (0..1_u32 << bits)
+            .flat_map(|index| [(index * 3 + 7) as u8, (index * 5 + 7) as u8, (index + 7) as u8, 0])
+            .collect(),
         _ => Vec::new(),
     };
     let start = 54 + extra.len() + palette.len();
@@ -32,7 +34,10 @@ fn decoded(file: &[u8]) -> Result<Vec<u8>> {
 
 /// The colours of these entries of the palette.
 fn shown(indices: &[u8]) -> Vec<u8> {
-    indices.iter().flat_map(|&index| [index + 7, index.wrapping_mul(5).wrapping_add(7), index.wrapping_mul(3).wrapping_add(7)]).collect()
+    indices
+        .iter()
+        .flat_map(|&index| [index + 7, index.wrapping_mul(5).wrapping_add(7), index.wrapping_mul(3).wrapping_add(7)])
+        .collect()
 }
 
 #[test]
@@ -54,7 +59,13 @@ fn pixels_of_any_depth_are_read() {
     let masks = |masks: [u32; 3]| masks.map(u32::to_le_bytes).concat();
     let file = made([1, 1], 16, 3, &masks([0xF800, 0x07E0, 0x001F]), &[0xFF, 0x07, 0, 0]);
     assert_eq!(decoded(&file).unwrap(), [0, 255, 255]);
-    let file = made([1, 1], 32, 6, &[masks([0x3FF0_0000, 0xFFC00, 0x3FF]), vec![0; 4]].concat(), &0x2000_03FF_u32.to_le_bytes());
+    let file = made(
+        [1, 1],
+        32,
+        6,
+        &[masks([0x3FF0_0000, 0xFFC00, 0x3FF]), vec![0; 4]].concat(),
+        &0x2000_03FF_u32.to_le_bytes(),
+    );
     assert_eq!(decoded(&file).unwrap(), [127, 0, 255]);
 }
 

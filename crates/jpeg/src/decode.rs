@@ -144,9 +144,9 @@ impl JpegDecoder {
         let decoded = match self.jpeg.open(jpeg) {
             Ok(source) => self.decode_opened(jpeg, source, how, slot),
             // An odd header is no reason to go without the pixels.
-            Err(error) => tidied(jpeg)
-                .ok_or(error)
-                .and_then(|tidy| self.decode_opened(&tidy, self.jpeg.open(&tidy)?, how, slot)),
+            Err(error) => {
+                tidied(jpeg).ok_or(error).and_then(|tidy| self.decode_opened(&tidy, self.jpeg.open(&tidy)?, how, slot))
+            }
         };
         trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
         self.baseline.trim();
@@ -155,13 +155,7 @@ impl JpegDecoder {
     }
 
     /// Decodes `source`, which is that of `jpeg`.
-    fn decode_opened(
-        &mut self,
-        jpeg: &[u8],
-        source: Picture<'_>,
-        how: &Rendering,
-        slot: &mut [u8],
-    ) -> Result<Decoded> {
+    fn decode_opened(&mut self, jpeg: &[u8], source: Picture<'_>, how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let (frame, header) = (source.frame(), *source.header());
         let stored = (frame.width, frame.height);
         let plan = Plan::new(how, stored, slot.len())?;

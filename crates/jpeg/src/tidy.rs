@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn lossless_gray_is_decoded_and_deep_samples_are_named() {
-        let lossless = encode((40, 24), PixelFormat::Gray, plain(Subsampling::Gray), Some(crate::turbo::Process::Lossless));
+        let lossless =
+            encode((40, 24), PixelFormat::Gray, plain(Subsampling::Gray), Some(crate::turbo::Process::Lossless));
         let made = pixels(&lossless);
         let gray: Vec<u8> = crate::sources::pixels(40, 24, 1);
         assert!(made.as_chunks::<3>().0.iter().zip(&gray).all(|(pixel, level)| *pixel == [*level; 3]));

@@ -40,8 +40,7 @@ pub(super) fn decode(how: Fax, packed: &[u8], width: usize, out: &mut [u8]) -> R
             }
             Fax::Group4 => true,
         };
-        let read =
-            if refers { changes(&mut bits, &above, width, &mut row) } else { runs(&mut bits, width, &mut row) };
+        let read = if refers { changes(&mut bits, &above, width, &mut row) } else { runs(&mut bits, width, &mut row) };
         read.ok_or_else(|| format!("no code of CCITT in row {number}"))?;
         to.fill(0);
         paint(&row, width, to);

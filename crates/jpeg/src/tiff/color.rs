@@ -7,7 +7,9 @@ use shardpack_format::{Error, Result};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ink<'a> {
     /// Gray, the largest value white, or black.
-    Gray { is_inverted: bool },
+    Gray {
+        is_inverted: bool,
+    },
     Rgb,
     /// An index into colours: first all reds, then greens, then blues.
     Palette(Palette<'a>),

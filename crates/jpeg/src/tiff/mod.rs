@@ -175,13 +175,21 @@ impl<'a> Tiff<'a> {
             && (subsampling != [1, 1] && (self.is_planar || self.predictor != Predictor::None || self.bands != 3)
                 || self.bits != 8)
         {
-            return Err(Error::format("YCbCr of a TIFF picture", "8 bits, bands together, no predictor", "another kind"));
+            return Err(Error::format(
+                "YCbCr of a TIFF picture",
+                "8 bits, bands together, no predictor",
+                "another kind",
+            ));
         }
         if self.compression == Compression::Jpeg && self.bits != 8 {
             return Err(Error::format("JPEG in a TIFF", "samples of 8 bits", self.bits));
         }
         if matches!(self.compression, Compression::Fax(_)) && (self.bits, self.bands) != (1, 1) {
-            return Err(Error::format("CCITT in a TIFF", "one band of one bit", format!("{} of {}", self.bands, self.bits)));
+            return Err(Error::format(
+                "CCITT in a TIFF",
+                "one band of one bit",
+                format!("{} of {}", self.bands, self.bits),
+            ));
         }
         Ok(())
     }
@@ -272,7 +280,9 @@ impl<'a> Tiff<'a> {
             32 => {
                 let of = if big_endian { f32::from_be_bytes } else { f32::from_le_bytes };
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "no number becomes 0")]
-                places.zip(row.as_chunks().0).for_each(|(to, from)| *to = (of(*from).clamp(0.0, 1.0) * 255.0).round() as u16);
+                places
+                    .zip(row.as_chunks().0)
+                    .for_each(|(to, from)| *to = (of(*from).clamp(0.0, 1.0) * 255.0).round() as u16);
             }
             bits => {
                 let mut all = row.iter().flat_map(|byte| (0..8).rev().map(move |bit| u16::from(byte >> bit & 1)));
@@ -294,11 +304,14 @@ impl<'a> Tiff<'a> {
         if offset == 0 || count == Some(0) {
             return Err(bad("data".to_owned(), "none (a sparse file)".to_owned()));
         }
-        let packed = self.directory.range(offset, match self.compression {
-            // A few writers state a wrong number of these.
-            Compression::None => u64::MAX,
-            _ => count.unwrap_or(u64::MAX),
-        });
+        let packed = self.directory.range(
+            offset,
+            match self.compression {
+                // A few writers state a wrong number of these.
+                Compression::None => u64::MAX,
+                _ => count.unwrap_or(u64::MAX),
+            },
+        );
         if self.compression == Compression::Jpeg {
             return self.read_jpeg(number, packed, rows, chunk, &mut scratch.packed);
         }
@@ -337,8 +350,16 @@ impl<'a> Tiff<'a> {
     }
 
     /// Decodes a JPEG that is a strip or tile.
-    fn read_jpeg(&self, number: usize, packed: &[u8], rows: usize, chunk: &mut Chunk, jpeg: &mut Vec<u8>) -> Result<()> {
-        let bad = |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
+    fn read_jpeg(
+        &self,
+        number: usize,
+        packed: &[u8],
+        rows: usize,
+        chunk: &mut Chunk,
+        jpeg: &mut Vec<u8>,
+    ) -> Result<()> {
+        let bad =
+            |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
         // The colours are those that the TIFF names: libjpeg goes by this segment.

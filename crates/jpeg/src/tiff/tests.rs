@@ -40,10 +40,12 @@ impl Made {
             if planar { (0..bands).map(|band| vec![band]).collect() } else { vec![(0..bands).collect()] };
         self.chunks.clear();
         for bands in planes {
-            for (top, left) in (0..rows).step_by(height).flat_map(|y| (0..columns).step_by(width).map(move |x| (y, x))) {
+            for (top, left) in (0..rows).step_by(height).flat_map(|y| (0..columns).step_by(width).map(move |x| (y, x)))
+            {
                 let pixels = (top..top + height).flat_map(|y| (left..left + width).map(move |x| (y, x)));
                 let tile = pixels.flat_map(|(y, x)| bands.iter().map(move |&band| (y, x, band)));
-                self.chunks.push(tile.map(|(y, x, band)| if y < rows && x < columns { of(y, x, band) } else { 99 }).collect());
+                self.chunks
+                    .push(tile.map(|(y, x, band)| if y < rows && x < columns { of(y, x, band) } else { 99 }).collect());
             }
         }
         let [width, height] = [width, height].map(|side| u32::try_from(side).unwrap());
@@ -136,7 +138,9 @@ fn bits(values: impl Iterator<Item = u16>, each: usize) -> Vec<u8> {
     let values: Vec<u16> = values.collect();
     let rows = values.chunks(SIZE[0] as usize).map(|row| {
         let bits: Vec<u16> = row.iter().flat_map(|value| (0..each).rev().map(move |bit| value >> bit & 1)).collect();
-        bits.chunks(8).map(|byte| (0..8).fold(0, |sum, at| sum << 1 | byte.get(at).copied().unwrap_or(0) as u8)).collect()
+        bits.chunks(8)
+            .map(|byte| (0..8).fold(0, |sum, at| sum << 1 | byte.get(at).copied().unwrap_or(0) as u8))
+            .collect()
     });
     rows.collect::<Vec<Vec<u8>>>().concat()
 }
@@ -216,11 +220,10 @@ fn both_orders_of_bytes_and_predictors_are_read() {
     let value = |y, x, band| u16::from(level(y, x, band)) * 257;
     for big_endian in [false, true] {
         let bytes = |v: u16| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() };
-        let samples: Vec<u16> =
-            places().flat_map(|(y, x)| (0..3).map(move |band| value(y, x, band))).collect();
-        let differ = samples.chunks(SIZE[0] as usize * 3).flat_map(|row| {
-            (0..row.len()).map(move |at| row[at].wrapping_sub(if at < 3 { 0 } else { row[at - 3] }))
-        });
+        let samples: Vec<u16> = places().flat_map(|(y, x)| (0..3).map(move |band| value(y, x, band))).collect();
+        let differ = samples
+            .chunks(SIZE[0] as usize * 3)
+            .flat_map(|row| (0..row.len()).map(move |at| row[at].wrapping_sub(if at < 3 { 0 } else { row[at - 3] })));
         let strip: Vec<u8> = differ.flat_map(bytes).collect();
         let pack = |strip: &[u8]| {
             weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(strip).unwrap()
@@ -271,7 +274,11 @@ fn bilevel_rows_of_ccitt_are_read() {
         let (mut out, mut at, mut is_black) = (String::new(), 0, false);
         while at < row.len() {
             let length = row[at..].iter().take_while(|&&black| black == is_black).count();
-            let bits = if is_black { fax::maps::black::encode(length as u16) } else { fax::maps::white::encode(length as u16) };
+            let bits = if is_black {
+                fax::maps::black::encode(length as u16)
+            } else {
+                fax::maps::white::encode(length as u16)
+            };
             let bits = bits.unwrap();
             out += &format!("{:016b}", bits.data)[16 - usize::from(bits.len)..];
             (at, is_black) = (at + length, !is_black);
@@ -307,7 +314,10 @@ fn cmyk_alpha_and_chroma_are_as_pillow_has_them() {
     let made = Made::new(6, &[8; 3], unit.repeat(19 * 11)).with(530, &[2, 2]);
     let made = decoded(&made.bytes()).unwrap();
     let at = |y: usize, x: usize| &made[(y * 37 + x) * 3..][..3];
-    assert_eq!([at(0, 0), at(0, 1), at(3, 0), at(3, 3)].concat(), [109, 33, 0, 159, 83, 33, 209, 133, 83, 255, 183, 133]);
+    assert_eq!(
+        [at(0, 0), at(0, 1), at(3, 0), at(3, 3)].concat(),
+        [109, 33, 0, 159, 83, 33, 209, 133, 83, 255, 183, 133]
+    );
 }
 
 #[test]

@@ -163,11 +163,15 @@ impl Predictor {
             (Self::Horizontal, 1) => sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]),
             (Self::Horizontal, 2) => match big_endian {
                 true => sum(row, bands, |a, b| u16::from_be_bytes(a).wrapping_add(u16::from_be_bytes(b)).to_be_bytes()),
-                false => sum(row, bands, |a, b| u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes()),
+                false => {
+                    sum(row, bands, |a, b| u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes())
+                }
             },
             (Self::Horizontal, _) => match big_endian {
                 true => sum(row, bands, |a, b| u32::from_be_bytes(a).wrapping_add(u32::from_be_bytes(b)).to_be_bytes()),
-                false => sum(row, bands, |a, b| u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes()),
+                false => {
+                    sum(row, bands, |a, b| u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes())
+                }
             },
             (Self::Float, _) => {
                 // Bytes of equal significance stand together, the most significant ones first.

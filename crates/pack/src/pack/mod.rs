@@ -337,7 +337,7 @@ fn damaged_note(pictures: &[DamagedPicture]) -> Option<Note> {
     Some(match pictures.len() {
         1 => format!("1 picture has an oddity that decoders pass over: `{key}`: {what}").into(),
         n => Note::new(format!("{n} pictures have oddities that decoders pass over (first: `{key}`: {what})"))
-        .with_hint("`damaged_pictures` in the JSON report names all"),
+            .with_hint("`damaged_pictures` in the JSON report names all"),
     })
 }
 

@@ -243,8 +243,7 @@ impl PictureMaker {
         self.made.clear();
         let source_bytes = bytes.len() as u64;
         let Jpeg::Reencode(how) = &options.jpeg else {
-            write_png(pixels, &mut self.made)
-                .map_err(|e| Error::usage("pixels", "some that make a PNG", e))?;
+            write_png(pixels, &mut self.made).map_err(|e| Error::usage("pixels", "some that make a PNG", e))?;
             let picture = Picture { media_type: PNG, width, height, deep: false, exif: None, beside: None, jpeg: None };
             let mut stored = unchanged(&self.made, &picture, options, Some(PNG));
             stored.figures.source_bytes = source_bytes;

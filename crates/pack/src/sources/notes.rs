@@ -118,7 +118,8 @@ fn beside_colors(samples: &[Entry], what: Beside) -> Option<Note> {
         Beside::Alpha => "alpha",
         Beside::Band => "a band beside red, green and blue",
     };
-    let note = format!("{pictures} {have} {what}, kept to the byte, but pixels are decoded without it (first: {first})");
+    let note =
+        format!("{pictures} {have} {what}, kept to the byte, but pixels are decoded without it (first: {first})");
     let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" makes arrays of TIFFs, with all bands");
     let is_tiff = first.to_ascii_lowercase().contains(".tif");
     Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })

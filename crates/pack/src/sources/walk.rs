@@ -74,8 +74,7 @@ pub(crate) struct Hidden {
 impl Hidden {
     /// Counts the file of this key, if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
-        const ENDINGS: [&str; 10] =
-            [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".npy", ".mat", ".hdr"];
+        const ENDINGS: [&str; 10] = [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".npy", ".mat", ".hdr"];
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
         // macOS writes one of these beside each file.
         if !name.starts_with("._") && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
