@@ -72,7 +72,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
         assert_eq!(named, if jpeg == Jpeg::Keep { vec!["c.jpg", "e.jpg"] } else { vec!["c.jpg"] });
         assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), named.len());
         let dataset = shardpack_reader::Dataset::open(&out).unwrap();
-        let pixels: Vec<_> = (0..3).map(|at| dataset.sample(at).unwrap().pixels("image").unwrap()).collect();
+        let pixels: Vec<_> = (0..3).map(|at| dataset.get(at).unwrap().pixels("image").unwrap()).collect();
         assert!(pixels[1] == pixels[0] && pixels[2] == pixels[0], "{jpeg:?}");
         fs::remove_dir_all(&out).unwrap();
     }
@@ -117,7 +117,7 @@ fn pictures_that_cannot_be_loaded_are_bad_input() {
     let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
     assert_eq!((report.report.samples, report.bad.len()), (1, 1));
     assert!(report.bad[0].detail.contains("34887 (LERC)"), "{}", report.bad[0].detail);
-    let sample = shardpack_reader::Dataset::open(&out).unwrap().sample(0).unwrap();
+    let sample = shardpack_reader::Dataset::open(&out).unwrap().get(0).unwrap();
     assert_eq!(sample.pixels("image").unwrap().bytes(), [0, 0, 0, 1, 2, 3, 1, 2, 3, 0, 0, 0]);
 }
 
