@@ -19,10 +19,16 @@ pub(super) enum Ink<'a> {
 }
 
 impl<'a> Ink<'a> {
-    /// What the tags say. `bands` is the number of bands, `bits` those of one sample.
-    pub(super) fn of(directory: &Directory<'a>, bands: usize, bits: u32) -> Result<Self> {
+    /// What the tags say. `bands` is the number of bands, `bits` those of one sample; `is_fax` if rows are coded
+    /// by CCITT.
+    pub(super) fn of(directory: &Directory<'a>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
         // Some writers leave it out.
-        let photometric = directory.uint(262, if bands < 3 { 1 } else { 2 })?;
+        let usual = match bands {
+            1 | 2 if is_fax => 0,
+            1 | 2 => 1,
+            _ => 2,
+        };
+        let photometric = directory.uint(262, usual)?;
         let refused = |found: String| {
             let expected = "gray, RGB, a palette, CMYK or YCbCr";
             Err(Error::format("colours of a TIFF picture", expected, found))
@@ -159,7 +165,9 @@ impl YCbCr {
         let floats = |tag, default: &[f64]| -> Result<Vec<f64>> {
             let values = directory.values(tag)?;
             let of = |(at, default): (usize, &f64)| values.and_then(|values| values.float(at)).unwrap_or(*default);
-            Ok(default.iter().enumerate().map(of).collect())
+            let values: Vec<f64> = default.iter().enumerate().map(of).collect();
+            // Numbers that are none are left aside, like those that are missing.
+            Ok(if values.iter().all(|value| value.is_finite()) { values } else { default.to_vec() })
         };
         let bad = |_| Error::internal("numbers of a tag", "as many as asked for", "others");
         let luma = floats(529, &[0.299, 0.587, 0.114])?.try_into().map_err(bad)?;

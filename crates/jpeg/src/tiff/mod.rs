@@ -98,7 +98,8 @@ impl<'a> Tiff<'a> {
         };
         let compression = Compression::of(directory.uint(259, 1)?, directory.uint(292, 0)?)?;
         let is_planar = bands > 1 && directory.uint(284, 1)? == 2;
-        let ink = Ink::of(&directory, bands, bits.min(16))?;
+        let is_fax = matches!(compression, Compression::Fax(_));
+        let ink = Ink::of(&directory, bands, bits.min(16), is_fax)?;
         let is_tiled = directory.values(322)?.is_some();
         let rows = u32::try_from(directory.uint(278, height.into())?).unwrap_or(height).min(height);
         let chunk = match is_tiled {
@@ -106,7 +107,9 @@ impl<'a> Tiff<'a> {
             false if rows == 0 => return Err(Error::format("rows of a TIFF strip", "at least one", 0)),
             false => (width, rows),
         };
-        let (offsets, counts) = if is_tiled { (324, 325) } else { (273, 279) };
+        // A few writers use the tags of strips for tiles.
+        let is_usual = is_tiled && directory.values(324)?.is_some();
+        let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.values(offsets)?;
         let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
         // Without a first extra band that is said to be alpha, there is none.
@@ -167,7 +170,7 @@ impl<'a> Tiff<'a> {
         let counts = |chunk: usize| self.counts.and_then(|counts| counts.get(chunk)).unwrap_or(0);
         let packed = (0..chunks).fold(0_u64, |sum, chunk| sum.saturating_add(counts(chunk)));
         let most = self.directory.file_bytes().saturating_mul(PACKED_TIMES);
-        if packed > most {
+        if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
         }
         if let Ink::YCbCr(YCbCr { subsampling, .. }) = self.ink

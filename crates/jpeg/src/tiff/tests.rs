@@ -249,6 +249,7 @@ fn strips_that_are_packed_in_any_way_have_the_same_pixels() {
         ("fill order", base.clone().packed(1, reversed).with(266, &[2])),
         ("deflate", base.clone().packed(32946, deflated)),
         ("a wrong number of bytes", base.clone().with(279, &[5])),
+        ("a wild number of bytes", base.clone().with(279, &[1 << 30])),
     ] {
         assert!(decoded(&made.bytes()).unwrap() == rgb(three), "{name}");
     }

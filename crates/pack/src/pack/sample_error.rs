@@ -53,9 +53,7 @@ impl SampleError {
             Self::Encode(error) if self.is_unfit() => error.hint().into_iter().chain([skip()]).collect(),
             Self::Encode(error) => error.hint().into_iter().collect(),
             Self::Format(error) => error.hint().into_iter().collect(),
-            Self::Picture { .. } => {
-                vec![Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")]
-            }
+            Self::Picture { .. } => vec![skip()],
             Self::Meta(_) | Self::Mask { .. } => Vec::new(),
         }
     }
@@ -86,6 +84,10 @@ impl SampleError {
 pub(super) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
+}
+
+fn skip() -> Hint {
+    Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")
 }
 
 /// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
