@@ -1,8 +1,10 @@
 //! From rows to a verdict: distributions, the front, deltas between ladders, the choice.
 
-use crate::data::{Better, Candidate, Content, Estimate, MEASURES, Measure, Report, Subject, Verdict};
+use crate::data::{
+    Better, Candidate, Content, Distribution, Estimate, MEASURES, Measure, NO_NOISE, Report, Subject, Verdict,
+};
 use crate::stats::{bjontegaard_percent, distribution, pareto_front};
-use crate::want::{Want, choose};
+use crate::want::{COSTS_LITTLE, Want, choose, choose_careful};
 use crate::words;
 
 /// The measure on which candidates are compared when one axis must do.
@@ -10,7 +12,20 @@ use crate::words;
 pub const fn main_measure(content: Content) -> Measure {
     match content {
         Content::Pictures => Measure::Ssimulacra2,
-        Content::Cubes => Measure::MaxAbsError,
+        Content::Cubes => Measure::NoiseRatio,
+    }
+}
+
+/// The conditions of the verdict if the user gives none.
+///
+/// Of pictures nine of ten have a very high score. In each band of each cube the largest error is
+/// within the noise of that band, and 99 of 100 pixels of each cube are turned by at most half a
+/// degree, a tenth of the 0.1 rad within which spectra are usually taken to be of one material.
+#[must_use]
+pub const fn default_conditions(content: Content) -> &'static [&'static str] {
+    match content {
+        Content::Pictures => &["ssimulacra2.p10>=80"],
+        Content::Cubes => &["noise_ratio<=1", "spectral_angle_p99<=0.5"],
     }
 }
 
@@ -23,7 +38,11 @@ pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     }
     deltas(report);
     front(report);
-    let choice = choose(&report.candidates, wants);
+    let careful = report.content == Content::Cubes && !want_given;
+    let choice = match careful {
+        true => choose_careful(&report.candidates, wants),
+        false => choose(&report.candidates, wants),
+    };
     let chosen = choice.map(|(position, _)| position);
     let met = choice.is_some_and(|(_, met)| met);
     let command = std::mem::take(&mut report.verdict.command);
@@ -77,8 +96,9 @@ fn deltas(report: &mut Report) {
 fn front(report: &mut Report) {
     let measure = main_measure(report.content);
     let score = |candidate: &Candidate| match measure {
-        Measure::MaxAbsError if candidate.lossless => Some(0.0),
+        Measure::NoiseRatio if candidate.lossless => Some(0.0),
         Measure::Ssimulacra2 if candidate.lossless => Some(100.0),
+        Measure::NoiseRatio => candidate.scores.get(&measure).map(|spread| spread.worst),
         _ => candidate.scores.get(&measure).map(|spread| spread.p10),
     };
     let points: Vec<_> = report
@@ -110,40 +130,94 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
     }
-    let measure = main_measure(report.content);
-    match candidate.scores.get(&measure) {
+    match report.content {
         _ if candidate.lossless => sentences.push("No value is lost.".to_owned()),
-        Some(spread) if measure.better() == Better::Higher => sentences.push(format!(
-            "Nine of ten samples reach {} {}, and the worst has {}.",
-            measure.title(),
-            words::score(measure, spread.p10),
-            words::score(measure, spread.worst)
-        )),
-        Some(spread) => {
-            let error = words::score(measure, spread.worst);
-            sentences.push(format!("No value that was compared is off by more than {error}."));
-            if let Some(angle) = candidate.scores.get(&Measure::SpectralAngle) {
-                let angle = words::score_and_unit(Measure::SpectralAngle, angle.worst);
-                sentences.push(format!("Averaged over a sample, spectra are turned by at most {angle}."));
-            }
+        Content::Pictures => {
+            sentences.extend(candidate.scores.get(&main_measure(report.content)).map(reached));
         }
-        None => {}
+        Content::Cubes => {
+            sentences.extend(smaller_than_lossless(report, candidate));
+            sentences.extend(cost(candidate));
+        }
     }
     if let Some(first) = report.candidates.first().filter(|first| first.number != candidate.number)
         && let (Some(own), Some(before)) = (candidate.predictions.load_per_s, first.predictions.load_per_s)
     {
-        sentences.push(speed(own / before, &first.name));
+        let said = speed(own / before, spread_of(candidate, first), &first.name);
+        sentences.push(format!("Loading {said}."));
     }
     sentences.join(" ")
 }
 
-/// How fast samples are loaded, beside another candidate.
-fn speed(ratio: f64, than: &str) -> String {
+/// What most samples reach. Of few samples it says how many: p10 of three is the worst of them.
+fn reached(spread: &Distribution) -> String {
+    let score = |value| words::score(Measure::Ssimulacra2, value);
+    let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
+    // p10 is the value of this many-th sample from the worse end.
+    let rank = spread.rank_of_p10();
+    match (spread.count, p10 == worst) {
+        (1, _) => format!("The only sample that was drawn has {title} {worst}."),
+        (2, true) => format!("Both samples that were drawn reach {title} {worst}."),
+        (count, true) => format!("All {} samples that were drawn reach {title} {worst}.", words::count(count)),
+        (count, false) if count < 100 => format!(
+            "{} of the {count} samples that were drawn reach {title} {p10}, and the worst has {worst}.",
+            count - rank + 1
+        ),
+        _ => format!("Nine of ten samples reach {title} {p10}, and the worst has {worst}."),
+    }
+}
+
+/// How much is won over the smallest candidate that loses nothing.
+fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<String> {
+    let size = |candidate: &Candidate| candidate.predictions.bytes.map(|bytes| bytes.value);
+    let lossless = report.candidates.iter().filter(|other| other.lossless && other.number != candidate.number);
+    let (than, bytes) = lossless.filter_map(|other| Some((other, size(other)?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let own = size(candidate)?;
+    let (ratio, title) = (bytes / own.max(1.0), format!("#{} {}", than.number, than.name));
     let times = words::significant(ratio.max(1.0 / ratio), 2);
+    Some(match ratio >= 1.0 {
+        true => format!("That is {times}{}× smaller than without loss ({title}).", words::NBSP),
+        false => format!("That is {times}{}× larger than without loss ({title}).", words::NBSP),
+    })
+}
+
+/// What a lossy candidate does to bands and to spectra.
+fn cost(candidate: &Candidate) -> Option<String> {
+    let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
+    let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
+    let error = match worst(Measure::NoiseRatio) {
+        Some(ratio) if ratio >= NO_NOISE => "The error changes a band that has no noise".to_owned(),
+        Some(ratio) if ratio <= 1.0 => {
+            format!("No error exceeds {} of its band’s noise", words::significant(ratio, 2))
+        }
+        Some(ratio) => {
+            format!("The error reaches {}{}× the noise of a band", words::significant(ratio, 2), words::NBSP)
+        }
+        None => format!("No value that was compared is off by more than {}", said(Measure::MaxAbsError)?),
+    };
+    Some(match (said(Measure::SpectralAngleP99), said(Measure::SpectralAngleMax)) {
+        (Some(most), Some(all)) => {
+            format!("{error}. Of 100 pixels of a sample 99 are turned by at most {most}, and the worst pixel by {all}.")
+        }
+        (None, Some(all)) => format!("{error}, and the worst pixel is turned by {all}."),
+        _ => format!("{error}."),
+    })
+}
+
+/// By what share the rates of two candidates may differ by chance.
+pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
+    [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
+}
+
+/// How fast samples are loaded, beside another candidate. Rates that differ by less than their spread
+/// are equal.
+pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
+    let larger = ratio.max(1.0 / ratio);
+    let times = words::significant(larger, 2);
     match ratio >= 1.0 {
-        _ if times == "1.0" => format!("Loading is as fast as with {than}."),
-        true => format!("Loading is {times} times as fast as with {than}."),
-        false => format!("Loading takes {times} times as long as with {than}."),
+        _ if times == "1.0" || larger - 1.0 <= spread => format!("is as fast as with {than}"),
+        true => format!("is {times} times as fast as with {than}"),
+        false => format!("takes {times} times as long as with {than}"),
     }
 }
 
@@ -154,6 +228,9 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     let measured = report.candidates.iter().filter(|candidate| !candidate.rows.is_empty()).count();
     let meeting = report.candidates.iter().filter(|candidate| candidate.meets).count();
     let rule = verdict.want.join(" and ");
+    if report.content == Content::Cubes && !verdict.want_given && verdict.met {
+        return careful_reason(report, candidate, measured, meeting);
+    }
     match (verdict.want.is_empty(), verdict.met, candidate.lossless) {
         (true, ..) => format!("It is the smallest of {}.", words::plural(measured as u64, "candidate")),
         (_, true, _) if meeting == 1 => {
@@ -167,20 +244,80 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
+/// Why the careful rule took this one, and what the smallest candidate would have cost.
+fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
+    let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
+    let kept = words::plural(measured as u64, "candidate");
+    let which = if meeting == measured { format!("All of {kept}") } else { format!("{meeting} of {kept}") };
+    let mut sentences = vec![format!("{which} keep errors within the noise of each band, and spectra in place.")];
+    let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
+    sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
+        (true, false) => None,
+        (true, true) => Some(format!("Of these, no lossy one is {COSTS_LITTLE} times smaller.")),
+        (false, _) => Some(format!("Of these, what loses less is more than {COSTS_LITTLE} times as large.")),
+    });
+    let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
+    if let Some(other) = refused.min_by(|a, b| size(a).total_cmp(&size(b)))
+        && let Some(cost) = cost(other)
+        && size(other) < size(candidate)
+    {
+        let times = words::significant(size(candidate) / size(other).max(1.0), 2);
+        let nbsp = words::NBSP;
+        sentences.push(format!("#{} {} would be {times}{nbsp}× smaller still. {cost}", other.number, other.name));
+    }
+    sentences.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn of_few_samples_their_number_is_said() {
+        let of = |count, p10, worst| {
+            reached(&Distribution { count, p10, worst, ..Distribution::default() }).replace('\u{a0}', " ")
+        };
+        for (spread, expected) in [
+            ((1, 80.4, 80.4), "The only sample that was drawn has SSIMULACRA2 80.4."),
+            ((2, 80.0, 80.0), "Both samples that were drawn reach SSIMULACRA2 80.0."),
+            ((3, 80.0, 80.0), "All 3 samples that were drawn reach SSIMULACRA2 80.0."),
+            ((10, 81.0, 81.0), "All 10 samples that were drawn reach SSIMULACRA2 81.0."),
+            ((15, 82.0, 79.5), "14 of the 15 samples that were drawn reach SSIMULACRA2 82.0, and the worst has 79.5."),
+            ((1000, 80.03, 80.0), "All 1,000 samples that were drawn reach SSIMULACRA2 80.0."),
+            ((1000, 82.0, 71.0), "Nine of ten samples reach SSIMULACRA2 82.0, and the worst has 71.0."),
+        ] {
+            let (count, p10, worst) = spread;
+            assert_eq!(of(count, p10, worst), expected);
+        }
+    }
+
+    #[test]
+    fn the_trade_is_said_in_bands_and_pixels() {
+        let of = |worst: [f64; 3]| {
+            let measures = [Measure::NoiseRatio, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
+            let scores = measures.into_iter().zip(worst.map(|worst| Distribution { worst, ..Distribution::default() }));
+            cost(&Candidate { scores: scores.collect(), ..Candidate::default() }).unwrap().replace('\u{a0}', " ")
+        };
+        assert_eq!(
+            of([0.82, 0.02, 0.3]),
+            "No error exceeds 0.82 of its band’s noise. Of 100 pixels of a sample 99 are turned by at most 0.0200°, and \
+             the worst pixel by 0.300°."
+        );
+        assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
+        assert!(of([NO_NOISE, 6.0, 16.0]).starts_with("The error changes a band that has no noise. "));
+    }
+
+    #[test]
     fn speeds_are_said_the_way_round_that_reads_well() {
         for (ratio, expected) in [
-            (1.9, "Loading is 1.9 times as fast as with tile."),
-            (1.01, "Loading is as fast as with tile."),
-            (0.99, "Loading is as fast as with tile."),
-            (0.25, "Loading takes 4.0 times as long as with tile."),
-            (31.4, "Loading is 31 times as fast as with tile."),
+            (1.9, "is 1.9 times as fast as with tile"),
+            (1.01, "is as fast as with tile"),
+            (0.99, "is as fast as with tile"),
+            (0.25, "takes 4.0 times as long as with tile"),
+            (31.4, "is 31 times as fast as with tile"),
         ] {
-            assert_eq!(speed(ratio, "tile"), expected);
+            assert_eq!(speed(ratio, 0.0, "tile"), expected);
         }
+        assert_eq!(speed(1.2, 0.25, "tile"), "is as fast as with tile");
     }
 }

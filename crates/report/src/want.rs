@@ -153,6 +153,47 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
         .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
 }
 
+/// A lossier candidate is taken only if what loses less is more than so many times as large.
+pub const COSTS_LITTLE: f64 = 2.0;
+/// Of equally lossy candidates, up to so many times the smallest size are as good.
+const AS_SMALL: f64 = 1.25;
+
+/// The recommended candidate for cubes where the user gave no conditions: of those that meet `wants`,
+/// one that loses as little as it can without costing much. Else as [`choose`].
+///
+/// Lossless comes before float16, whose error shrinks with the value, and float16 before fixed point,
+/// as long as it is at most [`COSTS_LITTLE`] times as large as the smallest that meets all: values are
+/// given up for half of the bytes, and not for less. Of one kind the first in the ladder within a
+/// quarter of the smallest is taken: `pack`'s own choice of a codec, which decodes faster than the
+/// smallest one, comes first.
+#[must_use]
+pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
+    let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
+    let loss = |candidate: &Candidate| match candidate.options.get("values").map(String::as_str) {
+        _ if candidate.lossless => 0,
+        Some("f16") => 1,
+        _ => 2,
+    };
+    let meets = |candidate: &Candidate| {
+        !candidate.rows.is_empty() && candidate.failures.is_empty() && wants.iter().all(|want| want.is_met(candidate))
+    };
+    let meeting: Vec<(usize, &Candidate)> =
+        candidates.iter().enumerate().filter(|(_, candidate)| meets(candidate)).collect();
+    let smallest = |kind: Option<u32>| {
+        let of_kind = meeting.iter().filter(|(_, candidate)| kind.is_none_or(|kind| loss(candidate) == kind));
+        of_kind.map(|(_, candidate)| bytes(candidate)).reduce(f64::min)
+    };
+    let kind = smallest(None).and_then(|all| {
+        (0..3).find(|&kind| smallest(Some(kind)).is_some_and(|smallest| smallest <= COSTS_LITTLE * all))
+    });
+    let Some((kind, of_kind)) = kind.and_then(|kind| Some((kind, smallest(Some(kind))?))) else {
+        return choose(candidates, wants);
+    };
+    let most = smallest(None).map_or(f64::INFINITY, |all| (AS_SMALL * of_kind).min(COSTS_LITTLE * all));
+    let chosen = meeting.iter().find(|(_, candidate)| loss(candidate) == kind && bytes(candidate) <= most);
+    chosen.map(|(position, _)| (*position, true))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +224,7 @@ mod tests {
             ("ssimulacra2", "expected a condition"),
             ("ssim2>=3", "found `ssim2`"),
             ("ssimulacra2.p10<=80", "good end is the large one"),
-            ("spectral_angle>=1", "good end is the small one"),
+            ("spectral_angle_p99>=1", "good end is the small one"),
             ("ssimulacra2.p11>=80", "found `p11`"),
             ("ssimulacra2.p10>=nan", "expected a condition"),
             ("size>=3", "size<=BYTES"),
@@ -212,5 +253,39 @@ mod tests {
         // A candidate that cannot store some sample comes last.
         let failing = Candidate { failures: vec![Failure { sample: 0, reason: "x".into() }], ..candidate(1.0, 100.0) };
         assert_eq!(choose(&[failing, all[0].clone()], &p10), Some((1, true)));
+    }
+
+    #[test]
+    fn a_careful_choice_loses_no_more_than_it_must() {
+        let of = |values: &str, bytes: f64, ratio: f64, angle: f64| Candidate {
+            lossless: ratio == 0.0,
+            options: [("values".to_owned(), values.to_owned())].into(),
+            scores: [(Measure::NoiseRatio, ratio), (Measure::SpectralAngleP99, angle)]
+                .map(|(measure, worst)| (measure, Distribution { worst, ..Distribution::default() }))
+                .into(),
+            ..candidate(bytes, 100.0)
+        };
+        let wants = ["noise_ratio<=1", "spectral_angle_p99<=0.5"].map(|text| want(text).unwrap());
+        let careful = |all: &[Candidate]| choose_careful(all, &wants);
+        let (keep, auto, slow) =
+            (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
+        let half = |bytes| of("f16", bytes, 0.4, 0.01);
+        // Three times smaller, and of no use: above the noise of some band, or turning pixels.
+        let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
+        assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
+        // Lossless where float16 saves little, float16 where it saves much.
+        assert_eq!(careful(&[keep.clone(), auto.clone(), half(190.0)]), Some((1, true)));
+        assert_eq!(careful(&[keep.clone(), auto.clone(), half(170.0)]), Some((2, true)));
+        // Fixed point only if float16 costs more, or is too coarse.
+        let quiet = |bytes| of("fixed", bytes, 0.9, 0.1);
+        assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
+        assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
+        assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
+        // A slow codec for a little less is not taken, one for much less is.
+        assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
+        assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
+        // Nothing qualifies: what loses least is shown.
+        assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
+        assert_eq!(careful(&[]), None);
     }
 }

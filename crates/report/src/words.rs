@@ -2,7 +2,7 @@
 //!
 //! A number and its unit are joined by a no-break space; a negative number has a real minus sign.
 
-use crate::data::Measure;
+use crate::data::{Measure, NO_NOISE};
 
 /// Between a number and its unit.
 pub const NBSP: char = '\u{a0}';
@@ -61,11 +61,12 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{}{NBSP}{noun}{end}", count(n))
 }
 
-/// `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`.
+/// `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`.
 pub fn seconds(s: f64) -> String {
     let two =
         |n: f64, small: f64, a: &str, b: &str| format!("{:.0}{NBSP}{a} {:.0}{NBSP}{b}", (n / small).floor(), n % small);
     match s {
+        s if s < 9.995e-4 => format!("{}{NBSP}µs", significant(s * 1e6, 2)),
         s if s < 9.95e-3 => format!("{:.1}{NBSP}ms", s * 1e3),
         s if s < 0.0995 => format!("{:.0}{NBSP}ms", s * 1e3),
         s if s < 9.995 => format!("{s:.2}{NBSP}s"),
@@ -118,7 +119,12 @@ pub(crate) fn score(measure: Measure, value: f64) -> String {
     match measure {
         Measure::Ssimulacra2 | Measure::Psnr => fixed(value, 1),
         Measure::Ssim => fixed(value, 4),
-        Measure::SpectralAngle | Measure::MaxAbsError => significant(value, 3),
+        Measure::NoiseRatio if value >= NO_NOISE => "∞".to_owned(),
+        Measure::NoiseRatio | Measure::MaxAbsError => significant(value, 3),
+        Measure::SpectralAngleP50
+        | Measure::SpectralAngleP95
+        | Measure::SpectralAngleP99
+        | Measure::SpectralAngleMax => significant(value, 3),
         Measure::MaxRelError | Measure::Altered => significant(value * 100.0, 3),
     }
 }
@@ -148,9 +154,13 @@ mod tests {
     fn times_grow_into_the_next_unit() {
         let plain = |text: String| text.replace(NBSP, " ");
         assert_eq!(
-            [0.00042, 0.0421, 0.42, 9.999, 12.34, 119.96, 200.0, 3599.8, 9_000.0, 172_800.0].map(seconds).map(plain),
+            [2.25e-7, 0.00042, 0.0021, 0.0421, 0.42, 9.999, 12.34, 119.96, 200.0, 3599.8, 9_000.0, 172_800.0]
+                .map(seconds)
+                .map(plain),
             [
-                "0.4 ms",
+                "0.22 µs",
+                "420 µs",
+                "2.1 ms",
                 "42 ms",
                 "0.42 s",
                 "10.0 s",
@@ -173,7 +183,9 @@ mod tests {
         assert_eq!([-0.04, -0.06, 71.24].map(|v| fixed(v, 1)), ["0.0", "−0.1", "71.2"]);
         assert_eq!(["1.50", "20", "1.00", "1.50e−7"].map(trimmed), ["1.5", "20", "1", "1.50e−7"]);
         assert_eq!(score_and_unit(Measure::Altered, 0.1234), format!("12.3{NBSP}%"));
-        assert_eq!(score_and_unit(Measure::SpectralAngle, 0.1234), "0.123°");
+        assert_eq!(score_and_unit(Measure::SpectralAngleP99, 0.1234), "0.123°");
+        assert_eq!(score_and_unit(Measure::NoiseRatio, 0.25), format!("0.250{NBSP}×"));
+        assert_eq!(score(Measure::NoiseRatio, NO_NOISE), "∞");
         assert_eq!(plural(2, "class"), format!("2{NBSP}classes"));
         assert_eq!([1, 1_234_567].map(|n| plural(n, "sample").replace(NBSP, " ")), ["1 sample", "1,234,567 samples"]);
     }

@@ -228,7 +228,7 @@ fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &Picture
             short_side: short_side(dataset),
         },
         (_, [array, ..]) if cube.mode != CubeMode::Raw => {
-            Content::Arrays { codec: recipe(array, &["settings", "coder"]).map(str::to_owned) }
+            Content::Arrays { codec: recipe(array, &["settings", "codec"]).map(str::to_owned) }
         }
         _ => Content::Stored,
     }
@@ -261,8 +261,13 @@ fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use shardpack_array::Array;
     use shardpack_format::Dtype;
     use shardpack_loader::Place;
+    use shardpack_pack::arguments::{PackArguments, Value};
+    use shardpack_pack::npy;
+    use shardpack_pack::pack::{Hooks, pack};
+    use std::sync::atomic::AtomicBool;
 
     #[derive(Parser)]
     struct Command {
@@ -289,6 +294,23 @@ mod tests {
         assert_eq!(bytes(vec![480, 640, 100], patch, Bands::Range(10..50)), Some(8 * 4 * 40 * 4));
         assert_eq!(bytes(vec![480, 640], patch, Bands::Range(10..50)), Some(8 * 4 * 4));
         assert_eq!(bytes(vec![100], patch, Bands::Range(10..50)), Some(100 * 4));
+    }
+
+    /// What the advice on decoding goes by comes from the recipe of a dataset that was packed.
+    #[test]
+    fn the_codec_of_a_packed_dataset_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, out) = (folder.path().join("in"), folder.path().join("out"));
+        std::fs::create_dir(&source).unwrap();
+        let cube = Array::new(Dtype::U16, vec![8, 8, 4], vec![7; 512]).unwrap();
+        std::fs::write(source.join("a.npy"), [npy::header(&cube), cube.bytes().to_vec()].concat()).unwrap();
+        let mut arguments = PackArguments::default();
+        arguments.set("codec", &Value::Text("blosc2-zstd".into())).unwrap();
+        let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) };
+        pack(&source, &out, &arguments.options(&out).unwrap(), &hooks).unwrap();
+        let args = Command::try_parse_from(["bench", out.to_str().unwrap()]).unwrap().args;
+        let found = setup(&args).unwrap().setting.content;
+        assert_eq!(found, Content::Arrays { codec: Some("blosc2-zstd".into()) });
     }
 
     #[test]

@@ -31,9 +31,12 @@ pub(super) fn queued_s() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Memory of this process.
+/// Memory of this process, with all of its program: pages of it come into memory as they are needed.
 pub(super) fn resident_bytes() -> u64 {
-    number("/proc/self/status", "VmRSS:").unwrap_or(0).saturating_mul(1024)
+    let kib = |name| number("/proc/self/status", name).unwrap_or(0);
+    let program = kib("VmExe:").saturating_add(kib("VmLib:"));
+    let (all, files) = (kib("VmRSS:"), kib("RssFile:"));
+    all.saturating_sub(files).saturating_add(files.max(program)).saturating_mul(1024)
 }
 
 /// Memory available without swapping; `None` if the system does not say.

@@ -63,10 +63,11 @@ pub(crate) struct ReportArgs {
     pub gallery: u8,
 
     /// A condition on the recommended candidate, such as `ssimulacra2.p10>=80`, `max_abs_error<=0.002`
-    /// or `size<=30GB`; all that are given must hold. Measures: ssimulacra2, psnr, ssim,
-    /// spectral_angle, max_abs_error, max_rel_error, altered; of each the worst sample counts, or .p1,
-    /// .p10 or .median [default: ssimulacra2.p10>=80 for pictures; for cubes an error no larger than
-    /// their noise]
+    /// or `size<=30GB`; all that are given must hold, and the smallest candidate that meets them is
+    /// taken. Measures: ssimulacra2, psnr, ssim, noise_ratio, spectral_angle_p50, spectral_angle_p95,
+    /// spectral_angle_p99, spectral_angle_max, max_abs_error, max_rel_error, altered; of each the worst
+    /// sample counts, or .p1, .p10 or .median [default: ssimulacra2.p10>=80 for pictures; for cubes
+    /// noise_ratio<=1 and spectral_angle_p99<=0.5, and what loses least where it costs little]
     #[arg(long, value_name = "COND", help_heading = "Verdict")]
     pub want: Vec<String>,
 
@@ -133,8 +134,8 @@ pub(crate) struct ReportArgs {
         help_heading = "Candidates",
     )]
     pub long_side: Vec<u32>,
-    /// Largest errors for cubes in fixed point, in the units of the data [default: from half of the
-    /// noise to four times the noise]
+    /// Largest errors for cubes in fixed point, in the units of the data [default: the noise of
+    /// the quietest and of a typical band, and half of each]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Candidates")]
     pub max_error: Vec<f64>,
     /// Codecs of cubes, beside what `auto` chooses

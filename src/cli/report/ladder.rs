@@ -4,7 +4,7 @@ use anyhow::Context;
 use shardpack_array::{Coder, Filter};
 use shardpack_jpeg::ChromaSampling;
 use shardpack_pack::arguments::{PackArguments, ReportArguments, Value, Word};
-use shardpack_pack::report::{CubeTraits, Plan, two_digits};
+use shardpack_pack::report::{CubeTraits, Noise, Plan, two_digits};
 use shardpack_pack::sources::Kind;
 use std::path::Path;
 
@@ -23,8 +23,11 @@ const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 /// The score of the default target.
 const TARGET: f64 = 80.0;
-/// The default ladder of errors, in units of the noise.
-const ERRORS: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
+/// The default ladder of errors, in units of the noise: of the quietest band, which no error should
+/// exceed, and of a typical band.
+const ERRORS: [f64; 2] = [0.5, 1.0];
+/// Two errors that are this near are one.
+const ALIKE: f64 = 1.2;
 
 /// The candidates for what the source holds.
 pub(super) fn rungs(args: &ReportArguments, kind: Kind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
@@ -138,7 +141,7 @@ fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
         values.push(("float16".into(), "float16".into(), own([("values", word("f16"))])));
         let errors: Vec<f64> = match (args.max_error.is_empty(), traits.noise) {
             (false, _) => args.max_error.clone(),
-            (true, Some(noise)) => ERRORS.iter().map(|step| two_digits(step * noise)).collect(),
+            (true, Some(noise)) => default_errors(noise),
             (true, None) => Vec::new(),
         };
         values.extend(errors.into_iter().map(|error| {
@@ -154,6 +157,14 @@ fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
         }
     }
     rungs
+}
+
+fn default_errors(noise: Noise) -> Vec<f64> {
+    let all = [noise.quietest, noise.typical].into_iter().flat_map(|noise| ERRORS.map(|step| step * noise));
+    let mut errors: Vec<f64> = all.map(two_digits).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.dedup_by(|next, kept| *next < *kept * ALIKE);
+    errors
 }
 
 /// What follows the values: the codecs that were asked for, or what is fastest and what is smallest.

@@ -1,8 +1,7 @@
 //! What the command prints: the verdict and the candidates, in a few lines.
 
 use super::super::{show, units};
-use shardpack_report::conclude::main_measure;
-use shardpack_report::data::{Better, Candidate, Metric, Report};
+use shardpack_report::data::{Candidate, Content, Measure, Metric, NO_NOISE, Report};
 use std::path::Path;
 
 /// How many sources that cannot be read are listed.
@@ -15,16 +14,17 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     // The page keeps numbers and units on one line by spaces that a terminal need not have.
     let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
     let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
-    let measure = main_measure(report.content);
-    let (first, last) = match measure.better() {
-        Better::Higher => ("p10", "worst"),
-        Better::Lower => ("p10", "largest"),
+    let columns = columns(report.content);
+    let mut header = vec!["#", "candidate", "predicted", "±"];
+    header.extend(columns.iter().map(|column| column.name));
+    header.push("decoded/s");
+    let rows: Vec<Vec<String>> =
+        report.candidates.iter().enumerate().map(|(i, one)| row(report, &columns, i, one)).collect();
+    let what = match report.content {
+        Content::Pictures => "SSIMULACRA2 and size",
+        Content::Cubes => "largest error over the noise of its band, spectral angles in degrees, and size",
     };
-    let title = measure.title();
-    let header = ["#", "candidate", "predicted", "±", first, last, "decoded/s"];
-    let rows: Vec<Vec<String>> = report.candidates.iter().enumerate().map(|(i, one)| row(report, i, one)).collect();
-    out +=
-        &format!("{title} and size of {} of {}\n", units::plural(drawn, "sample"), units::count(report.whole.samples));
+    out += &format!("{what} of {} of {}\n", units::plural(drawn, "sample"), units::count(report.whole.samples));
     out += &show::table(&header, &rows);
     report.metrics.iter().for_each(|metric| out += &own(metric, report));
     if !verdict.command.is_empty() {
@@ -68,27 +68,51 @@ fn own(metric: &Metric, report: &Report) -> String {
     out
 }
 
-fn row(report: &Report, position: usize, candidate: &Candidate) -> Vec<String> {
-    let measure = main_measure(report.content);
+/// A score that the table shows.
+struct Column {
+    name: &'static str,
+    of: fn(&Candidate) -> Option<f64>,
+}
+
+fn columns(content: Content) -> Vec<Column> {
+    fn worst(candidate: &Candidate, measure: Measure) -> Option<f64> {
+        candidate.scores.get(&measure).map(|spread| spread.worst)
+    }
+    match content {
+        Content::Pictures => vec![
+            Column { name: "p10", of: |one| one.scores.get(&Measure::Ssimulacra2).map(|spread| spread.p10) },
+            Column { name: "worst", of: |one| worst(one, Measure::Ssimulacra2) },
+        ],
+        Content::Cubes => vec![
+            Column { name: "error/noise", of: |one| worst(one, Measure::NoiseRatio) },
+            Column { name: "99 % of pixels", of: |one| worst(one, Measure::SpectralAngleP99) },
+            Column { name: "worst pixel", of: |one| worst(one, Measure::SpectralAngleMax) },
+        ],
+    }
+}
+
+fn row(report: &Report, columns: &[Column], position: usize, candidate: &Candidate) -> Vec<String> {
     let mark = if report.verdict.chosen == Some(position) { "*" } else { "" };
-    let spread = candidate.scores.get(&measure);
     let score = |value: Option<f64>| match (candidate.lossless, value) {
         (true, _) => "lossless".to_owned(),
+        (false, Some(value)) if value >= NO_NOISE => "∞".to_owned(),
         (false, Some(value)) => units::significant(value, 3),
         (false, None) => "-".to_owned(),
     };
     let bytes = candidate.predictions.bytes;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for people")]
     let size = bytes.map_or_else(|| "-".to_owned(), |bytes| units::bytes(bytes.value as u64));
-    vec![
+    let mut cells = vec![
         format!("{}{mark}", candidate.number),
         show::plain(&candidate.name),
         size,
         bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{:.1} %", bytes.half_width() * 100.0)),
-        score(spread.map(|spread| spread.p10)),
-        score(spread.map(|spread| spread.worst)),
+    ];
+    cells.extend(columns.iter().map(|column| score((column.of)(candidate))));
+    cells.push(
         candidate.rates.decode_all_cores_per_s.map_or_else(|| "-".to_owned(), |rate| units::significant(rate, 3)),
-    ]
+    );
+    cells
 }
 
 /// The sources that could not be read, for stderr.

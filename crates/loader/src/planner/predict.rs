@@ -4,7 +4,7 @@ use super::pieces;
 use crate::decode::{
     Becomes, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
-use crate::fields::{FieldPlan, Fields, From, Size};
+use crate::fields::{Col, FieldPlan, Fields, From, Size};
 use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
@@ -13,7 +13,8 @@ use crate::read::size_class;
 use crate::stage::Room;
 use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting};
 use shardpack_reader::{Dataset, Error, Result, Shard};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// What the prediction is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub(crate) fn predict(
     let records = options.stage.as_ref().map(|_| spread(dataset, SHARDS, rows, length)).transpose()?;
     let open = epoch.open_reads_max(options.world_size.into());
     let reads = reads(dataset, &open, sources, fields.large_bytes)?;
-    let mut parts = 0_u64;
+    let (mut parts, mut resized) = (0_u64, 0_u64);
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {
             Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
@@ -141,6 +142,9 @@ pub(crate) fn predict(
         scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
         parts = parts.max(parts_of(field, fields, &reads));
+        if matches!(field.from, From::Picture { .. }) && !field.is_ragged() {
+            resized = resized.saturating_add(resized_bytes(dataset, rows, field, threads)?);
+        }
     }
     let output_bytes = host_bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(device_bytes);
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -173,7 +177,7 @@ pub(crate) fn predict(
         }
     };
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
-    let fixed = fixed.saturating_add(dataset.read_ahead_bytes());
+    let fixed = fixed.saturating_add(dataset.read_ahead_bytes()).saturating_add(resized);
     let (record_bytes, alone_bytes) = (reads.record, reads.alone);
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
@@ -201,12 +205,49 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
         // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
         From::Picture { .. } if !options.augment_pictures.is_empty() => {
-            (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)
+            let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
+            (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
-        // Pixels of the picture before it is resized are not known from here: one megapixel.
-        From::Picture { .. } if !field.is_ragged() => 3 << 20,
+        // Rows of blocks and of samples, and segments without their markers.
+        From::Picture { .. } if field.is_ragged() => 1 << 20,
+        // The same, and the row before it is turned, and before it is put between borders. What the
+        // pixels of the whole picture take is in `resized_bytes`.
+        From::Picture { .. } => largest_row.saturating_mul(2).saturating_add(1 << 20),
         _ => 0,
     }
+}
+
+/// What all threads together take for pictures that are decoded before they are resized. The memory of
+/// a thread grows to the largest picture that it has met: that of all threads to as many of the largest
+/// pictures.
+fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
+    let side = field.shape.iter().copied().max().unwrap_or(0);
+    let of = |height: u64, width: u64| {
+        // RGB, and the same after it was resized along one axis.
+        let pixels = height.saturating_mul(width).saturating_add(height.max(width).saturating_mul(side));
+        pixels.saturating_mul(3)
+    };
+    let columns = ["height", "width"].map(|name| Col::find(dataset.schema(), name));
+    let [Some(height), Some(width)] = columns else {
+        // Not known from here: of one megapixel.
+        return Ok(of(1 << 10, 1 << 10).saturating_mul(threads as u64));
+    };
+    let mut largest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    let look = |shard: &Shard, record| {
+        let bytes = of(height.length(shard, record)?, width.length(shard, record)?);
+        let limits = &shard.options().limits;
+        let most = shard.index().row(record)?.length.saturating_mul(limits.max_expansion);
+        // What is refused when it is decoded takes no memory.
+        if bytes <= most.min(limits.max_decoded_bytes).max(1 << 20) {
+            largest.push(Reverse(bytes));
+            if largest.len() > threads {
+                largest.pop();
+            }
+        }
+        Some(bytes)
+    };
+    spread(dataset, SHARDS, rows, look)?;
+    Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
 /// What a thread reads a part of a large record of a field to; 0 if it has none, or reads it into

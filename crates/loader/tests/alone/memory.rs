@@ -7,7 +7,7 @@ use crate::counting::{LARGE, NOW, PEAK};
 use crate::loader_support::{Disk, Made, write};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{Dtype, ElementType, Field, FieldKind, RecordBuilder, Schema, StoredField};
-use shardpack_jpeg::PixelLayout;
+use shardpack_jpeg::{PixelLayout, View};
 use shardpack_loader::order::{Mode, Order, Runs, Sampling};
 use shardpack_loader::{ArrayDtype, CubeMode, Factors, ImageMode, Loader, LoaderOptions, LoaderStats, Place, Window};
 use shardpack_reader::Dataset;
@@ -175,6 +175,19 @@ fn memory_is_what_was_predicted() {
         // What a plan of a batch and the like take: 256 KiB.
         assert!(peak <= predicted + predicted / 10 + (256 << 10), "{name}: {peak} of {predicted}");
         assert_eq!(stats.grown_slots, 0, "{name}");
+    }
+
+    // Two pictures of 3.2 megapixels among small ones, decoded as a whole before they are resized.
+    let pictures = Disk::new(&[60], |id| side(id, if id % 25 == 7 { 1800 } else { 64 }));
+    for (name, image, threads) in [
+        ("a random part", ImageMode::View(View::random_resized_crop(224, 224)), 2),
+        ("the centre", ImageMode::View(View::center_crop(256, 224, 224)), 2),
+        ("between borders", ImageMode::View(View::pad(640, 640)), 7),
+    ] {
+        let only = Some(vec!["image".to_owned()]);
+        let (peak, predicted, _) = epoch(&pictures, LoaderOptions { image, threads, fields: only, ..raw(4) });
+        println!("{name}: {peak} of {predicted}, {:.2}", peak as f64 / predicted as f64);
+        assert!(peak <= predicted + (256 << 10), "{name}: {peak} of {predicted}");
     }
 
     cubes_take_what_was_predicted(96);

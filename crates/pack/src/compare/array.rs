@@ -45,6 +45,31 @@ pub struct PixelAngle {
     pub degrees: f64,
 }
 
+/// The angles that so many of a cube's pixels do not exceed, degrees: values of existing pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpectralAngles {
+    /// Half of them.
+    pub p50: f64,
+    /// 95 of 100.
+    pub p95: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// All.
+    pub max: f64,
+}
+
+impl SpectralAngles {
+    /// Nearest ranks; `None` without an angle.
+    fn of(mut angles: Vec<f64>) -> Option<Self> {
+        angles.sort_unstable_by(f64::total_cmp);
+        let rank = |percent: usize| {
+            let at = angles.len().saturating_mul(percent).div_ceil(100).saturating_sub(1);
+            angles.get(at).copied()
+        };
+        Some(Self { p50: rank(50)?, p95: rank(95)?, p99: rank(99)?, max: rank(100)? })
+    }
+}
+
 /// How one cube differs from another. Values that are NaN, infinite or no-data in the source count
 /// only in `altered`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -64,13 +89,11 @@ pub struct ArrayDifference {
     /// Mean over at most 32 bands, evenly spread, each with its own range. `None` if no band has
     /// one, or a side is shorter than seven pixels.
     pub ssim: Option<f64>,
-    /// Mean spectral angle, degrees, of each pixel over the bands that have a value. `None` if no
-    /// pixel has two of them.
-    pub mean_angle: Option<f64>,
+    /// Spectral angles of the pixels, each over the bands that have a value. `None` if no pixel has
+    /// two of them.
+    pub spectral_angles: Option<SpectralAngles>,
     /// Pixels whose angle was measured.
     pub spectra: u64,
-    /// Sum of their angles, degrees.
-    pub sum_angle: f64,
     /// The pixel with the largest angle.
     pub worst: Option<PixelAngle>,
     /// One with the median angle, among those that were kept.
@@ -141,6 +164,8 @@ struct Meter {
     block: Block,
     /// Spectra without their holes.
     spectra: (Vec<f64>, Vec<f64>),
+    /// Angles of all pixels.
+    angles: Vec<f64>,
 }
 
 impl Meter {
@@ -157,6 +182,7 @@ impl Meter {
             keep: (every(pixels), every(pixels.saturating_mul(bands))),
             block: Block::new(height, width, bands, options.lags),
             spectra: Default::default(),
+            angles: Vec::new(),
         }
     }
 
@@ -169,7 +195,7 @@ impl Meter {
             if let Some(degrees) = self.angle(u, v) {
                 let here = PixelAngle { row: y as u64, column: x as u64, degrees };
                 self.found.spectra += 1;
-                self.found.sum_angle += degrees;
+                self.angles.push(degrees);
                 if self.found.worst.is_none_or(|worst| degrees > worst.degrees) {
                     self.found.worst = Some(here);
                 }
@@ -230,7 +256,7 @@ impl Meter {
         let (count, square) =
             found.bands.iter().fold((0, 0.0), |(count, sum), band| (count + band.count, sum + band.sum_square));
         found.psnr = (count > 0).then(|| psnr(self.high - self.low, square / count as f64)).flatten();
-        found.mean_angle = (found.spectra > 0).then(|| found.sum_angle / found.spectra as f64);
+        found.spectral_angles = SpectralAngles::of(self.angles);
         let mut by_angle = found.angles.clone();
         by_angle.sort_by(|a, b| a.degrees.total_cmp(&b.degrees));
         found.median = by_angle.get(by_angle.len() / 2).copied();
@@ -310,8 +336,9 @@ impl Block {
 /// Mean SSIM over some bands.
 fn ssim(source: &Array, decoded: &Array, no_data: Option<f64>, width: usize, bands: usize) -> Option<f64> {
     let step = bands.div_ceil(SSIM_BANDS).max(1);
-    let element = source.dtype().size();
     let plane = |array: &Array, band: usize| -> Vec<f32> {
+        // Float64 is decoded to float32.
+        let element = array.dtype().size();
         let pixels = array.bytes().chunks_exact((bands * element).max(1));
         let bytes: Vec<u8> =
             pixels.flat_map(|pixel| pixel.chunks_exact(element).nth(band).unwrap_or_default().to_vec()).collect();
@@ -361,6 +388,40 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_of_angles_are_those_of_pixels() {
+        let angles = SpectralAngles::of((1..=200).rev().map(f64::from).collect()).unwrap();
+        assert_eq!((angles.p50, angles.p95, angles.p99, angles.max), (100.0, 190.0, 198.0, 200.0));
+        let one = SpectralAngles::of(vec![0.5]).unwrap();
+        assert_eq!((one.p50, one.p99, one.max), (0.5, 0.5, 0.5));
+        assert_eq!(SpectralAngles::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_types_of_two_cubes_change_no_similarity() {
+        let values = || (0..10 * 12 * 2).map(|i| (i * 37 % 100) as f32);
+        let decoded = cube([10, 12, 2], values().map(|value| value + 0.01));
+        let wide = values().flat_map(|value| f64::from(value).to_le_bytes()).collect();
+        let wide = Array::new(Dtype::F64, vec![10, 12, 2], wide).unwrap();
+        let similarity =
+            |source: &Array| compare_arrays(source, &decoded, None, DifferenceOptions::default()).unwrap().ssim;
+        let same = similarity(&cube([10, 12, 2], values()));
+        assert!(same.unwrap() > 0.999, "{same:?}");
+        assert_eq!(similarity(&wide), same);
+    }
+
+    /// An error of one size is little in a bright pixel and turns a dark one: no mean shows that.
+    #[test]
+    fn a_dark_pixel_among_bright_ones_is_seen() {
+        let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };
+        let pixels = || (0..100).map(|i| spectrum(i % 50 != 0));
+        let source = cube([10, 10, 2], pixels().flatten());
+        let decoded = cube([10, 10, 2], pixels().flat_map(|[a, b]| [a + 5.0, b - 5.0]));
+        let found = compare_arrays(&source, &decoded, None, DifferenceOptions::default()).unwrap();
+        let angles = found.spectral_angles.unwrap();
+        assert!(angles.p95 < 0.5 && angles.p99 > 15.0 && angles.max > 15.0, "{angles:?}");
+    }
+
+    #[test]
     fn a_right_angle_is_ninety_degrees_and_a_small_one_is_not_lost() {
         assert!((angle(&[1.0, 0.0], &[0.0, 2.0]).unwrap() - 90.0).abs() < 1e-9);
         let tiny = angle(&[1.0, 0.0], &[1.0, 1e-10]).unwrap();
@@ -373,7 +434,7 @@ mod tests {
         let nan = cube([8, 8, 2], [f32::NAN; 128]);
         let found = compare_arrays(&nan, &nan, None, DifferenceOptions { lags: 4, keep: 100 }).unwrap();
         assert!(found.identical && found.altered == 0 && found.spectra == 0);
-        assert_eq!((found.psnr, found.mean_angle, found.median), (None, None, None));
+        assert_eq!((found.psnr, found.spectral_angles, found.median), (None, None, None));
         let marked = cube([1, 2, 2], [-9.0, 1.0, 2.0, 3.0]);
         let other = cube([1, 2, 2], [5.0, 1.0, 2.0, 3.0]);
         let found = compare_arrays(&marked, &other, Some(-9.0), DifferenceOptions::default()).unwrap();
@@ -387,7 +448,7 @@ mod tests {
         let holed = cube([1, 1, 3], [f32::NAN, 1.0, 0.0]);
         let turned = cube([1, 1, 3], [f32::NAN, 0.0, 1.0]);
         let found = compare_arrays(&holed, &turned, None, DifferenceOptions::default()).unwrap();
-        assert!((found.mean_angle.unwrap() - 90.0).abs() < 1e-9);
+        assert!((found.spectral_angles.unwrap().max - 90.0).abs() < 1e-9);
         assert!(compare_arrays(&marked, &nan, None, DifferenceOptions::default()).is_err());
     }
 }

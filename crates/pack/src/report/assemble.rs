@@ -8,7 +8,7 @@ use crate::pack::SampleEncoder;
 use crate::sources::{Content as Kinds, Entry, Kind};
 use shardpack_format::Voice;
 use shardpack_reader::peak_rss_bytes;
-use shardpack_report::conclude::conclude;
+use shardpack_report::conclude::{conclude, default_conditions};
 use shardpack_report::data::{
     Candidate, Content, Device, Estimate, Failure, Interrupted, Machine, Provenance, Report, Row, Sample, Subject,
     Unreadable, VERSION, Verdict, Whole,
@@ -91,7 +91,11 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
         Kind::Cubes => Content::Cubes,
     };
     let want_given = !bench.options.want.is_empty();
-    let want = if want_given { bench.options.want.clone() } else { default_wants(opened, content) };
+    let none = |_: &str| Err("no size".to_owned());
+    let want = match want_given {
+        true => bench.options.want.clone(),
+        false => default_conditions(content).iter().filter_map(|text| Want::parse(text, &none).ok()).collect(),
+    };
     let interrupted = bench.is_cancelled().then_some(Interrupted { done, of: drawn });
     let mut report = Report {
         shardpack_report: VERSION,
@@ -234,22 +238,13 @@ fn sample_of(entry: &Entry) -> Sample {
     Sample { key: entry.key.clone(), class: entry.class, source_bytes: entry.source_bytes(), shape }
 }
 
-/// A low percentile for pictures; for cubes the noise that the data have anyway.
-fn default_wants(opened: &Opened, content: Content) -> Vec<Want> {
-    let text = match content {
-        Content::Pictures => "ssimulacra2.p10>=80".to_owned(),
-        Content::Cubes => match opened.cube_traits().noise {
-            Some(noise) => format!("max_abs_error<={}", two_digits(noise)),
-            None => "altered<=0".to_owned(),
-        },
-    };
-    Want::parse(&text, &|_| Err("no size".to_owned())).into_iter().collect()
-}
-
-/// A number with two digits, as it is typed: `0.0012`.
+/// A number with two digits that is not above `value`, as it is typed: `0.0012`.
 #[must_use]
 pub fn two_digits(value: f64) -> f64 {
-    format!("{value:.1e}").parse().unwrap_or(value)
+    let text = format!("{value:e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return value };
+    let kept: String = digits.chars().take("1.2".len()).collect();
+    format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
 fn unscored_note(whole: &[Sampled], listing: &crate::sources::Listing) -> Option<String> {
@@ -348,5 +343,6 @@ mod tests {
     fn noise_is_typed_with_two_digits() {
         assert_eq!(two_digits(0.001_234), 0.0012);
         assert_eq!(two_digits(1_234.0), 1200.0);
+        assert_eq!((two_digits(0.001_26), two_digits(9.97), two_digits(0.5)), (0.0012, 9.9, 0.5));
     }
 }

@@ -3,14 +3,15 @@
 
 use super::measure::{Measured, first_line};
 use super::record::{first_field, limits};
-use crate::compare::{ArrayDifference, DifferenceOptions, band_noise, compare_arrays};
+use crate::compare::{ArrayDifference, BandDifferences, DifferenceOptions, band_noise, compare_arrays, noise_bytes};
 use crate::pack::Tally;
 use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, load};
 use crate::sources::{Content, Entry, Listing};
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype};
-use shardpack_report::data::Measure;
+use shardpack_report::data::{Measure, NO_NOISE};
 use shardpack_writer::EncodedSample;
+use std::sync::Arc;
 
 /// Longest distance of the autocorrelation of the error.
 const LAGS: usize = 16;
@@ -24,6 +25,8 @@ pub(super) struct CubeScorer<'a> {
     decoder: ArrayDecoder,
     /// The source of the sample at hand.
     source: Option<Result<LoadedCube, String>>,
+    /// The noise of its bands.
+    noise: Option<Arc<[f64]>>,
 }
 
 /// What the ladder of candidates depends on.
@@ -33,13 +36,29 @@ pub struct CubeTraits {
     pub floats: bool,
     /// Some cubes hold floats that are no integers.
     pub fractions: bool,
-    /// The noise of a typical band; `None` if there is none to be found.
-    pub noise: Option<f64>,
+    /// The noise of bands; `None` if there is none to be found.
+    pub noise: Option<Noise>,
 }
 
-/// Bytes that scoring a cube takes: source and decoded values, and what it comes from.
+/// The noise of the bands of some cubes, of those that have any.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    /// That of the quietest band.
+    pub quietest: f64,
+    /// That of a typical band.
+    pub typical: f64,
+}
+
+/// Bytes that scoring a cube takes: source and decoded values, what it comes from, and the angles or
+/// the noise.
 pub(super) fn memory_bytes(entry: &Entry) -> u64 {
-    info(entry).map_or(entry.bytes, |info| info.array_bytes.saturating_mul(2).saturating_add(info.source_bytes))
+    let of = |info: &CubeInfo| {
+        let [height, width, bands] = info.shape;
+        let angles = height.saturating_mul(width).saturating_mul(8);
+        let noise = noise_bytes(height, width, bands);
+        info.array_bytes.saturating_mul(2).saturating_add(info.source_bytes).saturating_add(angles.max(noise))
+    };
+    info(entry).map_or(entry.bytes, of)
 }
 
 pub(super) const fn info(entry: &Entry) -> Option<&CubeInfo> {
@@ -69,7 +88,9 @@ pub(super) fn traits(listing: &Listing, options: &CubeOptions) -> CubeTraits {
         );
     }
     noise.sort_by(f64::total_cmp);
-    CubeTraits { floats, fractions, noise: noise.get(noise.len() / 2).copied() }
+    let quietest = noise.first().copied();
+    let noise = quietest.zip(noise.get(noise.len() / 2).copied());
+    CubeTraits { floats, fractions, noise: noise.map(|(quietest, typical)| Noise { quietest, typical }) }
 }
 
 fn has_fractions(cube: &Array) -> bool {
@@ -81,11 +102,12 @@ fn has_fractions(cube: &Array) -> bool {
 
 impl<'a> CubeScorer<'a> {
     pub(super) fn new(listing: &'a Listing, options: CubeOptions) -> Self {
-        Self { listing, options, decoder: ArrayDecoder::new(), source: None }
+        Self { listing, options, decoder: ArrayDecoder::new(), source: None, noise: None }
     }
 
     pub(super) fn begin(&mut self, _: usize) {
         self.source = None;
+        self.noise = None;
     }
 
     pub(super) fn measure(
@@ -101,9 +123,30 @@ impl<'a> CubeScorer<'a> {
             .map_err(|error| first_line(&error.to_string()))?;
         let mut measured = Measured { exact: found.altered == 0, ..Measured::default() };
         measured.scores = scores(&found).into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect();
+        let ratio = match measured.exact {
+            true => found.bands.iter().any(|band| band.count > 0).then_some(0.0),
+            false => {
+                let noise = self.noise(position)?;
+                measured.noise = Some(Arc::clone(&noise));
+                let ratios = found.bands.iter().zip(noise.iter());
+                ratios.filter_map(|(band, noise)| noise_ratio(band, *noise)).reduce(f64::max)
+            }
+        };
+        measured.scores.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
         // Nothing but zeros: no need to keep them for every sample.
         measured.cube = (!measured.exact).then_some(found);
         Ok(measured)
+    }
+
+    /// The noise of each band of a sample's source.
+    fn noise(&mut self, position: usize) -> Result<Arc<[f64]>, String> {
+        if let Some(noise) = &self.noise {
+            return Ok(Arc::clone(noise));
+        }
+        let source = self.source(position)?;
+        let noise: Arc<[f64]> = band_noise(&source.array, source.no_data).into();
+        self.noise = Some(Arc::clone(&noise));
+        Ok(noise)
     }
 
     /// The source of a sample.
@@ -127,16 +170,44 @@ impl<'a> CubeScorer<'a> {
     }
 }
 
-fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 6] {
+fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 9] {
     #[allow(clippy::cast_precision_loss, reason = "a share")]
     let altered = found.altered as f64 / found.values.max(1) as f64;
     let measured = found.bands.iter().any(|band| band.count > 0);
+    let angles = found.spectral_angles;
     [
         (Measure::Psnr, found.psnr),
         (Measure::Ssim, found.ssim),
-        (Measure::SpectralAngle, found.mean_angle),
+        (Measure::SpectralAngleP50, angles.map(|angles| angles.p50)),
+        (Measure::SpectralAngleP95, angles.map(|angles| angles.p95)),
+        (Measure::SpectralAngleP99, angles.map(|angles| angles.p99)),
+        (Measure::SpectralAngleMax, angles.map(|angles| angles.max)),
         (Measure::MaxAbsError, measured.then_some(found.max_abs_error)),
         (Measure::MaxRelError, measured.then_some(found.max_rel_error)),
         (Measure::Altered, Some(altered)),
     ]
+}
+
+/// The largest error of a band over its noise; `None` if no value was compared.
+pub(super) fn noise_ratio(band: &BandDifferences, noise: f64) -> Option<f64> {
+    match (band.count, band.max_abs > 0.0, noise > 0.0) {
+        (0, ..) => None,
+        (_, false, _) => Some(0.0),
+        (_, true, false) => Some(NO_NOISE),
+        (_, true, true) => Some((band.max_abs / noise).min(NO_NOISE)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_counts_by_the_noise_of_its_own_band() {
+        let band = |max_abs| BandDifferences { count: 9, max_abs, ..BandDifferences::default() };
+        assert_eq!(noise_ratio(&band(2.0), 4.0), Some(0.5));
+        // A band without noise must be exact.
+        assert_eq!((noise_ratio(&band(0.0), 0.0), noise_ratio(&band(1e-9), 0.0)), (Some(0.0), Some(NO_NOISE)));
+        assert_eq!(noise_ratio(&BandDifferences::default(), 1.0), None);
+    }
 }

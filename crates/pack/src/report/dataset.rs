@@ -246,7 +246,7 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
         (Measure::MaxRelError, figures.max_rel_error),
     ];
     if figures.spectra > 0 {
-        out.push((Measure::SpectralAngle, figures.mean_angle().to_degrees()));
+        out.push((Measure::SpectralAngleMax, figures.max_angle.to_degrees()));
     }
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }

@@ -13,7 +13,7 @@ use shardpack_report::data::Measure;
 use shardpack_writer::EncodedSample;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One sample under all candidates.
 pub(super) struct Sampled {
@@ -49,8 +49,10 @@ pub(super) struct Measured {
     pub(super) scores: BTreeMap<Measure, f64>,
     /// Decodes to the very values of its source.
     pub(super) exact: bool,
-    /// Of cubes.
+    /// Of cubes that differ.
     pub(super) cube: Option<ArrayDifference>,
+    /// The noise of each band of their source.
+    pub(super) noise: Option<Arc<[f64]>>,
     /// Why there are no scores.
     pub(super) unscored: Option<String>,
 }

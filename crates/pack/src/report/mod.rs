@@ -22,7 +22,7 @@ mod rates;
 mod record;
 
 pub use assemble::{quoted, two_digits};
-pub use cubes::CubeTraits;
+pub use cubes::{CubeTraits, Noise};
 pub use dataset::{MOST_ROWS, of_dataset};
 pub use datasets::{DecodingDevice, MetricCommand};
 pub use draw::default_samples;

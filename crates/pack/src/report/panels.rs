@@ -1,10 +1,10 @@
 //! What is shown of cubes: the error in each band, spectra before and after, the shape of the error.
 
-use super::cubes::CubeScorer;
+use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
 use super::gallery::shown_candidate;
-use super::measure::{Bench, Outcome, Sampled, Scorer};
-use crate::compare::{ArrayDifference, BandDifferences, PixelAngle, band_noise, floats_of};
+use super::measure::{Bench, Measured, Outcome, Sampled, Scorer};
+use crate::compare::{ArrayDifference, BandDifferences, PixelAngle, floats_of};
 use shardpack_array::Array;
 use shardpack_report::data::{BandError, CubePanel, Report, SpectrumPair, Why};
 use shardpack_report::stats::histogram;
@@ -34,7 +34,6 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, whole: &[Sampled]) {
 struct Facts {
     wavelengths: Vec<f64>,
     unit: String,
-    noise: Vec<f64>,
 }
 
 /// Of the first sample that can be read: the others are taken to be alike.
@@ -44,25 +43,36 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Ok(source) = scorer.source(first.position) else { return Facts::default() };
     let bands = source.array.shape().last().and_then(|&bands| usize::try_from(bands).ok()).unwrap_or(0);
     let (wavelengths, unit) = wavelengths(&source.meta, bands).unwrap_or_default();
-    Facts { wavelengths, unit, noise: band_noise(&source.array, source.no_data) }
+    Facts { wavelengths, unit }
 }
 
 /// The differences of all samples under a plan, with the sample's place in the report.
 fn differences(whole: &[Sampled], plan: usize) -> Vec<(usize, &ArrayDifference)> {
-    whole
-        .iter()
-        .enumerate()
-        .filter_map(|(sample, sampled)| match sampled.outcomes.get(plan)? {
-            Outcome::Stored(stored) => Some((sample, stored.measured.cube.as_ref()?)),
-            Outcome::Failed(_) => None,
-        })
-        .collect()
+    measured(whole, plan).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
+}
+
+fn measured(whole: &[Sampled], plan: usize) -> impl Iterator<Item = (usize, &Measured)> {
+    whole.iter().enumerate().filter_map(move |(sample, sampled)| match sampled.outcomes.get(plan)? {
+        Outcome::Stored(stored) => Some((sample, &stored.measured)),
+        Outcome::Failed(_) => None,
+    })
+}
+
+/// The noise of a band in each sample, and the largest error in it over that noise.
+fn noise_of(whole: &[Sampled], plan: usize, band: usize) -> (Vec<f64>, Option<f64>) {
+    let found = measured(whole, plan).filter_map(|(_, one)| {
+        let noise = one.noise.as_ref()?.get(band).copied()?;
+        Some((noise, noise_ratio(one.cube.as_ref()?.bands.get(band)?, noise)))
+    });
+    let (mut noise, ratios): (Vec<f64>, Vec<Option<f64>>) = found.unzip();
+    noise.sort_by(f64::total_cmp);
+    (noise, ratios.into_iter().flatten().reduce(f64::max))
 }
 
 fn panel(scorer: &mut CubeScorer<'_>, bench: &Bench<'_>, whole: &[Sampled], plan: usize, facts: &Facts) -> CubePanel {
     let all = differences(whole, plan);
     let mut panel = CubePanel { candidate: plan, wavelength_unit: facts.unit.clone(), ..CubePanel::default() };
-    panel.bands = bands(&all, facts);
+    panel.bands = bands(&all, whole, plan, facts);
     panel.errors = histogram(all.iter().flat_map(|(_, found)| found.errors.iter().copied()), BINS);
     panel.angles = histogram(all.iter().flat_map(|(_, found)| found.angles.iter().map(|pixel| pixel.degrees)), BINS);
     panel.bound = bench.plans.get(plan).and_then(|plan| plan.options.arrays.max_error);
@@ -83,7 +93,7 @@ fn panel(scorer: &mut CubeScorer<'_>, bench: &Bench<'_>, whole: &[Sampled], plan
 
 /// The error in each band over all samples; nothing if they differ in their bands.
 #[allow(clippy::cast_precision_loss, reason = "means")]
-fn bands(all: &[(usize, &ArrayDifference)], facts: &Facts) -> Vec<BandError> {
+fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], plan: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };
     if all.iter().any(|(_, found)| found.bands.len() != first.bands.len()) {
         return Vec::new();
@@ -102,13 +112,15 @@ fn bands(all: &[(usize, &ArrayDifference)], facts: &Facts) -> Vec<BandError> {
     let of = |band: usize| {
         let sums = sum(band);
         let count = sums.count.max(1) as f64;
+        let (noise, noise_ratio) = noise_of(whole, plan, band);
         BandError {
             wavelength: facts.wavelengths.get(band).copied(),
             rmse: (sums.sum_square / count).sqrt(),
             mean_abs_error: sums.sum_abs / count,
             max_abs_error: sums.max_abs,
             mean: sums.sum_source / count,
-            noise: facts.noise.get(band).copied().filter(|&noise| noise > 0.0),
+            noise: noise.get(noise.len() / 2).copied().filter(|&noise| noise > 0.0),
+            noise_ratio,
         }
     };
     (0..first.bands.len()).map(of).collect()

@@ -95,6 +95,7 @@ impl<'a> PictureScorer<'a> {
             scores: scores.into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect(),
             exact: found.identical && whole,
             cube: None,
+            noise: None,
             unscored: None,
         })
     }

@@ -95,6 +95,15 @@ pub struct Distribution {
     pub best: f64,
 }
 
+impl Distribution {
+    /// Which sample from the worse end, counted from 1, has the value at p10. Of ten samples and fewer
+    /// it is the worst.
+    #[must_use]
+    pub const fn rank_of_p10(&self) -> u64 {
+        self.count.div_ceil(10)
+    }
+}
+
 /// How fast samples were encoded and decoded, each from memory into memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
@@ -107,6 +116,10 @@ pub struct Rates {
     /// Samples decoded a second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
+    /// How far the decode rates on all cores lie apart, round by round, once the highest and the lowest
+    /// quarter are left out: half of that range, as a share of the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_spread: Option<f64>,
     /// Samples decoded a second on the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_device_per_s: Option<f64>,

@@ -47,9 +47,13 @@ pub struct BandError {
     pub max_abs_error: f64,
     /// Mean of the source's values, for scale.
     pub mean: f64,
-    /// Estimated noise of the source in this band, in the same unit.
+    /// Estimated noise of the source in this band, in the same unit: that of the median sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
+    /// Largest absolute error of a sample over the noise of this band in the same sample; at most
+    /// [`NO_NOISE`](super::NO_NOISE).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_ratio: Option<f64>,
 }
 
 /// One pixel's spectrum before and after.

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// ```
 /// use shardpack_report::data::{Better, Measure};
 /// assert_eq!("ssimulacra2".parse(), Ok(Measure::Ssimulacra2));
-/// assert_eq!(Measure::SpectralAngle.better(), Better::Lower);
+/// assert_eq!(Measure::SpectralAngleP99.better(), Better::Lower);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -22,8 +22,17 @@ pub enum Measure {
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Mean spectral angle of a cube's pixels, degrees.
-    SpectralAngle,
+    /// Largest absolute error of a cube's band over the noise of that band, in the band where this is
+    /// largest. At most [`NO_NOISE`], which stands for an error in a band without noise.
+    NoiseRatio,
+    /// Spectral angle that half of a cube's pixels do not exceed, degrees.
+    SpectralAngleP50,
+    /// The same of 95 of 100 pixels.
+    SpectralAngleP95,
+    /// The same of 99 of 100 pixels.
+    SpectralAngleP99,
+    /// Largest spectral angle of a cube's pixels, degrees.
+    SpectralAngleMax,
     /// Largest absolute error of a cube's values, in their unit.
     MaxAbsError,
     /// Largest relative error of a cube's values, a share.
@@ -41,15 +50,26 @@ pub enum Better {
     Lower,
 }
 
+/// The [`Measure::NoiseRatio`] of an error in a band that has no noise: JSON knows no infinity.
+pub const NO_NOISE: f64 = 1e6;
+
+/// Spectral angles, from the median pixel to the worst.
+pub const SPECTRAL_ANGLES: [Measure; 4] =
+    [Measure::SpectralAngleP50, Measure::SpectralAngleP95, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
+
 /// All measures, in the order of the page.
-pub const MEASURES: [Measure; 7] = [
+pub const MEASURES: [Measure; 11] = [
     Measure::Ssimulacra2,
-    Measure::Psnr,
-    Measure::Ssim,
-    Measure::SpectralAngle,
+    Measure::NoiseRatio,
+    Measure::SpectralAngleP50,
+    Measure::SpectralAngleP95,
+    Measure::SpectralAngleP99,
+    Measure::SpectralAngleMax,
     Measure::MaxAbsError,
     Measure::MaxRelError,
     Measure::Altered,
+    Measure::Psnr,
+    Measure::Ssim,
 ];
 
 impl Measure {
@@ -60,7 +80,11 @@ impl Measure {
             Self::Ssimulacra2 => "ssimulacra2",
             Self::Psnr => "psnr",
             Self::Ssim => "ssim",
-            Self::SpectralAngle => "spectral_angle",
+            Self::NoiseRatio => "noise_ratio",
+            Self::SpectralAngleP50 => "spectral_angle_p50",
+            Self::SpectralAngleP95 => "spectral_angle_p95",
+            Self::SpectralAngleP99 => "spectral_angle_p99",
+            Self::SpectralAngleMax => "spectral_angle_max",
             Self::MaxAbsError => "max_abs_error",
             Self::MaxRelError => "max_rel_error",
             Self::Altered => "altered",
@@ -74,7 +98,11 @@ impl Measure {
             Self::Ssimulacra2 => "SSIMULACRA2",
             Self::Psnr => "PSNR",
             Self::Ssim => "SSIM",
-            Self::SpectralAngle => "Mean spectral angle",
+            Self::NoiseRatio => "Largest error over a band’s noise",
+            Self::SpectralAngleP50 => "Spectral angle of 50 % of the pixels",
+            Self::SpectralAngleP95 => "Spectral angle of 95 % of the pixels",
+            Self::SpectralAngleP99 => "Spectral angle of 99 % of the pixels",
+            Self::SpectralAngleMax => "Spectral angle of the worst pixel",
             Self::MaxAbsError => "Largest absolute error",
             Self::MaxRelError => "Largest relative error",
             Self::Altered => "Altered values",
@@ -86,8 +114,9 @@ impl Measure {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Psnr => "dB",
-            Self::SpectralAngle => "°",
+            Self::SpectralAngleP50 | Self::SpectralAngleP95 | Self::SpectralAngleP99 | Self::SpectralAngleMax => "°",
             Self::MaxRelError | Self::Altered => "%",
+            Self::NoiseRatio => "×",
             Self::Ssimulacra2 | Self::Ssim | Self::MaxAbsError => "",
         }
     }
@@ -103,7 +132,14 @@ impl Measure {
     pub const fn better(self) -> Better {
         match self {
             Self::Ssimulacra2 | Self::Psnr | Self::Ssim => Better::Higher,
-            Self::SpectralAngle | Self::MaxAbsError | Self::MaxRelError | Self::Altered => Better::Lower,
+            Self::NoiseRatio
+            | Self::SpectralAngleP50
+            | Self::SpectralAngleP95
+            | Self::SpectralAngleP99
+            | Self::SpectralAngleMax
+            | Self::MaxAbsError
+            | Self::MaxRelError
+            | Self::Altered => Better::Lower,
         }
     }
 }

@@ -13,7 +13,7 @@ mod provenance;
 pub use candidate::{Candidate, Distribution, Estimate, Failure, Predictions, Rates, Row};
 pub use cubes::{BandError, CubePanel, Histogram, SpectrumPair, Why};
 pub use gallery::{GalleryItem, Picture, Rect};
-pub use measure::{Better, MEASURES, Measure};
+pub use measure::{Better, MEASURES, Measure, NO_NOISE, SPECTRAL_ANGLES};
 pub use metric::{Metric, MetricValue};
 pub use provenance::{Device, Interrupted, Machine, Provenance, Strata};
 

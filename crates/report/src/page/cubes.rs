@@ -3,7 +3,7 @@
 use super::alternative::{Data, figure};
 use super::heading;
 use super::view::View;
-use crate::data::{self, CubePanel, SpectrumPair, Why};
+use crate::data::{self, CubePanel, Measure, SPECTRAL_ANGLES, SpectrumPair, Why};
 use crate::plot::Size;
 use crate::plot::histogram::{Bins, Histogram, Note};
 use crate::plot::lines::{Line, Lines, Style};
@@ -31,27 +31,42 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
 }
 
 fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
-    let axis = if panel.wavelength_unit.is_empty() {
-        "band".to_owned()
-    } else {
-        format!("wavelength ({})", panel.wavelength_unit)
+    let axis = match (has_wavelengths(panel), panel.wavelength_unit.as_str()) {
+        (false, _) => "band".to_owned(),
+        (true, "") => "wavelength".to_owned(),
+        (true, unit) => format!("wavelength ({unit})"),
     };
     html! {
         @if !panel.bands.is_empty() { (bands(panel, &axis)) }
         @for pair in &panel.spectra { (spectrum(view, panel, pair, &axis)) }
         @if let Some(angles) = &panel.angles {
             (histogram("Spectral angles", "spectral angle (°)", "pixels", angles, &[],
-                html! { "The angle between the spectra of a pixel before and after. Counts are on a logarithmic axis." }))
+                html! { "The angle between the spectra of a pixel before and after. Counts are on a logarithmic axis. " (percentiles(view, panel).unwrap_or_default()) }))
         }
         @if let Some(errors) = &panel.errors { (error_histogram(panel, errors)) }
         (autocorrelation(panel))
     }
 }
 
+/// The angles of the worst sample, by the share of its pixels.
+fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
+    let scores = &view.report.candidates.get(panel.candidate)?.scores;
+    let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
+    let [p50, p95, p99, max] = SPECTRAL_ANGLES.map(worst);
+    Some(format!(
+        "In the worst sample half of the pixels are turned by at most {}, 95 % by {}, 99 % by {}, all by {}.",
+        p50?, p95?, p99?, max?
+    ))
+}
+
+/// Whether every band has a wavelength.
+fn has_wavelengths(panel: &CubePanel) -> bool {
+    !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
+}
+
 /// Where band `i` stands: at its wavelength, if all of them have one.
 fn position(panel: &CubePanel, i: usize) -> f64 {
-    let known = panel.bands.iter().all(|band| band.wavelength.is_some());
-    let wavelength = if known { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
+    let wavelength = if has_wavelengths(panel) { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
     wavelength.unwrap_or(i as f64)
 }
 
@@ -77,20 +92,37 @@ fn bands(panel: &CubePanel, axis: &str) -> Markup {
         alternative: "Lines: the error in each band.",
     };
     let data = Data {
-        head: [axis, "mean of the source", "root mean square error", "largest error", "noise"]
-            .map(str::to_owned)
-            .into(),
+        head: [
+            axis,
+            "mean of the source",
+            "root mean square error",
+            "largest error",
+            "noise",
+            "largest error over noise",
+        ]
+        .map(str::to_owned)
+        .into(),
         rows: panel
             .bands
             .iter()
             .enumerate()
             .map(|(i, b)| {
                 let cells = [position(panel, i), b.mean, b.rmse, b.max_abs_error].map(|v| words::significant(v, 3));
-                cells.into_iter().chain([b.noise.map_or_else(|| "–".into(), |v| words::significant(v, 3))]).collect()
+                let noise = b.noise.map_or_else(|| "–".into(), |v| words::significant(v, 3));
+                let ratio = b.noise_ratio.map_or_else(|| "–".into(), |v| words::score(Measure::NoiseRatio, v));
+                cells.into_iter().chain([noise, ratio]).collect()
             })
             .collect(),
     };
-    let caption = html! { "An error below the noise of the source hides in it." };
+    let loudest = panel.bands.iter().enumerate().filter_map(|(i, b)| Some((i, b.noise_ratio?)));
+    let loudest = loudest.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ratio)| *ratio > 0.0);
+    let caption = html! {
+        "An error below the noise of its band hides in it. The noise is that of the median sample. "
+        @if let Some((i, ratio)) = loudest {
+            "The error is largest against the noise at " (axis) " " (words::trimmed(&words::significant(position(panel, i), 5)))
+            ": " (words::score_and_unit(Measure::NoiseRatio, ratio)) " in some sample."
+        }
+    };
     figure("Error in each band", &html! { (plot.legend()) (plot.draw(Size::HALF)) }, &caption, Some(&data))
 }
 

@@ -2,7 +2,7 @@
 
 use super::alternative::{Data, figure};
 use super::heading;
-use super::view::{Statistic, View, axis_name, plotted};
+use super::view::{Statistic, View, axis_name, plotted, said_of};
 use crate::data::{Better, Candidate, Content, Measure, Subject};
 use crate::plot::scale::{Kind, Label};
 use crate::plot::scatter::{Level, Point, Scatter, Zone};
@@ -26,7 +26,10 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let measures: Vec<Measure> = match view.report.content {
         Content::Pictures => view.measure.into_iter().collect(),
         Content::Cubes => {
-            let more = [Measure::MaxAbsError, Measure::SpectralAngle].into_iter().filter(|m| Some(*m) != view.measure);
+            let more =
+                [Measure::NoiseRatio, Measure::SpectralAngleP99, Measure::SpectralAngleMax, Measure::MaxAbsError]
+                    .into_iter()
+                    .filter(|m| Some(*m) != view.measure);
             let taken = |m: &Measure| view.report.candidates.iter().any(|c| c.scores.contains_key(m));
             view.measure.into_iter().chain(more).filter(taken).collect()
         }
@@ -97,7 +100,8 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
         Measure::Ssimulacra2 | Measure::Ssim | Measure::Psnr => Kind::Linear,
         _ => Kind::of(&ys),
     };
-    let name = axis_name(measure, statistic);
+    let drawn = view.report.samples.len();
+    let name = axis_name(measure, statistic, drawn);
     let better = if measure.better() == Better::Higher { "Up and left is better." } else { "Down and left is better." };
     let alternative = format!(
         "Plot of {}: bytes a sample against {name}. {better} {} The numbers are in the table of candidates.",
@@ -113,8 +117,19 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
         alternative: &alternative,
     };
     let missing = view.report.candidates.len() - points.len();
+    let mark = match said_of(statistic, drawn) {
+        worst if worst == said_of(Statistic::Worst, drawn) => format!("the {worst}"),
+        other if drawn < 100 => other,
+        _ => statistic.name().to_owned(),
+    };
     let caption = html! {
-        (better) " A mark stands at " @if statistic == Statistic::Worst { "the worst sample" } @else { (statistic.name()) } "; the shade from there reaches to p90, which one sample in ten surpasses. "
+        (better)
+        @if drawn > 1 { " A mark stands at " (mark) }
+        @match drawn {
+            0 | 1 => { " One sample was drawn. " }
+            2..=9 => { "; the shade from there reaches to the best sample. " }
+            _ => { "; the shade from there reaches to p90, which one sample in ten surpasses. " }
+        }
         @if points.iter().filter(|p| p.front).count() > 1 { "The broad grey line is the front: no candidate is at once smaller and better than those on it. " }
         @if points.iter().any(|p| p.chosen) { "The ring is the recommended one. " }
         @if measure == Measure::Ssimulacra2 { "The named ranges are those of SSIMULACRA2’s authors. " }

@@ -3,7 +3,7 @@
 use super::alternative::{Data, figure};
 use super::curve::lowered;
 use super::heading;
-use super::view::{View, plotted};
+use super::view::{Statistic, View, plotted, said_of};
 use crate::data::{Better, Candidate, Distribution, Measure};
 use crate::plot::histogram::{Bins, Histogram, Note};
 use crate::plot::rows::{Row, Rows};
@@ -84,7 +84,7 @@ fn histogram(
         .collect();
     let lines: Vec<Note> = spread
         .iter()
-        .map(|(at, p10, _)| Note { at: *at, label: format!("p10 {p10}"), tip: "one sample in ten is worse".into() })
+        .map(|(at, p10, _)| Note { at: *at, label: format!("p10 {p10}"), tip: said_of(Statistic::P10, values.len()) })
         .collect();
     let worst =
         spread.as_ref().map_or_else(String::new, |(_, p10, worst)| format!(" p10 is {p10}, the worst {worst}."));

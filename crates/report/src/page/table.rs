@@ -2,7 +2,7 @@
 
 use super::heading;
 use super::view::{Statistic, View};
-use crate::data::{Candidate, Measure, Subject};
+use crate::data::{Candidate, Content, Measure, SPECTRAL_ANGLES, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
@@ -69,16 +69,24 @@ fn kept<'a>(view: &'a View<'_>) -> Vec<Column<'a>> {
         unit => format!("{}, {unit}", measure.title()),
     };
     for measure in crate::data::MEASURES {
-        let statistics: &[Statistic] = if Some(measure) == view.measure {
+        let statistics: &[Statistic] = if Some(measure) == view.measure && view.report.content == Content::Pictures {
             &[Statistic::Mean, Statistic::P10, Statistic::P1, Statistic::Worst]
         } else {
             match measure {
-                Measure::MaxAbsError | Measure::MaxRelError => &[Statistic::Worst],
+                _ if SPECTRAL_ANGLES.contains(&measure) => &[],
+                Measure::NoiseRatio | Measure::MaxAbsError | Measure::MaxRelError => &[Statistic::Worst],
                 Measure::Altered => &[Statistic::Mean],
                 _ => &[Statistic::P10, Statistic::Worst],
             }
         };
         columns.extend(statistics.iter().map(|s| Column::new(name(measure), s.name(), score(measure, *s))));
+        if measure == Measure::SpectralAngleMax {
+            let shares = ["50 %", "95 %", "99 %", "all"];
+            let angles = SPECTRAL_ANGLES.into_iter().zip(shares);
+            columns.extend(angles.map(|(angle, share)| {
+                Column::new("Spectral angle of so many pixels, worst sample, °", share, score(angle, Statistic::Worst))
+            }));
+        }
     }
     columns
 }
@@ -91,6 +99,9 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<Column<'a>> {
         Column::new("Samples encoded a second", "one core", move |c| rate(c.rates.encode_one_core_per_s)),
         Column::new("Samples decoded a second", "one core", move |c| rate(c.rates.decode_one_core_per_s)),
         Column::new("Samples decoded a second", "all cores", move |c| rate(c.rates.decode_all_cores_per_s)),
+        Column::new("Samples decoded a second", "spread", |c| {
+            c.rates.decode_spread.map(|s| (s, format!("±{NBSP}{}{NBSP}%", words::significant(s * 100.0, 2))))
+        }),
         Column::new("Samples decoded a second", "device", move |c| rate(c.rates.decode_device_per_s)),
         Column::new(set.clone(), "size", |c| c.predictions.bytes.map(|b| (b.value, words::bytes(b.value)))),
         Column::new(set.clone(), "interval", |c| {

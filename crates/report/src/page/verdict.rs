@@ -1,7 +1,8 @@
 //! The verdict: one recommendation, its reason, its rule, and the command to copy.
 
-use super::view::{Statistic, View};
-use crate::data::{Better, Candidate, Subject};
+use super::view::{Statistic, View, said_of};
+use crate::conclude::{speed, spread_of};
+use crate::data::{Better, Candidate, Content, Measure, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
@@ -79,19 +80,21 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
     if chosen.lossless {
         tiles.push(("Values".into(), "unchanged".into(), "every sample decodes to its source".into()));
+    } else if view.report.content == Content::Cubes {
+        tiles.extend(errors(view, chosen));
     } else if let Some((measure, spread)) = view.measure.and_then(|m| Some((m, chosen.scores.get(&m)?))) {
         let shown = match view.statistic(measure) {
             Statistic::Worst => Statistic::P10,
             other => other,
         };
-        let hint = |statistic| match statistic {
-            Statistic::P1 => "one sample in a hundred is worse",
-            Statistic::Median => "half of the samples are worse",
-            _ => "one sample in ten is worse",
-        };
-        let name = format!("{} {}", measure.title(), shown.name());
-        tiles.push((name, words::score_and_unit(measure, shown.of(spread)), hint(shown).into()));
-        let worst = words::score_and_unit(measure, spread.worst);
+        let said = |value| words::score_and_unit(measure, value);
+        let count = usize::try_from(spread.count).unwrap_or_default();
+        let (value, worst) = (said(shown.of(spread)), said(spread.worst));
+        // Of few samples, or of samples that are all alike, there is only the worst to tell.
+        let hint = said_of(shown, count);
+        if value != worst && hint != said_of(Statistic::Worst, count) {
+            tiles.push((format!("{} {}", measure.title(), shown.name()), value, hint));
+        }
         tiles.push((format!("{} worst", measure.title()), worst, view.key(spread.worst_sample).into()));
     }
     if let Some(rate) = chosen.rates.decode_all_cores_per_s {
@@ -102,7 +105,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
         tiles.push(("Decoded a second".into(), words::significant(rate, 3), one.unwrap_or_default()));
     }
     if let Some(epoch) = chosen.predictions.epoch_s.filter(|s| *s > 0.0) {
-        tiles.push(("Epochs an hour".into(), words::significant(3600.0 / epoch, 3), times_faster(view, chosen, epoch)));
+        tiles.push(("An epoch takes".into(), words::seconds(epoch), times_faster(view, chosen, epoch)));
     }
     html! {
         dl class="tiles" {
@@ -113,11 +116,29 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
 }
 
+/// What a lossy candidate does to bands and to pixels, where it does most.
+fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> {
+    let tile = |measure: Measure, name: &str, hint: &str| {
+        let spread = chosen.scores.get(&measure)?;
+        let value = words::score_and_unit(measure, spread.worst);
+        let hint = if hint.is_empty() { format!("in {}", view.key(spread.worst_sample)) } else { hint.to_owned() };
+        Some((name.to_owned(), value, hint))
+    };
+    [
+        tile(Measure::NoiseRatio, "Error over noise", "largest error of a band over its own noise"),
+        tile(Measure::SpectralAngleP99, "Turned by, 99 % of pixels", "spectral angle in the worst sample"),
+        tile(Measure::SpectralAngleMax, "Turned by, worst pixel", ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 /// How much faster an epoch is than with the first candidate.
 fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     let first = view.report.candidates.first().filter(|first| !std::ptr::eq(*first, chosen));
     first.and_then(|first| Some((first, first.predictions.epoch_s?))).map_or_else(String::new, |(first, s)| {
-        format!("{}{NBSP}× those of {}", words::significant(s / epoch_s, 2), View::title(first))
+        format!("loading {}", speed(s / epoch_s, spread_of(chosen, first), &View::title(first)))
     })
 }
 
@@ -135,14 +156,22 @@ fn rule(view: &View<'_>) -> Markup {
                     @if i > 0 { " and " }
                     code { (want) }
                 }
-                ", the smallest is taken. "
+                @if verdict.want_given || view.report.content == Content::Pictures { ", the smallest is taken. " }
+                @else {
+                    ", one that loses nothing is taken, unless a lossy one is less than half as large; "
+                    "then float16, unless fixed point is less than half as large again. "
+                    "The first says that no value of a band is off by more than the noise of this band, in any sample; "
+                    "the second that 99 of 100 pixels of each sample are turned by at most half a degree. "
+                }
             }
             @if verdict.want_given { "You set it with " code { "--want" } "." }
             @else { "This is the default; set another one with " code { "--want" } "." }
-            @if let Some(measure) = view.measure {
-                " p10 is the value that one sample in ten "
-                @if measure.better() == Better::Higher { "does not reach" } @else { "exceeds" }
-                ". A mean would hide the samples that suffer."
+            @if let Some(measure) = view.measure.filter(|measure| view.statistic(*measure) == Statistic::P10) {
+                @if view.report.samples.len() > 10 {
+                    " p10 is the value that one sample in ten "
+                    @if measure.better() == Better::Higher { "does not reach" } @else { "exceeds" } "."
+                } @else { " Of so few samples p10 is the worst." }
+                " A mean would hide the samples that suffer."
             }
         }
     }

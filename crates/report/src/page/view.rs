@@ -51,7 +51,7 @@ impl<'a> View<'a> {
         let wanted = report.verdict.want.iter().filter_map(|want| Some(condition(want)?.0));
         let usual = match report.content {
             Content::Pictures => Measure::Ssimulacra2,
-            Content::Cubes => Measure::MaxAbsError,
+            Content::Cubes => Measure::NoiseRatio,
         };
         let mut groups: Vec<&str> = Vec::new();
         for candidate in &report.candidates {
@@ -79,8 +79,9 @@ impl<'a> View<'a> {
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
-            Measure::MaxAbsError | Measure::MaxRelError => Statistic::Worst,
-            _ => Statistic::P10,
+            Measure::Ssimulacra2 | Measure::Psnr | Measure::Ssim | Measure::Altered => Statistic::P10,
+            // Of an error the worst sample counts.
+            _ => Statistic::Worst,
         })
     }
 
@@ -118,16 +119,36 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// A measure's name, its statistic and its unit, as an axis is named.
-pub(super) fn axis_name(measure: Measure, statistic: Statistic) -> String {
-    let which = match statistic {
-        Statistic::Mean => "mean of the samples",
-        Statistic::Median => "half of the samples are worse",
-        Statistic::P10 => "one sample in ten is worse",
-        Statistic::P1 => "one sample in a hundred is worse",
-        Statistic::Worst => "worst sample",
+/// What a statistic says of so many samples. Percentiles are values of existing samples: of few, it
+/// names the sample.
+pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
+    let (percent, share) = match statistic {
+        Statistic::Mean => return "mean of the samples".into(),
+        Statistic::Worst => (0, ""),
+        Statistic::Median => (50, "half of the samples are as bad or worse"),
+        Statistic::P10 => (10, "one sample in ten is as bad or worse"),
+        Statistic::P1 => (1, "one sample in a hundred is as bad or worse"),
     };
-    let unit = measure.unit();
+    match (count.saturating_mul(percent).div_ceil(100), count) {
+        (_, 1) => "the only sample".into(),
+        (0 | 1, _) => "worst sample".into(),
+        (rank, count) if count < 100 => {
+            let end = match (rank % 10, rank % 100) {
+                (_, 11..=13) => "th",
+                (1, _) => "st",
+                (2, _) => "nd",
+                (3, _) => "rd",
+                _ => "th",
+            };
+            format!("the {rank}{end} worst of {count} samples")
+        }
+        _ => share.into(),
+    }
+}
+
+/// A measure's name, its statistic and its unit, as an axis is named.
+pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) -> String {
+    let (unit, which) = (measure.unit(), said_of(statistic, count));
     if unit.is_empty() {
         format!("{}, {which}", measure.title())
     } else {
@@ -143,6 +164,29 @@ pub(super) fn plotted(measure: Measure, value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_few_samples_a_percentile_is_one_of_them() {
+        let p10 = |count| said_of(Statistic::P10, count);
+        assert_eq!(
+            [1, 2, 3, 10, 11, 30, 99, 1000].map(p10),
+            [
+                "the only sample",
+                "worst sample",
+                "worst sample",
+                "worst sample",
+                "the 2nd worst of 11 samples",
+                "the 3rd worst of 30 samples",
+                "the 10th worst of 99 samples",
+                "one sample in ten is as bad or worse",
+            ]
+        );
+        assert_eq!(said_of(Statistic::Median, 42), "the 21st worst of 42 samples");
+        assert_eq!(
+            (said_of(Statistic::P1, 64), said_of(Statistic::Worst, 64)),
+            ("worst sample".into(), "worst sample".into())
+        );
+    }
 
     #[test]
     fn conditions_give_the_statistic_and_the_level() {

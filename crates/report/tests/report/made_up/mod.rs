@@ -161,7 +161,11 @@ pub(crate) fn cubes() -> Report {
                 .map(|s| {
                     let own = 1.0 + 0.05 * numbers.bell();
                     let mut scores: BTreeMap<Measure, f64> = [
-                        (Measure::SpectralAngle, error * 55.0 * own.abs()),
+                        (Measure::NoiseRatio, error * 650.0 * own.abs()),
+                        (Measure::SpectralAngleP50, error * 35.0 * own.abs()),
+                        (Measure::SpectralAngleP95, error * 80.0 * own.abs()),
+                        (Measure::SpectralAngleP99, error * 130.0 * own.abs()),
+                        (Measure::SpectralAngleMax, error * 900.0 * own.abs()),
                         (Measure::MaxAbsError, (error * own.abs()).min(*error)),
                         (Measure::MaxRelError, error * 4.0 * own.abs()),
                         (Measure::Altered, if *error > 0.0 { 0.97 } else { 0.0 }),
@@ -217,6 +221,7 @@ pub(crate) fn cubes() -> Report {
                 max_abs_error: 0.002 - 1e-5 * numbers.even(),
                 mean: 0.2,
                 noise: Some(0.0015 + 0.004 * (f64::from(b) / 100.0 - 0.5).powi(2)),
+                noise_ratio: Some(0.002 / (0.0015 + 0.004 * (f64::from(b) / 100.0 - 0.5).powi(2))),
             })
             .collect(),
         spectra,
@@ -366,6 +371,7 @@ fn candidate(
             encode_one_core_per_s: Some(rate / 3.0),
             decode_one_core_per_s: Some(rate),
             decode_all_cores_per_s: Some(rate * 1.93),
+            decode_spread: Some(0.021),
             decode_device_per_s: None,
         },
         predictions: Predictions {
