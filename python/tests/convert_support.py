@@ -57,8 +57,8 @@ def kinds(path: Path) -> dict[str, str]:
 CHILD = """
 import importlib, json, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-module, src, options = sys.argv[1:]
+module, src, options, memory = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
 try:
     for item in importlib.import_module(f"shardpack.convert.{module}").open(src, **json.loads(options)).items:
         print(getattr(item, "message", None) or f"sample {item.key}")
@@ -67,10 +67,10 @@ except ValueError as error:
 """
 
 
-def bounded(module: str, src: Path, **options: Any) -> str:
+def bounded(module: str, src: Path, memory: int = 3 << 30, **options: Any) -> str:
     """What a source yields, or its error, line by line."""
     pytest.importorskip("resource")
-    command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options)]
+    command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options), str(memory)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     # What waits for a pipe takes no time of the CPU.
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)

@@ -99,6 +99,84 @@ def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.Monke
     assert not mark.exists() and not (tmp_path / "out").exists()
 
 
+HIDDEN = ["extra key", "consolidated", "inline .zattrs", "inline .zgroup", "zarr.json of version 2", "shape in .zgroup", "bool"]
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    mark, source = tmp_path / "ran", tmp_path / "a.zarr"
+    v2(source, pickle.dumps(Runs(mark)), **PICKLES["objects"])
+    array = json.loads((source / "x/.zarray").read_text())
+    if case in ("extra key", "bool"):
+        (source / "x/.zarray").write_text(json.dumps(array | ({"codecs": 1} if case == "extra key" else {"zarr_format": True})))
+    elif case == "consolidated":
+        documents = {".zgroup": {"zarr_format": 2}, "x/.zarray": array, "x/.zattrs": {}}
+        (source / ".zmetadata").write_text(json.dumps({"zarr_format": 2, "zarr_consolidated_format": 1, "metadata": documents}))
+        (source / "x/.zarray").unlink()
+    elif case.startswith("inline"):
+        name = case.split()[1]
+        (source / ".zgroup").unlink()
+        (source / "x").rename(source / name)
+        nodes = {"kind": "inline", "must_understand": False, "metadata": {name: array | {"attributes": {}}}}
+        group = {"zarr_format": 3, "node_type": "group", "attributes": {}, "consolidated_metadata": nodes}
+        (source / "zarr.json").write_text(json.dumps(group))
+    elif case == "shape in .zgroup":
+        (source / "x/.zarray").rename(source / "x/.zgroup")
+    else:
+        (source / "x/.zarray").unlink()
+        (source / ".zgroup").unlink()
+        (source / "x/zarr.json").write_text(json.dumps(array | {"node_type": "array", "attributes": {}}))
+        (source / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+    for options in ({}, {"samples": "groups"}):
+        with pytest.raises(ValueError, match="zarr"):
+            sp.convert("zarr", source, tmp_path / "out", **options)
+    assert not mark.exists() and not (tmp_path / "out").exists()
+
+
+def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shardpack.convert import _zarr_store
+
+    # As if a document had led past the check of its text.
+    monkeypatch.setattr(_zarr_store, "checked", lambda name, text, most: text)
+    settings = {"chunk_shape": [3], "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}], "index_codecs": [{"name": "bytes"}]}
+    sources = [v2(tmp_path / f"{number}.zarr", b"", **PICKLES[case]) for number, case in enumerate(("second filter", "compressor", "inside of ours"))]
+    sources += [
+        v2(tmp_path / "c.zarr", b"", compressor={"id": "zlib"}),
+        v3(tmp_path / "3.zarr", b"", codecs=[{"name": "bytes"}, {"name": "numcodecs.zlib", "configuration": {}}]),
+        v3(tmp_path / "s.zarr", b"", codecs=[{"name": "sharding_indexed", "configuration": settings}]),
+    ]
+    for source in sources:
+        with pytest.raises(ValueError, match="x: codec '.*' is not supported; supported: "):
+            sp.convert("zarr", source, tmp_path / "out")
+
+
+def test_an_old_numcodecs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numcodecs, "__version__", "0.16.5")
+    with pytest.raises(ImportError, match=r"`numcodecs` of at least version 0.16.6, found: 0.16.5\nhint: pip install"):
+        sp.convert("zarr", v2(tmp_path / "a.zarr", THREE), tmp_path / "out")
+
+
+def test_a_chunk_of_empty_streams(tmp_path: Path) -> None:
+    for number, one in enumerate((zlib.compress(b""), bz2.compress(b""), lzma.compress(b""))):
+        source = v2(tmp_path / f"{number}.zarr", one * 1001 + THREE, compressor={"id": ("zlib", "bz2", "lzma")[number]})
+        assert "row 0: expected at most 1000 compressed streams in a chunk, found more" in bounded("zarr", source)
+
+
+def test_stored_bytes_are_counted_once_and_without_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shardpack.convert import _zarr_store
+
+    source, walks = v2(tmp_path / "a.zarr", THREE), []
+    walk = os.walk
+    monkeypatch.setattr(_zarr_store.os, "walk", lambda *given: walks.append(given) or walk(*given))
+    store = _zarr_store.CheckedStore(source, 1 << 20)
+    found = [store.stored(most) for most in (1, 10, 1 << 40, 1 << 40)]
+    assert found[:2] == [1, 10] and found[2] == found[3] < 10_000 and len(walks) == 1
+    with (source / "hole").open("wb") as file:
+        file.truncate(1 << 40)
+    assert _zarr_store.CheckedStore(source, 1 << 20).stored(1 << 41) < 1 << 20
+
+
 @pytest.mark.parametrize(
     "codecs",
     [
@@ -283,19 +361,136 @@ def test_a_stored_chunk_of_hdf5_that_unpacks_to_gibibytes(tmp_path: Path) -> Non
     assert "row 0: expected a chunk of at most 80 bytes at [0], found more: damaged" in out
 
 
-def test_one_large_text_many_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_chunk_of_hdf5_that_is_compressed_more_than_once(tmp_path: Path, times: int) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        text = file.create_dataset("text", (60,), h5py.string_dtype())
-        text[0] = "x" * (64 << 20)
+        settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        settings.set_chunk((1024,))
+        for _ in range(times):
+            settings.set_deflate(9)
+        made = h5py.h5d.create(file.id, b"x", h5py.h5t.STD_U8LE, h5py.h5s.create_simple((1024,)), settings)
+        packed = zeros(300 << 20)
+        for _ in range(times - 1):
+            packed = zlib.compress(packed, 9)
+        made.write_direct_chunk((0,), packed)
+    assert (tmp_path / "a.h5").stat().st_size < 10_000
+    assert "x: filter 'gzip' after compression" in bounded("hdf5", tmp_path / "a.h5")
+
+
+def test_filters_of_hdf5(tmp_path: Path) -> None:
+    x = np.arange(400, dtype="i4").reshape(100, 4)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for compression in (None, "gzip", "lzf"):
+            for more in ({}, {"shuffle": True}, {"fletcher32": True}, {"shuffle": True, "fletcher32": True}, {"scaleoffset": 0}):
+                if "fletcher32" not in more or compression != "lzf":
+                    file.create_dataset(f"{compression}{list(more)}", data=x, chunks=(7, 4), compression=compression, **more)
+        names = list(file)
+    assert sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out")["samples"] == 100
+    assert all(value.tolist() == [396, 397, 398, 399] for value in content(tmp_path / "out")["00000099"].values()) and len(names) > 10
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        for number, filters in enumerate(([1, 2], [4], [32015], [32000, 1], [6], [32000])):
+            settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            settings.set_chunk((8,))
+            for one in filters:
+                values = {6: (0, 0, 1 << 20, 0, 4), 32000: (4, 261, 1 << 30 if len(filters) == 1 else 32), 4: (141, 8)}.get(one, (4,))
+                settings.set_filter(one, h5py.h5z.FLAG_OPTIONAL, values)
+            try:
+                h5py.h5d.create(file.id, b"x%d" % number, h5py.h5t.STD_I32LE, h5py.h5s.create_simple((8,)), settings)
+            except (RuntimeError, ValueError, OSError):
+                continue
+    out = bounded("hdf5", tmp_path / "b.h5")
+    assert "x0: filter 'shuffle' after compression" in out and "filter 'gzip' after compression" in out, out
+    assert "is not supported; supported: fletcher32, gzip, lzf, nbit, scaleoffset, shuffle" in out, out
+
+
+def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("x", (4,), "f4", chunks=(4,), compression="lzf")
+        # One zero, then again and again 264 bytes from one byte before.
+        data.id.write_direct_chunk((0,), b"\0\0" + b"\xe0\xff\0" * (4 << 20))
+    assert "row 0: expected a chunk of at most 80 bytes at [0], found more: damaged" in bounded("hdf5", tmp_path / "a.h5")
+
+
+def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shardpack.convert import _hdf5_filters
+
+    x = np.random.default_rng(1).integers(0, 256, (1 << 20, 2), np.uint8)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=x, chunks=(1 << 19, 2), compression="gzip")
+    checked, inflates = [], _hdf5_filters._inflates
+    monkeypatch.setattr(_hdf5_filters, "_inflates", lambda data, most: checked.append(1) or inflates(data, most))
+    from shardpack.convert import hdf5
+
+    items = hdf5.open(tmp_path / "a.h5").items
+    for _ in range(9000):
+        next(items)
+    assert len(checked) == 1
+
+
+def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
+    """A dataset of texts that all name the same place."""
+    with h5py.File(path, "w") as file:
+        text = file.create_dataset("s/text", shape, h5py.string_dtype())
+        text[(0,) * len(shape)] = data
         at = text.id.get_offset()
-    with (tmp_path / "a.h5").open("r+b") as raw:
+    with path.open("r+b") as raw:
         raw.seek(at)
         one = raw.read(16)
         raw.seek(at)
-        # Each row names the same place.
-        raw.write(one * 60)
-    out = bounded("hdf5", tmp_path / "a.h5")
+        raw.write(one * int(np.prod(shape)))
+
+
+def test_one_large_text_many_times(tmp_path: Path) -> None:
+    many_times(tmp_path / "a.h5", (60,), b"x" * (64 << 20))
+    out = bounded("hdf5", tmp_path / "a.h5", group="s")
     assert out.count("sample None") == 60
+
+
+@pytest.mark.parametrize("shape", [(200,), (1, 200), (2, 200)])
+def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    # By groups, by rows, and as an array of varying shape.
+    many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))
+    message = "expected samples of at most 1048576 bytes, found more"
+    for options in ({"samples": "groups"}, {"group": "s", "samples": "rows"}):
+        out = bounded("hdf5", tmp_path / "a.h5", max_sample_bytes=1 << 20, **options)
+        assert message in out and "sample s" not in out and "sample None" not in out
+    many_times(tmp_path / "b.h5", shape, b"x" * (8 << 20))
+    with h5py.File(tmp_path / "b.h5", "r+") as file:
+        file["g/0"] = file["s/text"]
+    out = bounded("hdf5", tmp_path / "b.h5", samples="rows", drop=["s"], max_sample_bytes=1 << 20)
+    assert message in out and "sample None" not in out
+    # What is within the bound is taken.
+    many_times(tmp_path / "c.h5", shape, b"abc")
+    assert "sample s" in bounded("hdf5", tmp_path / "c.h5", samples="groups", max_sample_bytes=1 << 16)
+
+
+def test_texts_of_rows_that_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shardpack.convert import _arrays, hdf5
+    from shardpack.convert import zarr as ours
+
+    texts = np.array([[f"{row}-{column}" * 3 for column in range(5)] for row in range(23)], object)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("t", data=texts, dtype=h5py.string_dtype(), chunks=(4, 2))
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("t", shape=(23, 5), dtype=str, chunks=(4, 2))[:] = texts
+    for most in (1, 1 << 16, 1 << 28):
+        monkeypatch.setattr(_arrays, "_MOST_BLOCK_BYTES", most)
+        for module, source in ((hdf5, tmp_path / "a.h5"), (ours, tmp_path / "a.zarr")):
+            assert [item.values["t"] for item in module.open(source, samples="rows").items] == texts.tolist()
+            items = module.open(source, samples="groups").items
+            assert [item.values["array"] for item in items] == [texts.tolist()]
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_a_fill_value_of_zarr_that_every_row_repeats(tmp_path: Path, rows: int) -> None:
+    text = {"data_type": "string", "fill_value": "x" * (1 << 20), "codecs": [{"name": "vlen-utf8"}], "shape": [1000]}
+    grid = {"name": "regular", "configuration": {"chunk_shape": [rows]}}
+    source = v3(tmp_path / "a.zarr", None, chunk_grid=grid, **text)
+    out = bounded("zarr", source, max_sample_bytes=1 << 21, memory=1 << 30)
+    if rows == 1:
+        assert out.count("sample None") == 1000
+    else:
+        assert "row 999: expected chunks of at most 268435456 bytes, found 1048576000 of fill values" in out
 
 
 @posix

@@ -4,6 +4,7 @@ is decoded whole for one value of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from ._source import SourceError
@@ -28,6 +29,12 @@ def check_whole(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}: expected a number of at least 1, found: {value!r}")
     return value
+
+
+def on_disk(found: os.stat_result) -> int:
+    """Bytes that a file takes on the disk: holes in it are none."""
+    blocks: int | None = getattr(found, "st_blocks", None)
+    return found.st_size if blocks is None else min(found.st_size, 512 * blocks)
 
 
 class Expansion:

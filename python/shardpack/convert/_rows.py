@@ -6,23 +6,18 @@ or each array, that stands in one group is a sample, and its name the key.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Union
 
 import numpy as np
 
+from ._arrays import USUAL_BYTES, Column, Tree, Varying, gathered, length
 from ._bounds import Expansion, check_whole
 from ._files import SPLITS
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, refuse_columns
-from ._values import DTYPES, check_array, parse_json
+from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
-_MOST_BLOCK_BYTES = 256 << 20
-"""Most bytes of a block of elements of any size, if each is as large as it can be."""
-_USUAL_BYTES = 1 << 16
-"""Bytes that an element of any size is taken for."""
 _PIECE_BYTES = 10_000
 """Reading a chunk takes time also where it was never stored: it counts as so many bytes more."""
 _MOST_COLUMNS = 1000
@@ -32,49 +27,6 @@ _MOST_LEVELS = 16
 """Most groups inside one another in a sample."""
 KEY = "__key__"
 """The array of text that holds the samples' keys, where nothing else is said."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One array of a file."""
-
-    shape: tuple[int, ...]
-    kind: str
-    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``json``, ``ragged`` (an array in each),
-    or why it cannot be taken."""
-    dtype: str
-    """NumPy name of the elements, of ``numbers``."""
-    read: Callable[[Any], Any]
-    """An index (a slice of the first axis, or ``...``) to the values."""
-    element_bytes: int = 0
-    """Bytes of an element; 0: they vary."""
-    most_element_bytes: int = _USUAL_BYTES
-    """The most that an element may have, where they vary."""
-    chunk: tuple[int, ...] | None = None
-    """Shape of the parts that are read as a whole; None: any part can be read."""
-
-    @property
-    def refused(self) -> str | None:
-        """Why it cannot be taken, or None."""
-        if self.kind not in ("numbers", "text", "json", "bytes", "ragged"):
-            return self.kind
-        if self.kind == "numbers" and self.dtype not in DTYPES:
-            return f"elements of type {self.dtype}"
-        return None
-
-    def bytes_of(self, axes: int) -> int:
-        """Bytes of the values behind the first `axes` axes, as far as they are known."""
-        return math.prod(self.shape[axes:]) * self.element_bytes
-
-    def chunks(self) -> int:
-        """How many parts there are to read."""
-        if self.chunk is None:
-            return 0
-        return math.prod(-(-side // max(1, part)) for side, part in zip(self.shape, self.chunk, strict=True))
-
-
-Tree = Mapping[str, Any]
-"""Name to `Column`, or to a tree."""
 
 
 def open_tree(
@@ -150,7 +102,11 @@ def _whole(tree: Tree, name: str, max_bytes: int, expansion: Expansion) -> Any:
         )
     _check_size("varying shape", {name: node}, 0, max_bytes)
     _claim(expansion, 0, {name: node})
-    return _value(node, node.read(...))
+    if node.element_bytes:
+        return _value(node, node.read(...))
+    value = gathered(node, None, max_bytes)
+    expansion.add(0, length(value))
+    return _value(node, value)
 
 
 def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
@@ -217,7 +173,7 @@ def _by_rows(
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
     rows = lengths.pop()
     _claim(expansion, rows, taken)
-    return Source(_rows(where, taken, drop, key, rows, expansion), kinds=kinds, classes=classes, total=rows)
+    return Source(_rows(where, taken, drop, key, rows, max_bytes, expansion), kinds=kinds, classes=classes, total=rows)
 
 
 def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) -> None:
@@ -247,16 +203,16 @@ def _kind(column: Column, axes_of_samples: int) -> str | None:
 
 
 def _rows(
-    where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, rows: int, expansion: Expansion
+    where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, rows: int, max_bytes: int, expansion: Expansion
 ) -> Iterator[Item]:
     varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
-    row_bytes = sum(column.bytes_of(1) or _USUAL_BYTES for column in columns.values())
+    row_bytes = sum(column.bytes_of(1) if column.element_bytes else USUAL_BYTES for column in columns.values())
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
     # Whole chunks, where that is possible: one in two blocks is decoded twice.
     of_chunk = max((column.chunk[0] for column in columns.values() if column.chunk and column.chunk[0] <= step), default=1)
     step -= step % of_chunk
     for begin in range(0, rows, step):
-        for first, last, blocks in _blocks(columns, begin, min(rows, begin + step)):
+        for first, last, blocks in _blocks(columns, begin, min(rows, begin + step), max_bytes):
             if isinstance(blocks, Exception):
                 yield Problem(f"{where}, row {first}: {blocks}")
                 continue
@@ -264,11 +220,13 @@ def _rows(
                 at = f"{where}, row {row}"
                 try:
                     found = {name: block[row - first] for name, block in blocks.items()}
+                except MemoryError:
+                    raise
                 except Exception as error:  # As in `_blocks`.
                     yield Problem(f"{at}: {error}")
                     continue
                 try:
-                    expansion.add(0, sum(_length(found[name]) for name in varying))
+                    expansion.add(0, sum(length(found[name]) for name in varying))
                 except SourceError as error:
                     yield Problem(f"{at}: {error}", samples=rows - row)
                     return
@@ -281,43 +239,8 @@ def _rows(
                 yield Sample(sample_key, values | dict.fromkeys(drop), at)
 
 
-class _Varying:
-    """Elements of any size of the rows of a block, of which few are in memory at a time: each may be as large as it can
-    be. Numbers beside them are read by the block, as a chunk is decoded for each read.
-    """
-
-    def __init__(self, column: Column, begin: int, end: int) -> None:
-        self._column = column
-        self._begin, self._end = begin, end
-        self._at_once = max(1, _MOST_BLOCK_BYTES // max(1, column.most_element_bytes * math.prod(column.shape[1:])))
-        self._first = self._last = begin
-        self._values: Any = ()
-
-    def __getitem__(self, number: int) -> Any:
-        row = self._begin + number
-        if not self._first <= row < self._last:
-            last = min(row + self._at_once, self._end)
-            try:
-                self._values = self._column.read(slice(row, last))
-            except Exception:
-                if last == row + 1:
-                    raise
-                # Those beside a row that cannot be read are not lost.
-                self._at_once, last = 1, row + 1
-                self._values = self._column.read(slice(row, last))
-            self._first, self._last = row, last
-        return self._values[row - self._first]
-
-
-def _length(value: Any) -> int:
-    """Bytes of an element of any size, or of several."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
-        return sum(map(_length, value.ravel().tolist()))
-    return value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, (str, bytes)) else 0
-
-
 def _blocks(
-    columns: dict[str, Column], begin: int, end: int
+    columns: dict[str, Column], begin: int, end: int, max_bytes: int
 ) -> Iterator[tuple[int, int, Union[dict[str, Any], Exception]]]:
     """Rows of all columns: first row, the one after the last, and values. Of rows that cannot be read together the halves,
     down to a single row with its error: those beside a damaged one are not lost. Halving reads a damaged chunk about twice
@@ -325,17 +248,19 @@ def _blocks(
     blocks: Union[dict[str, Any], Exception]
     try:
         blocks = {
-            name: column.read(slice(begin, end)) if column.element_bytes else _Varying(column, begin, end)
+            name: column.read(slice(begin, end)) if column.element_bytes else Varying(column, begin, end, max_bytes)
             for name, column in columns.items()
         }
+    except MemoryError:
+        raise
     except Exception as error:  # Libraries of formats, and their codecs, raise whatever they find.
         blocks = error
     if isinstance(blocks, dict) or end - begin == 1:
         yield begin, end, blocks
         return
     middle = (begin + end) // 2
-    yield from _blocks(columns, begin, middle)
-    yield from _blocks(columns, middle, end)
+    yield from _blocks(columns, begin, middle, max_bytes)
+    yield from _blocks(columns, middle, end, max_bytes)
 
 
 def _by_groups(
@@ -421,18 +346,44 @@ def _groups(
             _check_size(at, taken, 0, max_bytes)
             try:
                 _claim(expansion, 1, taken)
-                read = {member: column.read(...) for member, column in taken.items()}
-                expansion.add(0, sum(_length(read[m]) for m, column in taken.items() if not column.element_bytes))
+                read, varying = _members(taken, max_bytes)
+                expansion.add(0, varying)
             except SourceError as error:
                 yield Problem(f"{at}: {error}", samples=len(names) - number)
                 return
             values = {m: _value(column, read[m]) if m in taken else None for m, column in members.items()}
             if not isinstance(node, Column):
                 values = _with_attributes(at, node, values, drop, attributes, notes)
+        except MemoryError:
+            raise
         except Exception as error:  # As above.
             yield Problem(str(error) if str(error).startswith(at) else f"{at}: {error}")
             continue
         yield Sample(name, values, at)
+
+
+def _members(columns: dict[str, Column], max_bytes: int) -> tuple[dict[str, Any], int]:
+    """Values of the arrays of one sample, and how many bytes those of elements of any size have.
+
+    Raises
+    ------
+    ValueError
+        If the values have more than `max_bytes` together.
+    """
+    known = sum(column.bytes_of(0) for column in columns.values() if column.element_bytes)
+    values, varying = {}, 0
+    for name, column in columns.items():
+        if column.element_bytes:
+            values[name] = column.read(...)
+            continue
+        try:
+            values[name] = gathered(column, None, max_bytes - known - varying)
+        except SourceError:
+            raise
+        except ValueError as error:
+            raise ValueError(f"array {name!r}: {error}") from error
+        varying += length(values[name])
+    return values, varying
 
 
 def _flat(tree: Tree) -> dict[str, Column]:
@@ -472,6 +423,8 @@ def _value(column: Column, value: Any) -> Any:
         return value
     if column.kind == "bytes":
         value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            raise ValueError("expected one string of bytes, found an array of them")
         return value.tobytes() if isinstance(value, np.ndarray) else bytes(value)
     array = check_array(np.asarray(value))
     return array if array.ndim else array[()]

@@ -1,5 +1,6 @@
 """Metadata of Zarr arrays, before zarr-python sees them. Only the codecs that are named here are taken, and those that
 decompress are replaced by bounded ones: the library has codecs that run a pickle, and unpacks a few bytes to any size.
+:func:`refusal` then looks at the codecs that zarr-python has made, so that no document leads to another one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numcodecs
 import numpy as np
 from numcodecs.abc import Codec
 from zarr.abc.codec import BytesBytesCodec
+from zarr.codecs import ShardingCodec
 from zarr.registry import register_codec
 
 from ._source import SourceError
@@ -38,14 +40,21 @@ _SLACK = 64
 _MOST_CODECS = 16
 _MOST_MEMORY = 128 << 20
 """Bytes that LZMA may take beside what it unpacks: those of its window."""
+_MOST_STREAMS = 1000
+"""Most compressed streams, one after the other, in a chunk: each costs time, also if it is empty."""
+_CLASSES_V3 = frozenset(["BytesCodec", "TransposeCodec", "Crc32cCodec", "VLenUTF8Codec", "VLenBytesCodec"])
+_VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
+"""Documents of metadata, and the version of Zarr that reads each."""
 
 
-def checked(text: bytes, most_chunk: int) -> bytes:
-    """A document of metadata (``zarr.json``, ``.zarray``, ``.zmetadata``) with bounded codecs. An array that cannot be
-    taken becomes one that :func:`refusal` tells: `drop` may leave it out.
+def checked(name: str, text: bytes, most_chunk: int) -> bytes:
+    """A document of metadata with bounded codecs. An array that cannot be taken becomes one that :func:`refusal` tells:
+    `drop` may leave it out. Consolidated metadata are left out: each array is read from its own document.
 
     Parameters
     ----------
+    name
+        Name of the document: ``zarr.json``, ``.zarray`` or ``.zgroup``. It decides how the document is read.
     text
         The document.
     most_chunk
@@ -62,37 +71,75 @@ def checked(text: bytes, most_chunk: int) -> bytes:
         raise SourceError("expected metadata, found arrays or objects inside one another too deep to read") from None
     except ValueError as error:
         raise SourceError(f"expected metadata in JSON, found: {error}") from None
-    _enter(document, most_chunk)
+    if not isinstance(document, dict):
+        raise SourceError(f"expected metadata as an object, found: {type(document).__name__}")
+    version = _VERSIONS[name]
+    if (found := document.get("zarr_format")) != version or isinstance(found, bool):
+        raise SourceError(f"expected `zarr_format` {version}, found: {shorten(repr(found))}")
+    document["zarr_format"] = version
+    if name == ".zgroup":
+        # With a shape, zarr-python would take it for an array.
+        document = {"zarr_format": version}
+    elif name == ".zarray" or document.get("node_type") == "array":
+        _bound(document, version, most_chunk)
+    document.pop("consolidated_metadata", None)
     return json.dumps(document).encode("utf-8")
 
 
-def refusal(array: dict[str, Any]) -> str | None:
+def refusal(metadata: Any) -> str | None:
     """Why an array cannot be taken, by its metadata as zarr-python has read them; None if it can."""
-    compressor = array.get("compressor")
-    codecs = array.get("codecs") or ()
-    for settings in [compressor, *(codec.get("configuration") for codec in codecs)]:
-        if isinstance(settings, dict) and settings.get("refused"):
-            return str(settings["refused"])
+    if metadata.zarr_format == 2:
+        return _refused_v2([*(metadata.filters or ()), *([] if metadata.compressor is None else [metadata.compressor])])
+    return _refused_v3(metadata.codecs)
+
+
+def _refused_v2(codecs: Iterable[Any]) -> str | None:
+    for codec in codecs:
+        kind = type(codec)
+        if kind is _Bounded:
+            if (why := _refused_inside(codec)) is not None:
+                return why
+        elif not kind.__module__.startswith("numcodecs.") or kind.codec_id not in _CHECKSUMS | _NUMBERS | _TEXT:
+            return _not_supported(kind.__name__, _CHECKSUMS | _NUMBERS | _TEXT)
     return None
+
+
+def _refused_v3(codecs: Iterable[Any]) -> str | None:
+    for codec in codecs:
+        kind = type(codec)
+        if kind is _BoundedV3:
+            if (why := _refused_inside(codec)) is not None:
+                return why
+        elif kind is ShardingCodec:
+            if (why := _refused_v3([*codec.codecs, *codec.index_codecs])) is not None:
+                return why
+        elif kind.__module__.startswith("zarr.codecs.numcodecs."):
+            if kind.codec_name.removeprefix(_OF_NUMCODECS) not in _CHECKSUMS | _NUMBERS:
+                return _not_supported(kind.codec_name, _CHECKSUMS | _NUMBERS)
+        elif not kind.__module__.startswith("zarr.codecs.") or kind.__name__ not in _CLASSES_V3:
+            return _not_supported(kind.__name__, _CLASSES_V3)
+    return None
+
+
+def _refused_inside(codec: Any) -> str | None:
+    """The same of one of ours, by the codec whose output it bounds."""
+    if codec.refused:
+        return str(codec.refused)
+    name = codec.codec["id"] if codec.codec else None
+    return None if name is None or name in _PACKED else _not_supported(name, _PACKED)
+
+
+def _not_supported(name: object, known: Iterable[str]) -> str:
+    return f"codec {shorten(repr(name))} is not supported; supported: {', '.join(sorted(known))}"
 
 
 class _Refused(ValueError):
     """An array that cannot be taken."""
 
 
-def _enter(document: Any, most: int) -> None:
-    """Rewrites the metadata of an array, and of all arrays in consolidated metadata, in place."""
-    if not isinstance(document, dict):
-        raise SourceError(f"expected metadata as an object, found: {type(document).__name__}")
-    for consolidated in (document.get("consolidated_metadata"), document if "zarr_format" not in document else None):
-        nodes = consolidated.get("metadata") if isinstance(consolidated, dict) else None
-        for name, node in nodes.items() if isinstance(nodes, dict) else ():
-            if name.rpartition("/")[2] not in (".zattrs", ".zgroup"):
-                _enter(node, most)
-    # Whatever else it says that it is.
-    v3 = "codecs" in document or "data_type" in document or document.get("node_type") == "array"
-    if not v3 and not {"compressor", "filters", "chunks", "dtype"} & set(document):
-        return
+def _bound(document: dict[str, Any], version: int, most: int) -> None:
+    """Rewrites the metadata of an array in place."""
+    v3 = version == 3
     try:
         (_bound_v3 if v3 else _bound_v2)(document, most)
     except _Refused as error:
@@ -210,7 +257,7 @@ def _name(codec: Any, key: str, known: Iterable[str]) -> str:
     """The name of a codec that is taken, whose settings are of types that are taken."""
     name = codec.get(key) if isinstance(codec, dict) else None
     if not isinstance(name, str) or name not in known:
-        raise _Refused(f"codec {shorten(repr(name))}, which is none of those that are taken: {', '.join(sorted(known))}")
+        raise _Refused(_not_supported(name, known))
     for settings in (codec, codec.get("configuration")):
         for type in _TYPES if isinstance(settings, dict) else ():
             if type in settings and _itemsize(settings[type]) > 8:
@@ -231,7 +278,7 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
 
 
 def _itemsize(dtype: Any) -> int:
-    """Bytes of an element. What is no type of numbers is none that is taken, whatever its size."""
+    """Bytes of an element. Non-numeric types are refused later, so their size does not matter."""
     if isinstance(dtype, dict):
         settings = dtype.get("configuration")
         found = settings.get("length_bytes") if isinstance(settings, dict) else None
@@ -254,7 +301,7 @@ def _is_object(dtype: Any) -> bool:
 
 
 def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | None, refused: str) -> Any:
-    """What a codec unpacks to, of at most `most` bytes; of text, at most `count` strings."""
+    """Decodes a chunk, to at most `most` bytes; of text, to `count` strings."""
     if refused:
         raise ValueError(refused)
     if codec is not None:
@@ -301,7 +348,11 @@ def _check_windows(filters: Any, most: int) -> None:
 def _all(begin: Any, data: bytes, most: int) -> bytes:
     """All streams that follow one another, of at most so many bytes together."""
     out = bytearray()
+    streams = 0
     while data:
+        streams += 1
+        if streams > _MOST_STREAMS:
+            raise ValueError(f"expected at most {_MOST_STREAMS} compressed streams in a chunk, found more")
         stream = begin()
         out += stream.decompress(data, most + 1 - len(out))
         if len(out) > most:

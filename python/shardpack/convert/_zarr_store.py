@@ -7,18 +7,21 @@ from __future__ import annotations
 import os
 import threading
 import zipfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 
+from ._bounds import on_disk
 from ._files import open_inside
 from ._source import SourceError
 from ._zarr_codecs import checked
 
-_METADATA = ("zarr.json", ".zarray", ".zmetadata")
-_OTHERS = (".zgroup", ".zattrs")
+_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_ATTRIBUTES = ".zattrs"
+_CONSOLIDATED = ".zmetadata"
+"""A copy of the documents of all arrays, which is not read: each document is checked by its own name."""
 _MOST_METADATA = 64 << 20
 """Bytes of a document of metadata."""
 
@@ -36,6 +39,8 @@ class CheckedStore(Store):
         self._most_chunk = most_chunk
         self._zip = zipfile.ZipFile(path) if path.is_file() else None
         self._lock = threading.Lock()
+        self._sizes = self._walk()
+        self._stored = 0
         self._is_open = True
 
     def close(self) -> None:
@@ -44,18 +49,22 @@ class CheckedStore(Store):
             self._zip.close()
 
     def stored(self, most: int) -> int:
-        """Bytes of all files, or `most` of them."""
+        """Bytes of all files on the disk, or `most` of them. Each file is looked at once."""
+        while self._stored < most and (size := next(self._sizes, None)) is not None:
+            self._stored += size
+        return min(most, self._stored)
+
+    def _walk(self) -> Iterator[int]:
         if self._zip is not None:
-            return min(most, os.stat(self._path).st_size)
-        found = 0
+            yield on_disk(os.stat(self._path))
+            return
         for folder, _, names in os.walk(self._path):
             for name in names:
-                found += os.lstat(os.path.join(folder, name)).st_size
-            if found >= most:
-                return most
-        return found
+                yield on_disk(os.lstat(os.path.join(folder, name)))
 
     def _read(self, key: str, range: Any = None) -> bytes | None:
+        if key.rpartition("/")[2] == _CONSOLIDATED:
+            return None
         if self._zip is None:
             try:
                 with open_inside(self._path, key) as file:
@@ -85,7 +94,7 @@ class CheckedStore(Store):
         elif isinstance(range, SuffixByteRequest):
             begin = max(0, size - range.suffix)
         name = key.rpartition("/")[2]
-        if name in (*_METADATA, *_OTHERS) and size > _MOST_METADATA:
+        if name in (*_METADATA, _ATTRIBUTES) and size > _MOST_METADATA:
             raise SourceError(f"`{self._path / key}`: expected at most {_MOST_METADATA} bytes of metadata, found {size}")
         if begin:
             file.seek(begin)
@@ -93,7 +102,7 @@ class CheckedStore(Store):
         if name not in _METADATA:
             return data
         try:
-            return checked(data, self._most_chunk)
+            return checked(name, data, self._most_chunk)
         except SourceError as error:
             raise SourceError(f"`{self._path / key}`: {error}") from None
 
@@ -109,6 +118,8 @@ class CheckedStore(Store):
         return [await self.get(key, prototype, range) for key, range in key_ranges]
 
     async def exists(self, key: str) -> bool:
+        if key.rpartition("/")[2] == _CONSOLIDATED:
+            return False
         if self._zip is not None:
             return key in self._zip.NameToInfo
         return (self._path / key).is_file()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import zlib
 from collections.abc import Collection, Mapping
 from typing import Any, Union
 
 import numpy as np
 
-from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole
+from ._arrays import Column
+from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole, on_disk
+from ._hdf5_filters import PACKERS, check_chunks, refused_filters
 from ._masks import as_masks
-from ._rows import Column, open_tree
+from ._rows import open_tree
 from ._source import Source, SourceError, library
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
@@ -20,10 +20,6 @@ _MOST_LINKS = 16
 """Most soft links that lead to one another."""
 _MOST_PARTS = 1000
 """Most groups on the way that links lead."""
-_DEFLATE = 1
-"""Number of zlib's filter."""
-_SMALL_CHUNK_BYTES = 1 << 20
-"""Bytes of a stored chunk that unpack to a gibibyte at the most."""
 
 
 def open(
@@ -44,7 +40,8 @@ def open(
     (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin as such, else bytes. A group of datasets named
     0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group names
     the classes. Links to other files, data in other files, and virtual datasets are refused, also where links of this
-    file lead to them.
+    file lead to them. Compression by gzip or lzf is taken, with shuffle, fletcher32, nbit or scaleoffset beside it.
+    Other filters are refused, and so is a dataset that is compressed twice.
 
     Parameters
     ----------
@@ -69,12 +66,12 @@ def open(
         ``shardpack pack --masks``. A picture of colours is no mask, and an error. So is one of another size
         than its upright picture.
     max_sample_bytes
-        Largest size of the numbers of one sample together, after decompression. Default 1 GiB. A compressed chunk may
+        Largest size of the values of one sample together, after decompression. Default 1 GiB. A compressed chunk may
         take as much, or 256 MiB if that is more.
     max_expansion
-        Most bytes in memory for each byte of the file, beyond the first GiB of all samples: of datasets that were never
-        written, any number of samples could come. A sample counts as 10,000 bytes more than its values, and so does each
-        chunk. Default 10,000.
+        Most bytes in memory for each byte of the file, beyond the first GiB of all samples: an unwritten dataset can claim
+        any number of samples. A sample counts as 10,000 bytes more than its values, and so does each chunk. Default
+        10,000.
     """
     h5py = library("h5py", "hdf5")
     check_whole("max_sample_bytes", max_sample_bytes)
@@ -87,7 +84,7 @@ def open(
         raise SourceError(f"`{path}`: expected an HDF5 file: {error}") from error
     try:
         where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
-        opened = _Opened(h5py, file, os.stat(path).st_size, max(max_sample_bytes, MOST_CHUNK_BYTES))
+        opened = _Opened(h5py, file, on_disk(os.stat(path)), max(max_sample_bytes, MOST_CHUNK_BYTES))
         root = opened.find(file["/"], group)
         if not isinstance(root, h5py.Group):
             raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
@@ -98,7 +95,7 @@ def open(
         source.masks = as_masks(masks)
     except BaseException as error:
         file.close()
-        if isinstance(error, SourceError) or not isinstance(error, Exception):
+        if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
         raise SourceError(f"`{path}`: expected a whole HDF5 file, found damage: {error}") from error
     source.close = file.close
@@ -113,6 +110,7 @@ class _Opened:
         self.file = file
         self.file_bytes = file_bytes
         self.most_chunk = most_chunk
+        self._checked: set[tuple[int, int, int]] = set()
         self._number = h5py.h5o.get_info(file.id).fileno
 
     def find(self, group: Any, path: str, links: int = _MOST_LINKS) -> Any:
@@ -161,43 +159,24 @@ class _Opened:
         kind, dtype = _kind(h5py, dataset)
         shape, chunk = dataset.shape or (), dataset.chunks
         stored = dataset.id.get_type().get_size()
-        packed = layout.get_nfilters() > 0
-        if chunk is not None and packed and (size := int(np.prod(chunk, dtype=object)) * stored) > self.most_chunk:
-            kind = f"chunks of {size} bytes; at most {self.most_chunk} are taken (max_sample_bytes)"
+        filters = [layout.get_filter(n) for n in range(layout.get_nfilters())]
+        chunk_bytes = int(np.prod(chunk or (), dtype=object)) * stored
+        packed = bool(filters)
+        if chunk is not None and packed and chunk_bytes > self.most_chunk:
+            kind = f"chunks of {chunk_bytes} bytes; at most {self.most_chunk} are taken (max_sample_bytes)"
         of_any_size = dataset.id.get_type().detect_class(h5py.h5t.VLEN) or kind == "text" and dataset.dtype.kind == "O"
-        deflated = packed and any(layout.get_filter(n)[0] == _DEFLATE for n in range(layout.get_nfilters()))
+        if (why := refused_filters(filters, chunk_bytes)) is not None:
+            kind = why
+        packer = None if chunk is None else next((n for n, one in enumerate(filters) if one[0] in PACKERS), None)
         plain = dataset.asstr().__getitem__ if kind == "text" else dataset.__getitem__
 
         def read(index: Any) -> Any:
-            if deflated:
-                _check_deflated(dataset, index, chunk, stored)
+            if packer is not None:
+                check_chunks(dataset, index, packer, filters[packer][0], chunk_bytes, self._checked)
             return plain(index)
 
         length = 0 if of_any_size else dataset.dtype.itemsize
         return Column(shape, kind, dtype, read, length, max(1, self.file_bytes), chunk)
-
-
-def _check_deflated(dataset: Any, index: Any, chunk: tuple[int, ...], item_bytes: int) -> None:
-    """Refuse stored chunks that unpack to more than a chunk: HDF5 takes memory for whatever comes out."""
-    most = int(np.prod(chunk, dtype=object)) * item_bytes + 64
-    rows = range(dataset.shape[0]) if index is ... else range(*index.indices(dataset.shape[0]))
-    sides = [(rows.start, rows.stop), *((0, side) for side in dataset.shape[1:])]
-    corners = [range(begin - begin % part, end, part) for (begin, end), part in zip(sides, chunk, strict=True)]
-    for corner in itertools.product(*corners):
-        found = dataset.id.get_chunk_info_by_coord(corner)
-        if found.byte_offset is None or found.size <= _SMALL_CHUNK_BYTES:
-            continue
-        _, packed = dataset.id.read_direct_chunk(corner)
-        unpacking, left, rest = zlib.decompressobj(), most + 1, bytes(packed)
-        try:
-            while rest and not unpacking.eof and left > 0:
-                left -= len(unpacking.decompress(rest, min(left, 1 << 20)))
-                rest = unpacking.unconsumed_tail
-        except zlib.error:
-            # Perhaps the filter was not applied to this chunk. HDF5 says what is wrong.
-            continue
-        if left <= 0:
-            raise ValueError(f"expected a chunk of at most {most} bytes at {list(corner)}, found more: damaged")
 
 
 class _Group(Mapping[str, Any]):
@@ -220,6 +199,8 @@ class _Group(Mapping[str, Any]):
             node = self._opened.find(self._group, name)
         except SourceError as error:
             raise SourceError(f"{self._where}: {error}") from None
+        except MemoryError:
+            raise
         except Exception as error:
             raise SourceError(
                 f"{self._where}: expected a readable member `{name}`, found damage or a dead link: {error}"

@@ -6,17 +6,21 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 
+from ._arrays import Column
 from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole
-from ._rows import Column, open_tree
+from ._rows import open_tree
 from ._source import Source, SourceError, library
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
+_NUMCODECS = (0, 16, 6)
+"""Older versions run the pickles of arrays that name one."""
 _LARGE_CHUNK_BYTES = 4 << 20
 """Larger chunks are read one by one: zarr-python has several at a time in memory."""
 
@@ -63,14 +67,14 @@ def open(
         With groups: attributes of a sample's group, such as its label, become columns of the sample, too. Without this
         they are not taken, and a warning says so.
     max_sample_bytes
-        Largest size of the numbers of one sample together, after decompression. Default 1 GiB. A chunk may take as
+        Largest size of the values of one sample together, after decompression. Default 1 GiB. A chunk may take as
         much, or 256 MiB if that is more.
     max_expansion
-        Most bytes in memory for each stored byte, beyond the first GiB of all samples: of chunks that were never written,
-        any number of samples could come. A sample counts as 10,000 bytes more than its values, and so does each chunk.
-        Default 10,000.
+        Most bytes in memory for each stored byte, beyond the first GiB of all samples: an unwritten array can claim any
+        number of samples. A sample counts as 10,000 bytes more than its values, and so does each chunk. Default 10,000.
     """
     zarr = library("zarr", "zarr")
+    _check_numcodecs(library("numcodecs", "zarr").__version__)
     check_whole("max_sample_bytes", max_sample_bytes)
     path = Path(src)
     if not path.exists():
@@ -94,11 +98,22 @@ def open(
     except BaseException as error:
         if store is not None:
             store.close()
-        if isinstance(error, SourceError) or not isinstance(error, Exception):
+        if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
         raise SourceError(f"{where}: expected a Zarr group or array, found none, or damage: {error}") from error
     source.close = store.close
     return source
+
+
+def _check_numcodecs(version: str) -> None:
+    found = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    if found < _NUMCODECS:
+        needed = ".".join(map(str, _NUMCODECS))
+        raise ImportError(
+            f"converting zarr needs the package `numcodecs` of at least version {needed}, found: {version}\n"
+            f"hint: pip install 'numcodecs>={needed}'",
+            name="numcodecs",
+        )
 
 
 class _Group(Mapping[str, Any]):
@@ -119,6 +134,8 @@ class _Group(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         try:
             node = self._group[name]
+        except MemoryError:
+            raise
         except Exception as error:
             raise SourceError(f"{self._where}: expected a readable member `{name}`, found damage: {error}") from error
         if isinstance(node, self._zarr.Array):
@@ -136,22 +153,30 @@ def _column(array: Any) -> Column:
     kind, dtype = _kind(array.dtype)
     if kind == "text" and array.attrs.get("kind") == "json":
         kind = "json"
-    if (why := refusal(array.metadata.to_dict())) is not None:
+    if (why := refusal(array.metadata)) is not None:
         kind = why
-    size = 0 if array.dtype.kind in "TO" else array.dtype.itemsize
+    varying = array.dtype.kind in "TO"
+    size = 0 if varying else array.dtype.itemsize
+    fill = array.fill_value
+    # A chunk that was never stored comes as fill values.
+    filled = len(fill) * math.prod(array.chunks) if varying and isinstance(fill, (str, bytes)) else 0
 
     def read(index: Any) -> Any:
         try:
+            if filled > MOST_CHUNK_BYTES:
+                raise ValueError(f"expected chunks of at most {MOST_CHUNK_BYTES} bytes, found {filled} of fill values")
             if array.ndim and math.prod(array.chunks) * size > _LARGE_CHUNK_BYTES:
                 return _by_chunks(array, index)
             return array[index]
         except (OSError, ValueError):
             raise
+        except MemoryError:
+            raise
         except Exception as error:
             # Codecs have exceptions of their own.
             raise ValueError(str(error) or type(error).__name__) from error
 
-    return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks))
+    return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks), by_chunk=varying)
 
 
 def _by_chunks(array: Any, index: Any) -> np.ndarray[Any, Any]:

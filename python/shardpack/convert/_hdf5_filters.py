@@ -1,0 +1,131 @@
+"""Filters of HDF5 datasets, before the library runs them: it takes memory for everything that comes out of a chunk."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from ._bounds import MOST_CHUNK_BYTES
+
+_DEFLATE, _SHUFFLE, _FLETCHER32, _NBIT, _SCALE_OFFSET, _LZF = 1, 2, 3, 5, 6, 32000
+PACKERS = {_DEFLATE: 1032, _LZF: 88}
+"""Filters that compress, and the most bytes that each stored byte can become."""
+_NAMES = {_SHUFFLE: "shuffle", _FLETCHER32: "fletcher32", _NBIT: "nbit", _SCALE_OFFSET: "scaleoffset", _DEFLATE: "gzip", _LZF: "lzf"}
+_SLACK = 64
+"""Bytes that checksums and headers of filters add to a chunk."""
+
+
+def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], chunk_bytes: int) -> str | None:
+    """Why a dataset with these filters, in the order in which they write, cannot be taken; None if it can.
+
+    Parameters
+    ----------
+    filters
+        Number, flags, settings and name of each, as h5py gives them.
+    chunk_bytes
+        Bytes of a chunk, as decoded.
+    """
+    packed = False
+    for number, _, settings, name in filters:
+        if number not in _NAMES:
+            known = ", ".join(sorted(_NAMES.values()))
+            shown = name.decode("utf-8", "replace") or str(number)
+            return f"filter {shown!r} is not supported; supported: {known}"
+        if packed and number != _FLETCHER32:
+            return f"filter {_NAMES[number]!r} after compression"
+        packed |= number in PACKERS
+        if number == _LZF:
+            said = settings[2] if len(settings) > 2 else 0
+        elif number == _SCALE_OFFSET or number == _NBIT and len(settings) > 4 and settings[3] == _ATOMIC:
+            said = settings[2] * settings[4] if len(settings) > 4 else chunk_bytes + 1
+        elif number == _NBIT:
+            return "filter 'nbit' of a structured type"
+        else:
+            continue
+        if said > chunk_bytes:
+            return f"filter {_NAMES[number]!r} to {said} bytes, of chunks of {chunk_bytes}"
+    return None
+
+
+_ATOMIC = 1
+"""The type of nbit's elements, where they are numbers."""
+
+
+def check_chunks(
+    dataset: Any, index: Any, place: int, packer: int, chunk_bytes: int, checked: set[tuple[int, int, int]]
+) -> None:
+    """Refuse stored chunks that unpack to more than a chunk.
+
+    Parameters
+    ----------
+    dataset
+        The h5py dataset.
+    index
+        What will be read: ``...``, a slice of the first axis, or a slice of each axis.
+    place, packer
+        Place of the filter that compresses among the filters, and its number.
+    chunk_bytes
+        Bytes of a chunk, as decoded.
+    checked
+        Chunks that are known to be right, by their offset, stored bytes and `chunk_bytes`.
+
+    Raises
+    ------
+    ValueError
+        If a chunk unpacks to more.
+    """
+    most = chunk_bytes + _SLACK
+    if index is ...:
+        index = ()
+    index = index if isinstance(index, tuple) else (index,)
+    sides = [
+        (rows.start, rows.stop)
+        for rows in (range(*one.indices(side)) for one, side in zip((*index, *[slice(None)] * len(dataset.shape)), dataset.shape))
+    ]
+    corners = [range(begin - begin % part, end, part) for (begin, end), part in zip(sides, dataset.chunks, strict=True)]
+    for corner in itertools.product(*corners):
+        found = dataset.id.get_chunk_info_by_coord(corner)
+        if found.byte_offset is None or found.size * PACKERS[packer] <= max(most, MOST_CHUNK_BYTES):
+            continue
+        # A chunk that the filter did not shrink is stored as it is.
+        if found.filter_mask >> place & 1:
+            continue
+        chunk = (found.byte_offset, found.size, chunk_bytes)
+        if chunk in checked:
+            continue
+        _, packed = dataset.id.read_direct_chunk(corner)
+        if (_inflates if packer == _DEFLATE else _lzf_unpacks)(bytes(packed), most):
+            raise ValueError(f"expected a chunk of at most {most} bytes at {list(corner)}, found more: damaged")
+        checked.add(chunk)
+
+
+def _inflates(data: bytes, most: int) -> bool:
+    """True if a stream of zlib unpacks to more than `most` bytes."""
+    unpacking, left = zlib.decompressobj(), most + 1
+    try:
+        while data and not unpacking.eof and left > 0:
+            left -= len(unpacking.decompress(data, min(left, 1 << 20)))
+            data = unpacking.unconsumed_tail
+    except zlib.error:
+        # HDF5 says what is wrong.
+        return False
+    return left <= 0
+
+
+def _lzf_unpacks(data: bytes, most: int) -> bool:
+    """The same of LZF."""
+    at = total = 0
+    while at < len(data) and total <= most:
+        head = data[at]
+        if head < 32:
+            total += head + 1
+            at += head + 2
+        elif head < 224:
+            total += (head >> 5) + 2
+            at += 2
+        else:
+            total += (data[at + 1] if at + 1 < len(data) else 0) + 9
+            at += 3
+    return total > most
