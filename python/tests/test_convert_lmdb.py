@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,7 @@ import pytest
 from convert_support import content, jpeg, kinds, picture, pixels
 
 import shardpack as sp
+from shardpack.convert import _lmdb_entries
 from shardpack.convert.lmdb import open as open_lmdb
 
 lmdb = pytest.importorskip("lmdb")
@@ -150,6 +155,38 @@ def test_a_file_that_is_cut_short_does_not_kill_the_process(tmp_path: Path) -> N
             ValueError, match="the file is cut short|expected an LMDB environment|expected samples, found none"
         ):
             sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
+
+
+@pytest.mark.parametrize("skip", ["stop", "skip"])
+def test_a_child_that_cannot_load_lmdb_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: str) -> None:
+    write(tmp_path / "a", {b"0": jpeg(0)})
+    # The child gets these.
+    monkeypatch.setattr(_lmdb_entries.sys, "path", [path for path in sys.path if "site-packages" not in path])
+    with pytest.raises(sp.SourceError, match="the process that reads it failed: ModuleNotFoundError: No module named 'lmdb'") as caught:
+        sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input=skip)
+    assert "damage" not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_killed_child_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a", {b"%d" % number: jpeg(number) + bytes(2 << 20) for number in range(5)})
+    started, start = [], subprocess.Popen
+    monkeypatch.setattr(_lmdb_entries.subprocess, "Popen", lambda *a, **k: started.append(start(*a, **k)) or started[-1])
+    source = open_lmdb(tmp_path / "a")
+    os.kill(started[0].pid, signal.SIGKILL)
+    with pytest.raises(sp.SourceError, match="was ended by SIGKILL, perhaps for lack of memory"):
+        list(source.items)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script that is a program")
+def test_the_end_of_what_a_child_said_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a", {b"0": jpeg(0)})
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\necho no room >&2\nexit 3\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(_lmdb_entries.sys, "executable", str(script))
+    with pytest.raises(sp.SourceError, match="ended with exit code 3: no room"):
+        sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:

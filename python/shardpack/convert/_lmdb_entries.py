@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Union
 
@@ -21,10 +22,18 @@ Entry = list[Union[bytes, None]]
 _END = 0xFFFFFFFF
 """In the place of the number of parts: a text in JSON follows, and nothing more."""
 _PATIENCE_S = 5.0
+_MOST_SAID = 2000
+"""Bytes of the end of stderr that an error repeats."""
+_OF_BAD_MEMORY = frozenset(getattr(signal, name) for name in ("SIGBUS", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE") if hasattr(signal, name))
+"""Signals that end a process that follows damage."""
 
 
 class Damage(Exception):
-    """What is wrong with an environment."""
+    """Damage to an environment."""
+
+
+class Failed(Exception):
+    """The process that reads failed, for a reason that is not in the environment."""
 
 
 def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:
@@ -46,8 +55,12 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
     except lmdb.Error as error:
         raise Damage(f"expected an LMDB environment: {error}") from error
     size = os.path.getsize(file)
-    # Touching a page behind the end kills the process.
-    expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    try:
+        # Touching a page behind the end kills the process.
+        expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    except lmdb.Error as error:
+        env.close()
+        raise Damage(f"expected an LMDB environment: {error}") from error
     if size < expected:
         env.close()
         raise Damage(f"expected at least {expected} bytes in `{file}`, found {size}: the file is cut short")
@@ -97,7 +110,9 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
     Raises
     ------
     Damage
-        As :func:`read`, and if the child has died.
+        As :func:`read`, and if a signal of bad memory ended the child.
+    Failed
+        If the child ended for another reason, such as a lack of memory.
     OSError
         If no process can be started.
     """
@@ -105,11 +120,15 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         "path": os.path.abspath(path),
         "prefixes": None if prefixes is None else [prefix.hex() for prefix in prefixes],
         "modules": [os.path.abspath(place) for place in sys.path if place],
-        "parent": os.getpid(),
     }
     # No program of the caller runs in it, as it would in one of `multiprocessing`.
     command = [sys.executable or "python3", "-I", os.path.abspath(__file__)]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 20)
+    said_last = tempfile.TemporaryFile()
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said_last, bufsize=1 << 20)
+    except BaseException:
+        said_last.close()
+        raise
     assert child.stdin is not None and child.stdout is not None
     stream = child.stdout
 
@@ -117,6 +136,13 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         child.kill()
         stream.close()
         child.wait()
+        said_last.close()
+
+    def taken(length: int) -> bytes:
+        data = stream.read(length)
+        if len(data) < length:
+            raise _ended(child, said_last)
+        return data
 
     try:
         try:
@@ -125,39 +151,54 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         except BrokenPipeError:
             # It has ended already; below stands how.
             pass
-        total = struct.unpack("<q", _taken(stream, 8, child))[0]
+        total = struct.unpack("<q", taken(8))[0]
     except BaseException:
         close()
         raise
 
     def entries() -> Iterator[Entry]:
         try:
-            while (parts := struct.unpack("<I", _taken(stream, 4, child))[0]) != _END:
-                lengths = struct.unpack(f"<{parts}q", _taken(stream, 8 * parts, child))
-                yield [None if length < 0 else _taken(stream, length, child) for length in lengths]
-            length = struct.unpack("<I", _taken(stream, 4, child))[0]
-            if error := json.loads(_taken(stream, length, child)):
-                raise Damage(error)
+            while (parts := struct.unpack("<I", taken(4))[0]) != _END:
+                lengths = struct.unpack(f"<{parts}q", taken(8 * parts))
+                yield [None if length < 0 else taken(length) for length in lengths]
+            length = struct.unpack("<I", taken(4))[0]
+            end = json.loads(taken(length))
+            if end["error"]:
+                raise (Damage if end["damage"] else Failed)(end["error"])
         finally:
             close()
 
     return total, entries(), close
 
 
-def _taken(stream: IO[bytes], length: int, child: subprocess.Popen[bytes]) -> bytes:
-    data = stream.read(length)
-    if len(data) == length:
-        return data
+def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
+    """The error for a child that ended before its last byte."""
     try:
         code = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
-        code = 0
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    raise Damage(f"expected an environment that LMDB can read, found damage: it ended the process that read it, {how}")
+        return Failed("the process that reads it closed its output")
+    if -code in _OF_BAD_MEMORY:
+        how = signal.Signals(-code).name
+        return Damage(f"expected an environment that LMDB can read, found damage: it ended the process that read it, by {how}")
+    text = f"the process that reads it ended with exit code {code}"
+    if code < 0:
+        text = f"the process that reads it was ended by {_signal_name(-code)}"
+        if -code == getattr(signal, "SIGKILL", None):
+            text += ", perhaps for lack of memory"
+    said_last.seek(max(0, said_last.seek(0, os.SEEK_END) - _MOST_SAID))
+    last = said_last.read().decode("utf-8", "replace").strip()
+    return Failed(f"{text}: {last}" if last else text)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _serve() -> None:
-    """What the child does."""
+    """Main loop of the child."""
     # Ctrl-C goes to all processes of a program; this one is ended by its parent, or by the closed pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Without a buffer: what was read before the process dies arrives.
@@ -172,11 +213,12 @@ def _serve() -> None:
     except ImportError:
         pass
     prefixes = None if said["prefixes"] is None else [bytes.fromhex(prefix) for prefix in said["prefixes"]]
-    error = ""
+    error, damage = "", False
     try:
         try:
             total, entries = read(said["path"], prefixes)
-        except Damage:
+        except Exception:
+            # The parent waits for the total first.
             _send(out, struct.pack("<q", 0))
             raise
         _send(out, struct.pack("<q", total))
@@ -184,11 +226,11 @@ def _serve() -> None:
             head = struct.pack(f"<I{len(entry)}q", len(entry), *(-1 if part is None else len(part) for part in entry))
             _send(out, b"".join([head, *(part or b"" for part in entry)]))
     except Damage as found:
-        error = str(found)
-    except Exception as found:  # Whatever the library raises.
-        error = f"expected readable entries, found damage: {type(found).__name__}: {found}"
+        error, damage = str(found), True
+    except Exception as found:
+        error = f"the process that reads it failed: {type(found).__name__}: {found}"
     try:
-        text = json.dumps(error).encode("ascii")
+        text = json.dumps({"error": error, "damage": damage}).encode("ascii")
         _send(out, struct.pack("<II", _END, len(text)) + text)
     except BrokenPipeError:
         os._exit(0)

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ._lmdb_entries import Damage, Entry, read, read_in_child
+from ._lmdb_entries import Damage, Entry, Failed, read, read_in_child
 from ._example import messages, signed, wire_fields
 from ._masks import as_masks
 from ._source import Item, Problem, Sample, Source, SourceError, library
@@ -70,7 +70,7 @@ def open(
             total, entries, close = _started(path, beginnings)
         else:
             (total, entries), close = read(path, beginnings), _nothing
-    except Damage as error:
+    except (Damage, Failed) as error:
         raise SourceError(f"`{path}`: {error}") from error
     if prefixes is not None and beginnings is not None:
         items = _joined(_whole(entries, path), path, list(prefixes), beginnings)
@@ -104,8 +104,11 @@ def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem
         for entry in entries:
             last = entry[0]
             yield entry
-    except Damage as error:
+    except (Damage, Failed) as error:
         place = "" if last is None else f", after key `{_text_key(last)}`"
+        if isinstance(error, Failed):
+            # Nothing that `on_bad_input` may skip.
+            raise SourceError(f"`{path}`{place}: {error}") from error
         yield Problem(f"`{path}`{place}: {error}", samples=None)
 
 
