@@ -78,7 +78,21 @@ def test_a_window_of_gibibytes(tmp_path: Path) -> None:
     end = 12 + (packed[12] + 1) * 4
     packed[end - 4 : end] = struct.pack("<I", zlib.crc32(packed[12 : end - 4]))
     (tmp_path / "t.tar.xz").write_bytes(packed)
-    assert "expected a whole tar, found damage" in bounded("webdataset", tmp_path / "t.tar.xz")
+    out = bounded("webdataset", tmp_path / "t.tar.xz")
+    assert "expected a whole tar, found damage" in out and "Memory usage limit exceeded" in out
+
+
+def test_a_lack_of_memory_drops_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.tar").write_bytes(GOOD + member(b"b.txt", b"x") + END)
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    for holder, name in ((webdataset, "_one_tar"), (webdataset._Tar, "next"), (sp.Writer, "write")):
+        with monkeypatch.context() as patch:
+            patch.setattr(holder, name, fails)
+            with pytest.raises(MemoryError):
+                sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
 
 
 @pytest.mark.parametrize("kind", [b"x", b"g"])

@@ -25,8 +25,8 @@ class SourceError(ValueError):
         super().__init__(bounded(printable(str(message))))
 
 
-RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, MemoryError, struct.error)
-"""What parsers of text and of numbers raise at bad input, without the place where it stands."""
+RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, struct.error)
+"""Errors of parsers at bad input, without the place where it stands. A lack of memory says nothing of the input."""
 
 
 _MOST_LINE = 10_000

@@ -57,6 +57,8 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
         array = np.load(io.BytesIO(data), allow_pickle=False)
     except ValueError:
         raise
+    except MemoryError:
+        raise
     except Exception as error:
         # The header is Python source: damage raises whatever its parser finds.
         raise ValueError(f"expected a .npy file, found damage: {error}") from error

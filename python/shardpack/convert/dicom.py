@@ -210,6 +210,8 @@ def _files(
             _check_size(f"`{path}`", [dataset], most)
             slices = _slices(dataset)
             values = {"image": same(f"`{path}`", _pixels(slices)), "meta": _meta(slices)}
+        except MemoryError:
+            raise
         except Exception as error:  # A library of a format raises whatever it finds.
             yield _problem(path, error)
             continue
@@ -224,6 +226,8 @@ def _series(
         try:
             head = _read(pydicom, path, most, stop_before_pixels=True, specific_tags=["SeriesInstanceUID"])
             uid = str(head.SeriesInstanceUID)
+        except MemoryError:
+            raise
         except Exception as error:  # As above.
             yield _problem(path, error)
             continue
@@ -245,6 +249,8 @@ def _series(
             order = _in_order(slices, where, uneven)
             slices = [slices[i] for i in order]
             volume = same(where, _stacked([planes[i] for i in order], where))
+        except MemoryError:
+            raise
         except Exception as error:  # As above.
             yield Problem(str(error)) if str(error).startswith("series") else _problem(path, error)
             continue

@@ -267,6 +267,8 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
             return bz2.BZ2Decompressor().decompress(data, size + 1)
     except ImportError:
         raise
+    except MemoryError:
+        raise
     except Exception as error:
         raise ValueError(f"expected a whole file compressed by {algorithm}, found damage: {error}") from error
     raise ValueError(f"expected a shard compressed by zstd, gz or bz2, found: {compression!r}")

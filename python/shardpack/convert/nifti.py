@@ -107,6 +107,8 @@ def _samples(
                 notes.append(_unsaid(where, values))
             _place_channels(values, channels, path)
             values["volume"] = types[0](where, values["volume"])
+        except MemoryError:
+            raise
         except Exception as error:  # A library of a format raises whatever it finds.
             yield Problem(str(error) if str(error).startswith("`") else f"{where}: expected a whole NIfTI file: {error}")
             continue

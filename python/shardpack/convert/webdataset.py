@@ -12,7 +12,7 @@ import tarfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .._url import is_url
 from ._files import Paths
@@ -37,6 +37,8 @@ _MAX_NAME = 4096
 """Longest name of a member, in bytes: that of a path on Linux."""
 _MAX_CLASSES = 64 << 20
 _PIECE = 1 << 16
+_MOST_WINDOW = 1 << 30
+"""Bytes of memory that the head of an .xz may ask for."""
 _MOST_MEMBERS = 1000
 """Most members of one sample, without the frames of its clips."""
 MOST_FRAMES = 100_000
@@ -237,9 +239,8 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    # A size in a header, and a window of gibibytes that the head of an .xz asks for.
+    # A size in a header.
     OverflowError,
-    MemoryError,
     # Numbers of a sparse member that are none.
     ValueError,
 )
@@ -253,6 +254,7 @@ def _one_tar(
     length = file.size() if isinstance(file, ObjectFile) else os.stat(file).st_size
     opened = file.open() if isinstance(file, ObjectFile) else None
     try:
+        _check_window(file, opened)
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
@@ -300,6 +302,19 @@ def _one_tar(
         if opened is not None:
             opened.close()
     yield from group.finish()
+
+
+def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
+    """Refuse an .xz that asks for more memory than `_MOST_WINDOW`."""
+    if not str(file).lower().endswith(".xz"):
+        return
+    if opened is None:
+        with io.open(str(file), "rb") as local:
+            head = local.read(_PIECE)
+    else:
+        head = opened.read(_PIECE)
+        opened.seek(0)
+    lzma.LZMADecompressor(lzma.FORMAT_AUTO, _MOST_WINDOW).decompress(head, 1)
 
 
 def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:

@@ -160,6 +160,8 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     yaml = library("yaml", "YOLO's data.yaml")
     try:
         config = yaml.safe_load(text(path))
+    except MemoryError:
+        raise
     except Exception as error:  # Its constructors of dates and numbers raise whatever they find.
         raise SourceError(f"`{path}`: expected YAML, found: {error}") from None
     if not isinstance(config, dict):
