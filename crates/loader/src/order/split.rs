@@ -8,8 +8,8 @@ use shardpack_format::{Dtype, Setting};
 use shardpack_reader::{Column, Dataset, Error, Result};
 use std::collections::BTreeMap;
 
-/// How a dataset is divided into parts. The parts are a pure function of the keys of the samples, the
-/// seed and what is asked for here.
+/// How a dataset is divided into parts. The parts are a pure function of these options, the seed and the
+/// keys of the samples. No later version changes them.
 ///
 /// ```no_run
 /// use shardpack_loader::order::{Attribute, Members, Order, Runs, Split};
@@ -38,7 +38,7 @@ pub enum Attribute {
     Values(Vec<String>),
 }
 
-/// What is divided: a sample, with those that must stay with it.
+/// A sample, with the hash that places it and the unit (group) that it stays with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     stratum: u32,
@@ -80,8 +80,8 @@ impl Split {
         self
     }
 
-    /// Keeps samples of the same value in one part: all of one patient. The list is then cut between two
-    /// groups, as near to the shares as that is possible. With [`Split::stratify`], a group counts as of
+    /// Keeps samples of the same value in one part: all pictures of one patient. The list is then cut
+    /// between two groups, as near to the shares as possible. With [`Split::stratify`], a group belongs to
     /// the class that most of its samples have.
     #[must_use]
     pub fn groups(mut self, by: Attribute) -> Self {
@@ -90,8 +90,8 @@ impl Split {
     }
 
     /// Decides the part of each sample (or group) by its own hash, without looking at the others. So it
-    /// stays in its part when the dataset grows or shrinks. The parts have their shares as a coin has
-    /// its two sides: of 10,000 samples at 0.9 some 9,000, give or take 60.
+    /// stays in its part when the dataset grows or shrinks. The sizes of the parts are random: a share of
+    /// 0.9 of 10,000 samples is 9,000, give or take 60.
     #[must_use]
     pub fn growing(mut self) -> Self {
         self.is_growing = true;
@@ -145,7 +145,7 @@ impl Split {
         }
     }
 
-    /// Every sample is its own unit, placed by its key.
+    /// Places each sample by its key, as a unit of its own.
     fn single(&self, dataset: &Dataset, samples: &[u64], strata: Option<&[String]>) -> Result<Vec<Entry>> {
         let numbers = strata.map(numbered);
         let mut entries = Vec::with_capacity(samples.len());
@@ -164,8 +164,8 @@ impl Split {
         Ok(entries)
     }
 
-    /// A group is a unit, placed by its name. Its stratum is that of most of its samples, of several such
-    /// the first.
+    /// Places each group by its name, as one unit. Its stratum is that of most of its samples; if several
+    /// are equally common, the first of them.
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<Entry> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -210,7 +210,7 @@ impl Split {
         }
     }
 
-    /// Cuts each stratum at what the parts lack by then, so that rounding does not add up.
+    /// Cuts each stratum by the samples that the parts lack so far, so that rounding errors do not add up.
     fn deal(&self, entries: &[Entry], parts: &mut [Vec<u64>]) {
         let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
         let mut seen = 0;
@@ -223,7 +223,7 @@ impl Split {
             let (mut from, mut left, mut left_counts) = (0, stratum.len(), stratum.len());
             let last = parts.len().saturating_sub(1);
             for (number, (part, count)) in parts.iter_mut().zip(counts).enumerate() {
-                // What groups before it took too much or too little, all later parts bear.
+                // Later parts share the error that whole groups caused in earlier ones.
                 let wanted = (count * left).checked_div(left_counts).unwrap_or(0);
                 let (least, most) = match is_enough {
                     true => (from + 1, units.len() - (last - number)),
@@ -232,7 +232,7 @@ impl Split {
                 let (mut end, mut given) = (from, 0_usize);
                 while end < most {
                     let size = units.get(end).map_or(0, |unit| unit.len());
-                    // The cut that is nearer to what is wanted: behind this unit, or before it.
+                    // Cut behind this unit or before it: where the part is nearer to its size.
                     let is_nearer = (given + size).abs_diff(wanted) < given.abs_diff(wanted);
                     if number < last && end >= least && !is_nearer {
                         break;
@@ -282,8 +282,8 @@ fn numbered(texts: &[String]) -> Vec<u32> {
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Whole numbers that sum up to `count`, each next to what is wanted: rounded down, then up where most is
-/// lacking, of several the first.
+/// Rounds the wanted numbers so that they sum up to `count`: down, then up where most is lacking; the
+/// first of equal ones.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_hash_stays() {
-        // Of Python: int.from_bytes(hashlib.sha256(b"shardpack split 1\0" + bytes(8) + b"a").digest()[:8])
+        // In Python: int.from_bytes(hashlib.sha256(b"shardpack split 1\0" + bytes(8) + b"a").digest()[:8])
         let split = Split::new(&[0.5, 0.5], 0).unwrap();
         assert_eq!(split.hash("a"), 0xae33_2680_4afb_3083);
     }

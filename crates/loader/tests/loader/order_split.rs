@@ -119,6 +119,46 @@ fn parts_depend_on_keys_and_seed_alone() {
     assert_eq!(split(3).parts(&one.dataset, Some(&reversed)).unwrap(), split(3).parts(&one.dataset, None).unwrap());
 }
 
+/// docs/compatibility.md promises that the parts never change. The lists were computed by a second
+/// implementation of docs/order.md, in Python.
+#[test]
+fn every_version_makes_the_same_parts() {
+    let members: Vec<u64> = (0..40).collect();
+    let values = |of: fn(u64) -> u64| texts(&members.iter().map(|sample| of(*sample)).collect::<Vec<_>>());
+    let (classes, groups) = (values(|sample| sample % 5 / 2), values(|sample| sample * sample % 17));
+    let split = Split::new(&[0.6, 0.2, 0.2], 1).unwrap();
+    // The second and the third part; the first one has all others.
+    let golden: [(&str, Split, [&[u64]; 2]); 6] = [
+        ("plain", split.clone(), [&[9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
+        (
+            "stratified",
+            split.clone().stratify(classes.clone()),
+            [&[9, 10, 13, 16, 17, 30, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]],
+        ),
+        (
+            "grouped",
+            split.clone().groups(groups.clone()),
+            [&[6, 8, 9, 11, 23, 25, 26, 28], &[5, 7, 10, 12, 22, 24, 27, 29, 39]],
+        ),
+        (
+            "stratified groups",
+            split.clone().stratify(classes).groups(groups.clone()),
+            [&[3, 5, 12, 14, 20, 22, 29, 31, 37, 39], &[6, 8, 9, 11, 23, 25, 26, 28]],
+        ),
+        ("growing", split.clone().growing(), [&[8, 9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
+        (
+            "growing groups",
+            split.growing().groups(groups),
+            [&[3, 6, 7, 8, 9, 10, 11, 14, 20, 23, 24, 25, 26, 27, 28, 31, 37], &[5, 12, 22, 29, 39]],
+        ),
+    ];
+    for (kind, split, [second, third]) in golden {
+        let parts = split.parts(&DATASET.dataset, Some(&members)).unwrap();
+        part_of(&parts, &members);
+        assert_eq!((&*parts[1], &*parts[2]), (second, third), "{kind}");
+    }
+}
+
 #[test]
 fn a_dataset_that_grows_keeps_its_parts() {
     let (before, after) = (made(&[260]), &*DATASET);
