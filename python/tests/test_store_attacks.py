@@ -83,6 +83,7 @@ def test_ctrl_c_is_heard_within_a_second(photos: Path, tmp_path: Path, how: str)
             "sample": lambda dataset: dataset[3],
             "many": lambda dataset: dataset.get_many([1, 2, 3]),
             "labels": lambda dataset: dataset.labels,
+            "split": lambda dataset: dataset.split(0.8),
             "key": lambda dataset: dataset.keys[0],
             "raw": lambda dataset: dataset.raw(3, "image"),
             "first": lambda dataset: next(iter(dataset)),
@@ -123,7 +124,7 @@ def test_ctrl_c_is_heard_within_a_second(photos: Path, tmp_path: Path, how: str)
     (tmp_path / "in").mkdir()
     Image.new("RGB", (64, 64)).save(tmp_path / "in" / "a.jpg")
     done = run(code, photos, how, tmp_path / "out", tmp_path / "in")
-    names = ["open", "loader", "sample", "many", "labels", "key", "raw", "first", "batch", "verify"]
+    names = ["open", "loader", "sample", "many", "labels", "split", "key", "raw", "first", "batch", "verify"]
     names += ["pack", "plan", "send", "writer", "merge", "convert"] if how == "silent" else []
     assert done.stdout.splitlines() == [f"{name} heard" for name in names], done
 
