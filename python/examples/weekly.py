@@ -12,6 +12,7 @@ them.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -61,7 +62,9 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
                 if len(seen) == count:
                     break
             state = batches.state_dict()
-    checkpoint.write_text(json.dumps(state))
+    unfinished = checkpoint.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(state))
+    os.replace(unfinished, checkpoint)
     return seen
 
 

@@ -361,9 +361,11 @@ class Loader(Configured):
     # Resuming
 
     def state_dict(self) -> dict[str, int | str]:
-        """The position of the loader: three integers and a string, the same on every rank that got the same number
-        of batches; the generation of a dataset that has grown or shrunk; and in an epoch of patches what they are. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
-        Save it as JSON, or with ``torch.save``.
+        """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and ``fingerprint`` (a
+        string), the same on every rank that got the same number of batches. ``generation`` is there if the dataset has
+        grown or shrunk, ``unit`` if the epoch counts patches. Batches that were handed out count as done. At the end of
+        an epoch it is the start of the next one. Save it as JSON, or with ``torch.save``, to a temporary file that
+        ``os.replace`` then puts in place: a kill while saving must not destroy the last state.
         """
         return self._state()[0]
 
