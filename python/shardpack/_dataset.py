@@ -1,4 +1,4 @@
-"""A dataset: samples by index, columns, what is known of it."""
+"""A dataset: samples by index, columns, metadata."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class Dataset:
         The dataset's folder, its manifest, or one shard; or the URL of one, as text: ``"s3://bucket/train"``, also
         ``gs://``, ``az://``, ``http://``, ``https://`` and ``file://``.
     verify_crc : bool, default True
-        Whether the CRC32 of each record is compared before it is handed out.
+        Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"
         Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. It limits the
         memory that a file from a stranger can ask for. If a :class:`Loader` takes a patch or some bands of an array,
         only that part counts.
     generation : int, optional
-        Which generation of a dataset that has grown or shrunk (:func:`add`, :func:`remove`), from 1. Default: the
+        Generation of a dataset that has grown or shrunk (:func:`add`, :func:`remove`), from 1. Default: the
         newest. ``path`` is then the folder.
     storage_options : mapping from str to str, optional
-        For a URL: how its store is reached (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and how patient
-        the reader is (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They come before what the
-        environment says (``AWS_REGION``, …), which is the better place for credentials. All names: docs/stores.md.
+        For a URL: options of its store (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and of the reader
+        (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They override environment variables
+        (``AWS_REGION``, …), which are the better place for credentials. All names: docs/stores.md.
     cache : str or os.PathLike, optional
-        For a URL: folder of this machine that keeps what was read, for all processes. It is empty, or a cache. Default:
-        what ``SHARDPACK_CACHE`` says, else none.
+        For a URL: local folder that caches the bytes that were read, for all processes. It must be empty, or a cache.
+        Default: ``SHARDPACK_CACHE``, else none.
     cache_bytes : int or str, optional
         Most bytes in that folder, or text such as ``"500GB"``, 64 MiB at least. Default 100 GB.
 
@@ -93,7 +93,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # Whether it was said that pictures lose bits.
+    # Has warned that pictures lose bits.
     _told = False
 
     def __init__(
@@ -163,7 +163,7 @@ class Dataset:
         Parameters
         ----------
         index : int
-            Which sample.
+            Number of the sample.
         fields : sequence of str, optional
             Fields to decode, figures of packing (``"cube.max_abs_error"``) included. Default: as ``dataset[i]``.
 
@@ -217,13 +217,13 @@ class Dataset:
         return samples
 
     def _tell(self, core: _shardpack.Dataset) -> None:
-        """Says once that pictures lost bits."""
+        """Warns once that pictures lost bits."""
         if not self._told and (fields := core.narrowed()):
             self._told = True
             _warn.of_lost_bits(fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
-        """What a ``torch.utils.data.DataLoader`` asks for a batch: as :meth:`get_many`."""
+        """Samples of a batch of a ``torch.utils.data.DataLoader``, as :meth:`get_many`."""
         return self.get_many(indices)
 
     @overload
@@ -236,7 +236,7 @@ class Dataset:
         Parameters
         ----------
         index : int
-            Which sample.
+            Number of the sample.
         field : str, optional
             One field; all if not given.
 
@@ -275,7 +275,7 @@ class Dataset:
         number = _index.one(index, len(self))
         return number if self._members is None else int(self._members[number])
 
-    # What is known without reading a record
+    # Metadata, without reading a record
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -330,8 +330,8 @@ class Dataset:
 
     @property
     def generation(self) -> int:
-        """Which generation it is: 1 as it was packed, one more with each :func:`add` or :func:`remove`. Of several
-        datasets as one, 1.
+        """Number of the generation: 1 as packed, one more with each :func:`add` or :func:`remove`. 1 for several
+        datasets as one.
         """
         return self._core.generation
 
@@ -383,27 +383,27 @@ class Dataset:
         growing: bool = False,
     ) -> list[Subset]:
         """The dataset in parts, each sample in one of them: one part to train on, one to validate with. Samples are sorted
-        by a hash of ``seed`` and key, and cut at the shares: so the parts are the same however and wherever it is stored.
+        by a hash of ``seed`` and key, and cut at the shares: so the parts do not depend on how or where it is stored, and
+        no later version changes them.
 
         Parameters
         ----------
         shares : float or sequence of float
-            Of one share, such as ``0.8``, the parts are this and the rest. Several sum up to 1: ``[0.8, 0.1, 0.1]``. A
-            part has its share of the samples, rounded up or down, and at least one.
+            One share (``0.8``) gives two parts: 0.8 and the rest. Several sum up to 1: ``[0.8, 0.1, 0.1]``. A part has
+            its share of the samples, rounded up or down, and at least one.
         stratify : str or sequence, optional
             A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a text.
             Each part gets its share of the samples of each value, up to one or two samples.
         groups : str, sequence or callable, optional
-            The same, or a function of the key: samples of one value stay in one part, such as all pictures of one patient.
-            The cuts are then between groups, as near to the shares as they can be. With ``stratify``, a group counts as of
-            the class that most of its samples have.
+            A scalar field, a value for each sample, or a function of the key: samples of one value stay in one part, such
+            as all pictures of one patient. The cuts are then between groups, as near to the shares as possible. With
+            ``stratify``, a group belongs to the class that most of its samples have.
         seed : int, default 0
-            Another seed, other parts.
+            Seed of the hash; a different seed gives different parts.
         growing : bool, default False
-            Whether each sample (or group) is placed by its own hash alone, whatever else there is: it stays in its part
-            when the dataset grows or shrinks (:func:`add`, :func:`remove`). The sizes of the parts are then those of a
-            fair draw, not exact, and ``stratify`` is refused. Default: exact sizes; after samples were added, those next
-            to a cut are in another part.
+            Place each sample (or group) by its own hash alone: it stays in its part when the dataset grows or shrinks
+            (:func:`add`, :func:`remove`). The sizes of the parts are then random, not exact, and ``stratify`` is refused.
+            Default: exact sizes; when samples are added, those next to a cut change to another part.
 
         Returns
         -------
@@ -480,7 +480,7 @@ def _reopened(
     """A dataset in another process: the same one, or an error."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
     if dataset.generation != generation:
-        # It has grown meanwhile.
+        # The dataset has grown meanwhile.
         place: Path | str = path
         if isinstance(path, str):
             place = path.rpartition("/")[0] if path.endswith(".json") else path

@@ -1,8 +1,8 @@
 """Fields that follow their picture, for ``Loader(align=…)``: masks, boxes, keypoints, polygons go where its view goes.
 
-Each function gives the text that names it, such as ``"boxes,format=xywh"``. One draw is for all fields of a sample: what
-the view crops, scales and mirrors of the picture, it crops, scales and mirrors of them. All coordinates are those of the
-upright picture, in pixels, from its left and upper edge: the first pixel reaches from 0 to 1.
+Each function gives the text that names it, such as ``"boxes,format=xywh"``. A view is drawn once for a sample. It
+crops, scales and mirrors the picture and these fields alike. All coordinates are those of the upright picture, in
+pixels, from its left and upper edge: the first pixel reaches from 0 to 1.
 
 >>> import shardpack as sp
 >>> sp.align.boxes("xywh", visible=0.25)
@@ -30,8 +30,8 @@ def mask(picture: str | None = None, *, fill: float = 255) -> str:
     picture : str, optional
         The field of the picture that it follows. Default: the only one among the fields.
     fill : float, default 255
-        What stands in the borders where the view pads the picture (``sp.view.pad``): a value that the type of the batch
-        has. Tell the loss to ignore it, as ``CrossEntropyLoss(ignore_index=255)`` does, or choose the background.
+        Value of the borders where the view pads the picture (``sp.view.pad``): one that the type of the batch can
+        hold. Tell the loss to ignore it, as ``CrossEntropyLoss(ignore_index=255)`` does, or choose the background.
     """
     return _text("mask", [("picture", picture), ("fill", None if fill == 255 else repr(float(fill)))])
 
@@ -67,7 +67,7 @@ def boxes(
     format : "xyxy", "xywh" or "cxcywh", default "xyxy"
         The four numbers: left, top, right, bottom; left, top, width, height (COCO); centre, width, height (YOLO).
     relative : bool, default False
-        Whether 1 is the width, or height, of the picture, and then of the view; else numbers are pixels.
+        Coordinates are shares of the width and height: of the picture, and in the batch of the view. Default: pixels.
     visible : float, default 0
         The least share of a box's area that the view has to show. Boxes of which it shows nothing are left out in any
         case.
@@ -114,7 +114,7 @@ def polygons(*, rows: str | None = None, relative: bool = False, picture: str | 
     for each object, whose innermost lists are ``x, y, x, y, …``. In the batch they are a list, one item for each row: a
     float32 array of the same shape, or lists of the same form.
 
-    A polygon keeps all of its points, and is not clipped: it may reach beyond the view. What draws it clips it. Mirrored
+    A polygon keeps all of its points, and is not clipped: it may reach beyond the view. Clip it when you draw it. Mirrored
     polygons turn the other way round. In an array, NaN stays NaN, behind polygons of fewer points. In JSON an object
     without lists (``None``, or the run lengths that COCO has for crowds) becomes ``None``.
 

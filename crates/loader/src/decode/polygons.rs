@@ -6,11 +6,11 @@ use shardpack_array::Array;
 use shardpack_format::{Error, Limits, Result};
 use std::fmt;
 
-/// Relative: no polygon reaches so many sides of its picture beyond it.
+/// Largest believable coordinate of a relative polygon, in sides of its picture.
 const FAR: f64 = 10.0;
 
-/// Points as the view shows them, `[…, points, 2]`. None is hidden, and nothing is clipped; what is not a
-/// number stays so.
+/// Points as the view shows them, `[…, points, 2]`. No point is hidden, and nothing is clipped; NaN stays
+/// NaN.
 ///
 /// # Errors
 /// `Usage` if it has another shape, or clearly numbers of the other unit.
@@ -30,14 +30,14 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
     floats(&out, shape_of.to_vec())
 }
 
-/// The same of JSON: lists of numbers are x, y, x, y; lists of lists may be as deep as they like, and the
-/// outermost one has an item for each object. What is neither, such as a mask of COCO in run lengths,
-/// becomes `null`. `kept`: which of the objects are left.
+/// The same for JSON: lists of numbers are x, y, x, y; lists may be nested to any depth, and the
+/// outermost one has an item for each object. An object without lists, such as a mask of COCO in run
+/// lengths, becomes `null`. `kept`: which of the objects are left.
 ///
 /// # Errors
 /// `Usage` if lists hold something else, an odd number of numbers, or clearly numbers of the other unit,
-/// or are not as many as there were boxes. `Format` if it is no JSON; `Limit` if what becomes of it is
-/// larger than a decoded field may be.
+/// or are not as many as there were boxes. `Format` if it is no JSON; `Limit` if the result is larger than
+/// a decoded field may be.
 pub(crate) fn of_json(
     text: &str,
     relative: bool,
@@ -74,13 +74,14 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
     [x / to[0], y / to[1]]
 }
 
-/// What tells shares of the sides from pixels.
+/// Evidence for the unit of coordinates: shares of the sides, or pixels.
 #[derive(Default)]
 struct Unit {
+    /// The first point too far outside the picture for shares.
     far: Option<[f64; 2]>,
-    /// A point with a number that is no share.
+    /// Whether a coordinate is outside 0 to 1.
     beyond: bool,
-    /// A point that is not on whole pixels.
+    /// The first point that is not on whole pixels.
     between: Option<[f64; 2]>,
 }
 
@@ -98,7 +99,8 @@ impl Unit {
         }
     }
 
-    /// As of boxes: shares that are many times the side, or pixels that are all within the first one.
+    /// Refuses shares that are many times the side, and pixels that are all within the first one, as for
+    /// boxes.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => {
@@ -116,17 +118,17 @@ impl Unit {
     }
 }
 
-/// The way through a JSON text, and what was written so far.
+/// State of the walk through a JSON text, and the output so far.
 struct Walk<'a> {
     out: String,
     relative: bool,
     shape: &'a Shape,
     kept: Option<&'a Kept>,
-    /// Items of the outermost list.
+    /// Number of items of the outermost list so far.
     objects: usize,
     unit: Unit,
     most_bytes: u64,
-    /// Why it ends before its end.
+    /// The error that ended the walk.
     problem: Option<Error>,
 }
 
@@ -221,10 +223,10 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 }
 
-/// What a list holds.
+/// The content of a list so far.
 #[derive(Default)]
 struct List {
-    /// Of a point of which y comes next.
+    /// The x of a point whose y comes next.
     x: Option<f64>,
     has_points: bool,
     has_lists: bool,
