@@ -26,12 +26,12 @@ pub struct Limits {
     /// Largest decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
     /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1
-    /// MiB. What a run of one value stands for is counted apart, by `max_run_bytes`. Default 1000.
+    /// MiB. Bytes of runs are limited by `max_run_bytes` instead. Default 1000.
     pub max_expansion: u64,
     /// Most decoded bytes of a field that runs of one value may stand for, unless they are at most
     /// `max_expansion` times its stored bytes: 32 bytes of a chunk can say that 4 MiB are zero.
-    /// Default 512 MiB, an empty mask of 23,170 × 23,170 pixels. Whoever reads a region counts the
-    /// runs of that region.
+    /// Default 512 MiB, an empty mask of 23,170 × 23,170 pixels. For a region, only its own runs
+    /// count.
     pub max_run_bytes: u64,
     /// Longest axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,

@@ -132,9 +132,9 @@ impl MaskRows {
 pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&Kept>, limits: &Limits) -> Result<Array> {
     let Shape { picture: [height, width], crop } = *shape;
     let count = match *array.shape() {
-        [count, h, w] if array.bytes().is_empty() || [h, w] == [height, width].map(u64::from) => count,
-        // Nothing has no size.
-        _ if array.bytes().is_empty() => 0,
+        [count, h, w] if [h, w] == [height, width].map(u64::from) => count,
+        // An empty list has no sides.
+        ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
             let expected = format!("[masks, {height}, {width}], as high and wide as its upright picture");
             let error = Error::usage("shape", expected, format!("{other:?}"));

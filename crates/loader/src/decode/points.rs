@@ -79,6 +79,11 @@ pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&K
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
         Align::Polygons { relative, .. } => {
+            // Rows of a single polygon would be its points.
+            if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
+                let expected = "[polygons, points, 2], one polygon for each box";
+                return Err(Error::usage("shape", expected, format!("{:?}", array.shape())));
+            }
             let moved = polygons::of_array(array.shape(), &numbers, *relative, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }

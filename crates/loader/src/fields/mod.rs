@@ -204,10 +204,36 @@ impl FieldPlan {
             return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
         }
         // An index that promises what no record of this length can hold is refused before memory is
-        // taken for it. Runs of one value may be all of it.
+        // taken for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
-        limits.check_runs(bytes, length).map_err(|error| raw::name_field(&self.name, error))?;
+        let stored = self.stored_bytes_of(bytes);
+        let most = length.saturating_mul(limits.max_expansion);
+        match &self.from {
+            // Runs of one value may be all of an array.
+            From::Array { .. } | From::Volume(_) | From::Mask { .. } => {
+                limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
+            }
+            _ if stored > 1 << 20 && stored > most => {
+                let what = format!("field `{}`: size in the index", self.name);
+                return Err(FormatError::limit(what, "max_expansion", most, stored));
+            }
+            _ => {}
+        }
         usize::try_from(bytes).map_err(|_| too_large("max_decoded_bytes", usize::MAX as u64))
+    }
+
+    /// Bytes of a row of `bytes` as it is stored: float16 may come as float32, and levels of one byte
+    /// as floats. Of several types that are stored the smallest one counts.
+    fn stored_bytes_of(&self, bytes: u64) -> u64 {
+        let stored = match &self.from {
+            From::Array { stored, .. } | From::Mask { stored, .. } => {
+                stored.iter().map(|(_, array)| array.stored.size() as u64).min()
+            }
+            From::Picture { .. } => Some(1),
+            _ => None,
+        };
+        let comes_as = self.dtype.bytes().max(1);
+        bytes / comes_as * stored.map_or(comes_as, |stored| stored.min(comes_as))
     }
 
     fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {

@@ -163,6 +163,8 @@ fn masks_of_objects_and_polygons_that_are_none() {
             &|[h, w]| vec![4, h, w],
             "rows that belong to boxes: expected 5, one for each box, found 4",
         ),
+        ("instances", &|_| vec![5, 0, 0], "shape: expected [masks,"),
+        ("polygons,rows=boxes", &|_| vec![5, 2], "expected [polygons, points, 2], one polygon for each box"),
         ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: shape: expected [points, 2]"),
         ("polygons,rows=boxes", &|_| vec![4, 3, 2], "expected 5, one for each box, found 4"),
     ] {

@@ -4,7 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, Made, RowOf, base, said};
-use shardpack_format::{Voice, told};
+use shardpack_format::{Limits, Voice, told};
 use shardpack_jpeg::View;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
@@ -64,22 +64,37 @@ fn an_index_that_lies_is_an_error_of_its_row() {
             half: false,
         })
     };
+    let of = |field: &str| LoaderOptions { fields: Some(vec![field.to_owned()]), ..options(4) };
     // A little, in both directions; more than a record can hold; more than a number of bytes can
     // be.
-    for (said, words) in [
-        (17, "by height and width in the index"),
-        (8, "in the index"),
-        (1 << 23, "max_run_bytes"),
-        (u32::MAX, "max_decoded_bytes"),
+    // No picture of its length has so many pixels; an array may be one run of a value.
+    for (said, words, options) in [
+        (17, "by height and width in the index", options(4)),
+        (8, "in the index", options(4)),
+        (1 << 19, "max_expansion", of("image")),
+        (1 << 23, "max_run_bytes", of("cube")),
+        (u32::MAX, "max_decoded_bytes", options(4)),
     ] {
         let disk = lie(said);
-        let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+        let mut loader = Loader::open(&disk.open(), options).unwrap();
         assert!(loader.next_batch().unwrap().is_ok());
         let error = loader.next_batch().unwrap().unwrap_err();
         let text = told(&error, &error.hint(), Voice::Command);
         assert!(text.contains("sample-00005") && text.contains(words), "{said}: {text}");
         assert!(loader.next_batch().unwrap().is_ok());
     }
+}
+
+#[test]
+fn bytes_count_as_they_are_stored() {
+    // As float32 the cubes take more than their records: nothing is a run.
+    let limits = Limits { max_run_bytes: 1, max_expansion: 1, ..Limits::default() };
+    let disk = Disk::new(&[4], |id| Made { id, height: 64, width: 64, said_height: 64, half: true });
+    let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
+    let fields = Some(vec!["cube".to_owned()]);
+    let mut loader = Loader::open(&dataset, LoaderOptions { fields, ..options(4) }).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!(batch.field("cube").unwrap().row_of(0).len(), 64 * 64 * 3 * 4);
 }
 
 #[test]
