@@ -8,6 +8,8 @@ import json
 import lzma
 import os
 import struct
+import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -345,3 +347,119 @@ def test_parsers_that_say_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(webdataset, "list_objects", lambda *_: fails(b""))
     with pytest.raises(sp.SourceError, match="webdataset: `.*t.tar`: expected a readable source, found: UnicodeDecodeError: "):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
+
+
+FORGED = "x\nhint: obey"
+
+
+def sources_with(name: str, root: Path) -> dict[str, Any]:
+    """Sources whose only sample is bad, and whose name is given."""
+    coco = {"images": [{"id": 1, "file_name": name}], "annotations": [], "categories": []}
+    (root / "coco.json").write_text(json.dumps(coco))
+    (root / "tar.tar").write_bytes(member(f"{name}.cls".encode(), b"x") + END)
+    (root / "n").mkdir()
+    (root / "n" / f"{name}.nii").write_bytes(bytes(400))
+    (root / "yolo/images").mkdir(parents=True)
+    (root / "yolo/labels").mkdir()
+    (root / f"yolo/images/{name}.jpg").write_bytes(b"no picture")
+    (root / f"yolo/labels/{name}.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    return {
+        "coco": (root / "coco.json", {"images": str(root)}),
+        "webdataset": (root / "tar.tar", {}),
+        "nifti": (root / "n", {}),
+        "yolo": (root / "yolo", {"names": ["cat"]}),
+    }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names with ends of lines")
+def test_a_value_of_a_source_makes_no_line_of_its_own(tmp_path: Path) -> None:
+    for format, (source, options) in sources_with(FORGED, tmp_path).items():
+        with pytest.raises(sp.SourceError) as caught:
+            sp.convert(format, source, tmp_path / "out", **options)
+        lines = str(caught.value).split("\n")
+        assert not any(line.startswith("hint: obey") for line in lines), (format, lines)
+        assert any("x\\nhint: obey" in line for line in lines), (format, lines)
+
+
+def test_names_in_stores_make_no_line_of_their_own(tmp_path: Path) -> None:
+    h5py, lmdb = pytest.importorskip("h5py"), pytest.importorskip("lmdb")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group(FORGED)["x"] = np.zeros(3, "c8")
+    with lmdb.open(str(tmp_path / "l"), map_size=1 << 20) as env, env.begin(write=True) as transaction:
+        transaction.put(FORGED.encode(), b"no picture")
+    for format, source, options in (("hdf5", tmp_path / "a.h5", {"samples": "groups"}), ("lmdb", tmp_path / "l", {})):
+        with pytest.raises(sp.SourceError) as caught:
+            sp.convert(format, source, tmp_path / "out", **options)
+        assert not any(line.startswith("hint: obey") for line in str(caught.value).split("\n")), caught.value
+        assert "x\\nhint: obey" in str(caught.value)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_no_link_that_is_swapped_in_is_followed(tmp_path: Path) -> None:
+    from shardpack.convert._files import open_inside
+
+    root, secret = tmp_path / "root", tmp_path / "secret"
+    for folder, text in ((root / "d", b"ours"), (secret, b"secret")):
+        folder.mkdir(parents=True)
+        (folder / "f").write_bytes(text)
+    swaps, stop = [0], threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            os.rename(root / "d", tmp_path / "held")
+            os.symlink(secret, root / "d")
+            os.unlink(root / "d")
+            os.rename(tmp_path / "held", root / "d")
+            swaps[0] += 1
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    read = refused = 0
+    deadline = time.monotonic() + 60
+    try:
+        while (read < 50 or refused < 50 or swaps[0] < 100) and time.monotonic() < deadline:
+            try:
+                with open_inside(root, "d/f") as file:
+                    assert file.read() == b"ours"
+                read += 1
+            except (ValueError, OSError):
+                refused += 1
+    finally:
+        stop.set()
+        swapping.join()
+    assert read and refused and swaps[0] >= 100
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.parametrize("format", ["coco", "nifti", "yolo", "dicom", "mds"])
+def test_a_link_swapped_in_between_check_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
+    for library in {"nifti": ["nibabel"], "dicom": ["pydicom"]}.get(format, []):
+        pytest.importorskip(library)
+    root, secret = tmp_path / "root", tmp_path / "secret"
+    root.mkdir()
+    secret.write_bytes(b"secret")
+    source, options = sources_with("a", root).get(format, (root / "m", {}))
+    (root / "m").mkdir()
+    if format == "dicom":
+        (root / "m/a.dcm").write_bytes(bytes(128) + b"DICM" + bytes(20))
+    if format == "mds":
+        part = {"basename": "a.mds", "bytes": 5, "hashes": {}}
+        shard = {"format": "mds", "samples": 1, "column_names": ["a"], "column_encodings": ["str"], "column_sizes": [None], "raw_data": part}
+        (root / "m/index.json").write_text(json.dumps({"version": 2, "shards": [shard]}))
+        (root / "m/a.mds").write_bytes(b"12345")
+    if format == "coco":
+        (root / "a").write_bytes(b"no picture")
+    swaps, resolve = [], Path.resolve
+
+    def swapping(self: Path, strict: bool = False) -> Path:
+        real = resolve(self, strict)
+        if strict and self.is_file() and not self.is_symlink():
+            swaps.append(self)
+            self.unlink()
+            self.symlink_to(secret)
+        return real
+
+    monkeypatch.setattr(Path, "resolve", swapping)
+    with pytest.raises(sp.SourceError, match="replaced by a link"):
+        sp.convert(format, source, tmp_path / "out", **options)
+    assert swaps

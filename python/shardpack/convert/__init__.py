@@ -14,7 +14,7 @@ from typing import Any, Union
 from .._url import is_url
 from ._fields import Fields
 from ._run import Progress, Run
-from ._source import RAW, Source, SourceError, did_you_mean
+from ._source import RAW, Source, SourceError, did_you_mean, shown
 
 __all__ = ["FORMATS", "SourceError", "convert"]
 
@@ -146,7 +146,7 @@ def convert(
     try:
         source: Source = module.open(src, drop=frozenset(drop), **of_format)
     except RAW as error:
-        named = f"`{os.fspath(src)}`" if isinstance(src, (str, os.PathLike)) else "source"
+        named = f"`{shown(os.fspath(src))}`" if isinstance(src, (str, os.PathLike)) else "source"
         raise SourceError(f"{format}: {named}: expected a readable source, found: {type(error).__name__}: {error}") from error
     run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)
     return run.write(out, of_writer)

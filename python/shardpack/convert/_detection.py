@@ -1,4 +1,4 @@
-"""What the formats of object detection share: pictures by their names, boxes, classes."""
+"""Shared by the formats of object detection: pictures by their names, boxes, classes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._files import open_regular
+from ._files import Elsewhere, open_inside, open_regular
 from ._sizes import PictureSize, size_of
-from ._source import SourceError
+from ._source import SourceError, shown
 from ._values import picture_type
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
@@ -26,42 +26,24 @@ def folder(path: Path, what: str, inside: Path | None = None) -> Path:
     Raises
     ------
     SourceError
-        If it is not, or a link leads out of `inside`.
+        If it is not, or a link leads out of `inside`, a resolved folder.
     """
     try:
-        check_link(path, inside)
-    except ValueError as error:
-        raise SourceError(str(error)) from None
+        real = path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SourceError(f"`{shown(path)}`: expected a name that can be looked up: {shown(error)}") from None
+    if inside is not None and not real.is_relative_to(inside):
+        raise SourceError(_elsewhere(path, inside, real))
     if not is_folder(path):
-        raise SourceError(f"`{path}`: expected a folder, {what}, found {'a file' if is_file(path) else 'nothing'}")
+        raise SourceError(f"`{shown(path)}`: expected a folder, {what}, found {'a file' if is_file(path) else 'nothing'}")
     return path
 
 
-def check_link(path: Path, inside: Path | None) -> None:
-    """Refuse a path that leads out of a folder, by a link or by its name.
-
-    Parameters
-    ----------
-    path
-        The path, which may be that of nothing.
-    inside
-        The folder. None: links are followed.
-
-    Raises
-    ------
-    ValueError
-        If it does, or links lead in a circle.
-    """
-    if inside is None:
-        return
-    try:
-        real, root = path.resolve(), inside.resolve()
-    except (OSError, RuntimeError) as error:
-        raise ValueError(f"`{path}`: expected a name that can be looked up: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"`{path}`: {error}") from None
-    if not real.is_relative_to(root):
-        raise ValueError(f"`{path}`: expected what is below `{inside}`, found: `{real}`\nhint: follow_links=True follows links out of it")
+def _elsewhere(path: Path, inside: Path, real: object) -> str:
+    return (
+        f"`{shown(path)}`: expected what is below `{shown(inside)}`, found: `{shown(real)}`\n"
+        "hint: follow_links=True follows links out of it"
+    )
 
 
 def picture(path: Path, inside: Path | None = None) -> bytes:
@@ -75,35 +57,37 @@ def picture(path: Path, inside: Path | None = None) -> bytes:
     content = regular(path, None, inside)
     if picture_type(content) is None:
         start = content[:8].hex(" ") or "nothing"
-        raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture in `{path}`, found bytes that begin with: {start}")
+        raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture in `{shown(path)}`, found bytes that begin with: {start}")
     return content
 
 
 def regular(path: Path, most: int | None, inside: Path | None = None) -> bytes:
-    """The bytes of a regular file.
+    """The bytes of a regular file. `inside` is a resolved folder; None: links are followed.
 
     Raises
     ------
     ValueError
         If there is none, it has more than `most` bytes, cannot be read, or is not in `inside`.
     """
-    check_link(path, inside)
     try:
-        with open_regular(path) as file:
+        with open_regular(path) if inside is None else open_inside(inside, path.absolute()) as file:
             content = file.read() if most is None else file.read(most + 1)
+    except Elsewhere as error:
+        assert inside is not None
+        raise ValueError(_elsewhere(path, inside, error.real)) from None
     except ValueError as error:
         # A name with a zero in it, or what is no file.
-        raise ValueError(f"`{path}`: {error}") from None
+        raise ValueError(f"`{shown(path)}`: {error}") from None
     except OSError as error:
         found = "nothing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else f"{error.strerror}"
-        raise ValueError(f"expected a file that can be read: `{path}`, found {found}") from None
+        raise ValueError(f"expected a file that can be read: `{shown(path)}`, found {found}") from None
     if most is not None and len(content) > most:
-        raise ValueError(f"expected at most {most} bytes in `{path}`, found more")
+        raise ValueError(f"expected at most {most} bytes in `{shown(path)}`, found more")
     return content
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file of a name that data may say: one that no file can have is none."""
+    """True if there is a file of a name that data give. False for an invalid name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -210,7 +194,7 @@ def text(path: Path, inside: Path | None = None) -> str:
     try:
         return data(path, inside).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"expected text in UTF-8 in `{path}`, found others: {error}") from None
+        raise ValueError(f"expected text in UTF-8 in `{shown(path)}`, found others: {error}") from None
 
 
 def numbers(values: Sequence[Any], width: int, what: str) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._shardpack import is_mask
 from ._masks import check_size, class_numbers
-from ._source import Source, SourceError, refuse_columns, same
+from ._source import Source, SourceError, refuse_columns, same, shown
 from ._values import kind_of
 
 IMAGE_NAMES = ("image", "images", "img", "jpg", "jpeg", "picture", "image/encoded", "image_raw", "pixels")
@@ -25,7 +25,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Fields:
-    """What the caller says of columns, and, once the first sample was seen, what becomes of each."""
+    """The caller's options for columns, and, after the first sample, the field of each."""
 
     rename: Mapping[str, str]
     image: str | None
@@ -46,9 +46,9 @@ class Fields:
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
     """Field of class numbers to its element type: what `schema` says, or that of the first sample."""
     whole_labels: bool = False
-    """Whether labels are floats in the source, and numbers of classes."""
+    """True if labels are floats in the source, and numbers of classes."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know of the fields."""
+    """Notes for the user about the fields."""
     known: Mapping[str, str] | None = None
     """Field to kind of the dataset that is added to."""
 
@@ -98,13 +98,13 @@ class Fields:
         for column, name in self.names.items():
             if name not in known:
                 raise SourceError(
-                    f"{where}: field `{name}`: expected a field of the dataset: {', '.join(known)}, found one that it does not have, "
+                    f"{where}: field `{shown(name)}`: expected a field of the dataset: {', '.join(known)}, found one that it does not have, "
                     f"of the column {column!r}\nhint: drop=[{column!r}], or rename={{{column!r}: …}}"
                 )
         for name, kind in known.items():
             if name not in self.names.values():
                 found = ", ".join(repr(column) for column in self.names) or "none"
-                raise SourceError(f"{where}: field `{name}`: expected a column for it, {kind}, as the dataset has, found: {found}")
+                raise SourceError(f"{where}: field `{shown(name)}`: expected a column for it, {kind}, as the dataset has, found: {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
         """The kind of a field that the dataset has which is added to."""
@@ -210,7 +210,7 @@ class Fields:
         for column, name in names.items():
             if name in taken:
                 raise SourceError(
-                    f"{where}: two columns become the field `{name}`: {taken[name]!r} and {column!r}\n"
+                    f"{where}: two columns become the field `{shown(name)}`: {taken[name]!r} and {column!r}\n"
                     f"hint: rename={{{column!r}: '{name}_2'}}{_if_masks(source, column, name)}"
                 )
             taken[name] = column
@@ -231,7 +231,7 @@ class Fields:
                 continue
             name = self.names.get(column) or self._another_name(column)
             if name in sample:
-                raise SourceError(f"expected one column for the field `{name}`, found a second one: {column!r}")
+                raise SourceError(f"expected one column for the field `{shown(name)}`, found a second one: {column!r}")
             sample[name] = _whole(column, value) if self.whole_labels and name == "label" else value
         for column, name in self.names.items():
             if name not in sample:
@@ -266,7 +266,7 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
     else:
         hint = f"give arrays of class numbers, or masks=[{column!r}] with a format that has the option"
     return (
-        f"field `{name}`: its name is that of masks, and it holds pictures, which are loaded as RGB and scaled as photos are\n"
+        f"field `{shown(name)}`: its name is that of masks, and it holds pictures, which are loaded as RGB and scaled as photos are\n"
         f"hint: {hint}; schema={{{name!r}: 'image'}} says that they are photos"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import os
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Union
 
-from ._source import SourceError
+from ._source import SourceError, shown
 
 PathLike = Union[str, "os.PathLike[str]"]
 Paths = Union[PathLike, Iterable[PathLike]]
@@ -58,7 +59,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
         # A pipe would wait for a writer, a device might never end.
         if not file.is_file():
             found = "a folder" if file.is_dir() else "a pipe, socket or device"
-            raise SourceError(f"`{file}`: expected a regular file, found {found}")
+            raise SourceError(f"`{shown(file)}`: expected a regular file, found {found}")
     return files
 
 
@@ -72,9 +73,13 @@ def open_regular(path: PathLike) -> BinaryIO:
     OSError
         If it is not there, or cannot be read.
     """
-    # What was opened is asked for its kind: a name can change hands.
+    # The kind is that of the open file: the name may lead to another one by now.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    opened = os.open(path, flags)
+    return _regular(os.open(path, flags))
+
+
+def _regular(opened: int) -> BinaryIO:
+    """A file of an open descriptor, if it is a regular one; else the descriptor is closed."""
     try:
         kind = os.fstat(opened).st_mode
         if not stat.S_ISREG(kind):
@@ -86,23 +91,61 @@ def open_regular(path: PathLike) -> BinaryIO:
         raise
 
 
-def open_inside(folder: Path, name: str) -> BinaryIO:
-    """The same of a file in a folder, whose name is of data: it must not lead to other files.
+class Elsewhere(ValueError):
+    """A path that leads out of its folder."""
+
+    def __init__(self, real: object) -> None:
+        super().__init__(f"expected a file in the folder, found a link to: `{shown(real)}`")
+        self.real = real
+
+
+def open_inside(root: Path, name: PathLike) -> BinaryIO:
+    """Open a regular file of a folder by a name that data give. Links within the folder are followed, and no other.
+
+    Parameters
+    ----------
+    root
+        The folder, resolved once by the caller.
+    name
+        A path from there, or one that begins with the path of the folder.
 
     Raises
     ------
+    Elsewhere
+        If the file is elsewhere, also by links.
     ValueError
-        If it is elsewhere, also by links.
+        If it is no regular file, or its path is replaced by a link meanwhile.
     OSError
-        As above.
+        As :func:`open_regular`.
     """
     try:
-        real = (folder / name).resolve(strict=True)
-        if not real.is_relative_to(folder.resolve()):
-            raise ValueError(f"expected a file in the folder, found a link to: `{real}`")
+        real = (root / name).resolve(strict=True)
     except RuntimeError as error:  # Before Python 3.13, a loop of links.
-        raise ValueError(f"expected a file that can be read: {error}") from error
-    return open_regular(real)
+        raise ValueError(f"expected a file that can be read: {shown(error)}") from error
+    if not real.is_relative_to(root):
+        raise Elsewhere(real)
+    parts = real.relative_to(root).parts
+    if os.open not in os.supports_dir_fd or not parts:
+        return open_regular(real)
+    # The path was free of links a moment ago. Now each part is opened in the one before it, and must be none.
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for part in parts[:-1]:
+            inner = _open_part(part, os.O_DIRECTORY, folder)
+            os.close(folder)
+            folder = inner
+        return _regular(_open_part(parts[-1], os.O_NONBLOCK, folder))
+    finally:
+        os.close(folder)
+
+
+def _open_part(name: str, flags: int, folder: int) -> int:
+    try:
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise ValueError(f"expected a path that stays as it is, found `{shown(name)}` replaced by a link") from error
+        raise
 
 
 def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
@@ -139,11 +182,11 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
     """The names of files in a folder, refused if there are none, or those of several splits, or a part of a set."""
     if not names:
-        raise SourceError(f"`{folder}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
+        raise SourceError(f"`{shown(folder)}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
     if len(splits) > 1:
         raise SourceError(
-            f"`{folder}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
+            f"`{shown(folder)}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
         )
     refuse_gap(str(folder), names, lambda name: True)
     return names
@@ -166,7 +209,7 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:
             raise SourceError(
-                f"`{where}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}, without `{lost}`\n"
+                f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}, without `{shown(lost)}`\n"
                 "hint: a list, or a pattern such as {00000..00003}, takes the files that it names"
             )
 

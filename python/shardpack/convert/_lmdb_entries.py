@@ -94,7 +94,7 @@ def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
 
 
 def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[bytes]:
-    """What follows a prefix in each key that begins with it, and with no longer one of another column."""
+    """Ends of the keys that begin with a prefix, and with no longer one of another column."""
     longer = tuple(other for other in prefixes if len(other) > len(prefix))
     cursor = transaction.cursor()
     found = cursor.set_range(prefix) if prefix else cursor.first()

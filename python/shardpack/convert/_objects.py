@@ -12,7 +12,7 @@ from typing import Any
 from .. import _shardpack
 from .._url import is_url, settings
 from ._files import Paths, expand_braces, list_files, of_one_split, refuse_gap
-from ._source import SourceError
+from ._source import SourceError, shown
 
 _AHEAD = 64 << 20
 """Bytes that are on their way while a file is read from front to back."""
@@ -76,7 +76,7 @@ class _Raw(io.RawIOBase):
         try:
             piece = self.found.read(self.at, len(view))
         except OSError as error:
-            # Readers of archives take an error for damage. Whoever reads them looks here first.
+            # Readers of archives take an error for damage: look at `failed` first.
             self.file.failed = self.file.failed or error
             raise
         view[: len(piece)] = piece
@@ -125,5 +125,5 @@ def list_objects(
 def _list(store: _shardpack.Objects, folder: str) -> list[str]:
     names = store.list()
     if not names:
-        raise SourceError(f"`{folder}`: expected a folder with objects in it, found none below this name")
+        raise SourceError(f"`{shown(folder)}`: expected a folder with objects in it, found none below this name")
     return names

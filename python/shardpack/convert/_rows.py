@@ -14,7 +14,7 @@ import numpy as np
 from ._arrays import USUAL_BYTES, Column, Tree, Varying, gathered, length
 from ._bounds import Expansion, check_whole
 from ._files import SPLITS
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, refuse_columns
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, dropped_nothing, refuse_columns, shown
 from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
@@ -98,7 +98,7 @@ def _whole(tree: Tree, name: str, max_bytes: int, expansion: Expansion) -> Any:
     node = tree[name]
     if not isinstance(node, Column) or node.refused:
         raise ValueError(
-            f"`{name}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
+            f"`{shown(name)}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
         )
     _check_size("varying shape", {name: node}, 0, max_bytes)
     _claim(expansion, 0, {name: node})
@@ -330,7 +330,7 @@ def _groups(
     notes: list[str],
 ) -> Iterator[Item]:
     for number, name in enumerate(names):
-        at = f"{where}, sample `{name}`"
+        at = f"{where}, sample `{shown(name)}`"
         try:
             node = tree[name]
             members = {"array": node} if isinstance(node, Column) else _flat(node)

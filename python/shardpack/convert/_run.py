@@ -240,7 +240,7 @@ class Run:
         self._report("convert", self.samples, self.source.total)
 
     def _written(self, progress: Mapping[str, int]) -> None:
-        """What the writer tells at the end."""
+        """Report the progress of the writer at the end."""
         done, total = progress["samples"], progress["samples_total"]
         self._report("write", done, total, last=True)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._source import SourceError
+from ._source import SourceError, shown
 from ._values import DTYPES
 
 
@@ -54,7 +54,7 @@ class SameType:
             first = "" if self._asked else self._as
             hint = "" if "dataset" in first else "\nhint: dtype='float64' holds those of all scanners"
             raise SourceError(
-                f"{where}: field `{self._field}`: expected values that {self._dtype} holds{first}, found {array.dtype} of "
+                f"{where}: field `{shown(self._field)}`: expected values that {self._dtype} holds{first}, found {array.dtype} of "
                 f"{array.min():g} to {array.max():g}{hint}"
             )
         return made

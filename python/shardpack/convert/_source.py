@@ -1,4 +1,4 @@
-"""What every format is read as: a stream of samples, and what is known of them beforehand."""
+"""The common form of all formats: a stream of samples, and what is known of them beforehand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGES = {"yaml": "pyyaml"}
-"""What `pip` calls a library that it does not call by the name of its module."""
+"""Names of packages for `pip` that differ from those of their modules."""
 
 
 class SourceError(ValueError):
@@ -43,15 +43,27 @@ def bounded(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text for a message, of which a part came from a source: what a terminal would obey, and halves of characters, are
-    escaped. Ends of lines stay.
+    r"""A whole message of several lines: control characters and halves of characters are escaped. A value of the source
+    inside it has gone through :func:`shown`.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def shown(value: object) -> str:
+    r"""A value of a source for a message, on one line: an end of a line in it could pretend to be a hint of ours.
+
+    >>> print(shown("x\nhint: …"))
+    x\nhint: …
+    """
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 class Sample(NamedTuple):
@@ -96,15 +108,15 @@ class Source:
     close: Callable[[], object] = lambda: None
     """Closes its files."""
     repeated_keys: str = ""
-    """What to do about keys that occur twice, for the hint of that error."""
+    """Hint for the error about keys that occur twice."""
     field_name: Callable[[str], str] = same
     """The format's convention: column to field."""
     masks: frozenset[str] | None = None
     """Columns, or fields, of pictures that hold class numbers; None where the format has no option for them."""
     dropped: frozenset[str] = frozenset()
-    """What `drop` has left out that is no column of a sample, such as a whole sample."""
+    """Names in `drop` that are no column of a sample, such as a whole sample."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know, as far as it is known once the first sample was read."""
+    """Notes for the user, complete once the first sample was read."""
     types: Sequence[SameType] = ()
     """Fields of arrays that get one element type; of a dataset that is added to, that of the dataset."""
     numbered: frozenset[str] = frozenset()
@@ -124,7 +136,7 @@ def library(module: str, extra: str) -> Any:
     except ImportError as error:
         name = module.split(".")[0]
         package = _PACKAGES.get(name, name)
-        message = f"converting {extra} needs the package `{package}`: {error}\nhint: pip install {package}"
+        message = f"converting {extra} needs the package `{shown(package)}`: {error}\nhint: pip install {package}"
         raise ImportError(message, name=name) from error
 
 
@@ -140,7 +152,7 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
     """
     if not refused:
         return
-    listed = "\n".join(f"  {column}: {reason}" for column, reason in refused.items())
+    listed = "\n".join(f"  {shown(column)}: {reason}" for column, reason in refused.items())
     names = ", ".join(repr(column) for column in refused)
     count = "1 column cannot" if len(refused) == 1 else f"{len(refused)} columns cannot"
     raise SourceError(f"{where}: {count} be taken\n{listed}\nhint: drop=[{names}]")

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Union
+from typing import BinaryIO, Union
 
-from ._source import SourceError
+from ._files import open_inside, open_regular
+from ._source import SourceError, shown
 
 PathLike = Union[str, "os.PathLike[str]"]
 
 
+Open = Callable[[Path], BinaryIO]
+"""Opens a file that was found."""
+
+
 def find(
     src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
-) -> list[tuple[str, Path]]:
-    """Key and path of every file that `src`, a file, a folder or a list of them, names; sorted by key.
+) -> tuple[list[tuple[str, Path]], Open]:
+    """Key and path of every file that `src`, a file, a folder or a list of them, names, sorted by key; and a function that
+    opens them, and follows no link that came out of the folder since.
 
     A file that is named itself is taken whatever `accepts` says. Its key is its name; that of a file below a folder is
     its path from there. Links to folders are not entered.
@@ -28,29 +34,37 @@ def find(
         If a path is not there.
     """
     found: dict[str, Path] = {}
+    roots: dict[Path, Path] = {}
     for text in [src] if isinstance(src, (str, os.PathLike)) else src:
         start = Path(text)
         if not start.exists():
             raise FileNotFoundError(2, "no such file or folder", str(start))
+        root = start.resolve()
         for path in _below(start) if start.is_dir() else [start]:
             if path != start and not path.is_file():
                 continue
-            if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(start.resolve()):
+            if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(root):
                 raise SourceError(
-                    f"`{path}`: expected what is below `{start}`, found a link to `{path.resolve()}`\n"
+                    f"`{shown(path)}`: expected what is below `{shown(start)}`, found a link to `{shown(path.resolve())}`\n"
                     "hint: follow_links=True follows links out of it"
                 )
             if path != start and not accepts(path):
                 continue
             if path == start and not path.is_file():
-                raise SourceError(f"`{path}`: expected a regular file, found a pipe, socket or device")
+                raise SourceError(f"`{shown(path)}`: expected a regular file, found a pipe, socket or device")
             key = path.relative_to(start).as_posix() if path != start else path.name
             if key in found:
-                raise SourceError(f"{what}: expected each key once, found two files for {key!r}: `{found[key]}`, `{path}`")
+                raise SourceError(f"{what}: expected each key once, found two files for {key!r}: `{shown(found[key])}`, `{shown(path)}`")
             found[key] = path
+            if path != start and not follow_links:
+                roots[path] = root
     if not found:
-        raise SourceError(f"`{src}`: expected files of {what}, found none")
-    return sorted(found.items())
+        raise SourceError(f"`{shown(src)}`: expected files of {what}, found none")
+
+    def open_found(path: Path) -> BinaryIO:
+        return open_inside(roots[path], path.absolute()) if path in roots else open_regular(path)
+
+    return sorted(found.items()), open_found
 
 
 def _below(folder: Path) -> Iterator[Path]:

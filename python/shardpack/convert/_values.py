@@ -39,7 +39,7 @@ def picture_type(data: bytes) -> str | None:
 
 
 def looks_pickled(data: bytes) -> bool:
-    """Whether bytes begin as Python pickles of protocol 2 and later do, and end as all of them do."""
+    """True if bytes begin as Python pickles of protocol 2 and later do, and end as all of them do."""
     return len(data) > 3 and data[0] == 0x80 and 2 <= data[1] <= 5 and data[-1:] == b"."
 
 
@@ -146,7 +146,7 @@ def shorten(text: str, most: int = 100) -> str:
 
 
 def is_picture_object(value: object) -> bool:
-    """Whether a value is a PIL picture, told by its attributes so that PIL need not be there."""
+    """True if a value is a PIL picture, told by its attributes so that PIL need not be there."""
     return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
 
 
@@ -186,5 +186,5 @@ def kind_of(field: str, value: Any) -> str:
 
 
 def is_pixels(value: np.ndarray[Any, Any]) -> bool:
-    """Whether an array is a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
+    """True if an array is a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
     return value.dtype == np.uint8 and (value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3)))

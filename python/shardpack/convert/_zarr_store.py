@@ -36,6 +36,7 @@ class CheckedStore(Store):
     def __init__(self, path: Path, most_chunk: int) -> None:
         super().__init__(read_only=True)
         self._path = path
+        self._root = path.resolve()
         self._most_chunk = most_chunk
         self._zip = zipfile.ZipFile(path) if path.is_file() else None
         self._lock = threading.Lock()
@@ -67,7 +68,7 @@ class CheckedStore(Store):
             return None
         if self._zip is None:
             try:
-                with open_inside(self._path, key) as file:
+                with open_inside(self._root, key) as file:
                     return self._part(file, os.fstat(file.fileno()).st_size, key, range)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None

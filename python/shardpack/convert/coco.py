@@ -12,7 +12,7 @@ import numpy as np
 
 from ._detection import check_inside, check_names, checked_size, folder, is_file, numbers, picture
 from ._sizes import size_of
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, shown
 from ._values import parse_json
 
 _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
@@ -71,13 +71,13 @@ def open(
     of_picture: defaultdict[int, list[Any]] = defaultdict(list)
     for annotation in annotations:
         if not isinstance(annotation, dict) or not _is_id(annotation.get("image_id")):
-            raise SourceError(f"`{path}`: expected annotations with an `image_id`, found: {str(annotation)[:100]}")
+            raise SourceError(f"`{shown(path)}`: expected annotations with an `image_id`, found: {str(annotation)[:100]}")
         of_picture[annotation["image_id"]].append(annotation)
     has = {name for name in _OF_ANNOTATIONS if any(name in one for one in annotations)}
     notes = []
     if without := sum("area" not in one for one in annotations):
         if "area" in has:
-            notes.append(f"`{path}`: the areas are left out, since {without} of {len(annotations)} annotations have none")
+            notes.append(f"`{shown(path)}`: the areas are left out, since {without} of {len(annotations)} annotations have none")
         has -= {"area"}
     points = _points(path, annotations)
     has |= {"keypoints"} if points else set()
@@ -89,13 +89,13 @@ def open(
     columns += ["iscrowd"] if located or "iscrowd" in has else []
     columns += [name for name in ("keypoints", "segmentation") if name in has]
     columns += ["captions"] if "caption" in has else []
-    check_drop(f"`{path}`", drop, columns)
+    check_drop(f"`{shown(path)}`", drop, columns)
     stray = set(of_picture) - {one.get("id") for one in pictures}
     if stray:
-        raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
+        raise SourceError(f"`{shown(path)}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
     root = _folder(path, images, pictures, follow_links)
     if boxes is None and "boxes" in columns and "boxes" not in drop:
-        _refuse_corners(path, root, pictures, of_picture, None if follow_links else root)
+        _refuse_corners(path, root, pictures, of_picture, None if follow_links else root.resolve())
     reader = _Reader(root, columns, frozenset(drop), classes, points, boxes == "xyxy", follow_links)
     return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures), notes=notes, numbered=frozenset(["classes"]))
 
@@ -103,28 +103,28 @@ def open(
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         if path.is_dir():
-            raise SourceError(f"`{path}`: expected a JSON file of COCO, found a folder\nhint: name the file in `annotations`")
+            raise SourceError(f"`{shown(path)}`: expected a JSON file of COCO, found a folder\nhint: name the file in `annotations`")
         raise FileNotFoundError(2, "no such file", str(path))
     try:
         content = parse_json(path.read_bytes())
     except ValueError as error:
-        raise SourceError(f"`{path}`: {error}") from None
+        raise SourceError(f"`{shown(path)}`: {error}") from None
     lists = ("images", "annotations", "categories")
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
-        raise SourceError(f"`{path}`: expected an object with a list `images`, as COCO has it, found none")
+        raise SourceError(f"`{shown(path)}`: expected an object with a list `images`, as COCO has it, found none")
     for name in lists:
         if not isinstance(content.get(name, []), list):
-            raise SourceError(f"`{path}`: expected a list `{name}`, found: {type(content[name]).__name__}")
+            raise SourceError(f"`{shown(path)}`: expected a list `{shown(name)}`, found: {type(content[name]).__name__}")
     for one in content["images"]:
         if not isinstance(one, dict) or not isinstance(one.get("file_name"), str) or not _is_id(one.get("id")):
-            raise SourceError(f"`{path}`: expected pictures with `id` and `file_name`, found: {str(one)[:100]}")
+            raise SourceError(f"`{shown(path)}`: expected pictures with `id` and `file_name`, found: {str(one)[:100]}")
     for name in ("id", "file_name"):
         values = [one[name] for one in content["images"]]
         if len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            raise SourceError(f"`{path}`: expected each `{name}` of a picture once, found twice: {twice!r}")
+            raise SourceError(f"`{shown(path)}`: expected each `{shown(name)}` of a picture once, found twice: {twice!r}")
     if not content["images"]:
-        raise SourceError(f"`{path}`: expected pictures, found an empty list `images`")
+        raise SourceError(f"`{shown(path)}`: expected pictures, found an empty list `images`")
     return content
 
 
@@ -132,13 +132,13 @@ def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[
     """Names of the classes, and from the id of a category to its number."""
     for one in categories:
         if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
-            raise SourceError(f"`{path}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
+            raise SourceError(f"`{shown(path)}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
     ordered = sorted(categories, key=lambda one: one["id"])
     names = [one["name"] for one in ordered]
     ids = {one["id"]: number for number, one in enumerate(ordered)}
     if len(ids) < len(names) or len(set(names)) < len(names):
-        raise SourceError(f"`{path}`: expected each category once, found an id or a name twice")
-    return check_names(names, f"`{path}`"), ids
+        raise SourceError(f"`{shown(path)}`: expected each category once, found an id or a name twice")
+    return check_names(names, f"`{shown(path)}`"), ids
 
 
 def _is_id(value: object) -> bool:
@@ -150,7 +150,7 @@ def _points(path: Path, annotations: Sequence[Any]) -> int:
     for one in annotations:
         points = one.get("keypoints")
         if points is not None and (not isinstance(points, list) or len(points) % 3):
-            raise SourceError(f"`{path}`: expected `keypoints` as a list of three numbers a point, found: {str(points)[:100]}")
+            raise SourceError(f"`{shown(path)}`: expected `keypoints` as a list of three numbers a point, found: {str(points)[:100]}")
         if points:
             return len(points) // 3
     return 0
@@ -168,11 +168,11 @@ def _folder(
     found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
-            f"`{path}`: expected the picture `{first}` in `{split}` or `images` beside it, found none\n"
+            f"`{shown(path)}`: expected the picture `{shown(first)}` in `{shown(split)}` or `images` beside it, found none\n"
             "hint: images='…' names the folder of the pictures"
         )
     # The file lies in the dataset, or in a folder of it.
-    return folder(found, "of the pictures", None if follow else path.parent.parent)
+    return folder(found, "of the pictures", None if follow else path.parent.parent.resolve())
 
 
 def _refuse_corners(
@@ -200,7 +200,7 @@ def _refuse_corners(
     as_corners = ((high >= low) & (high <= edge)).all(axis=1).mean()
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
-            f"`{path}`: expected a `bbox` of left, top, width, height, found {beyond} of {len(found)} that reach beyond their pictures\n"
+            f"`{shown(path)}`: expected a `bbox` of left, top, width, height, found {beyond} of {len(found)} that reach beyond their pictures\n"
             "hint: are they x0 y0 x1 y1? boxes='xyxy' takes them as such, boxes='xywh' as they are"
         )
 
@@ -227,7 +227,7 @@ class _Reader:
     ) -> None:
         self.root, self.columns, self.classes, self.points, self.corners = root, columns, classes, points, corners
         self.taken = frozenset(columns) - drop
-        self.inside = None if follow else root
+        self.inside = None if follow else root.resolve()
 
     def read(self, one: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         values: dict[str, Any] = {"image": picture(self.root / one["file_name"], self.inside), "image_id": one["id"]}
@@ -276,7 +276,7 @@ def _samples(
     path: Path, pictures: Sequence[Mapping[str, Any]], of_picture: Mapping[int, list[Any]], reader: _Reader
 ) -> Iterator[Item]:
     for one in pictures:
-        where = f"`{path}`, picture `{one['file_name']}`"
+        where = f"`{shown(path)}`, picture `{shown(one['file_name'])}`"
         try:
             values = reader.read(one, of_picture.get(one["id"], []))
         except (ValueError, OSError) as error:

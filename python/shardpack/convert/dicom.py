@@ -10,10 +10,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ._files import open_regular
 from ._same import SameType
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
-from ._tree import PathLike, find
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, shown
+from ._tree import Open, PathLike, find
 from ._values import check_array
 
 _COLUMNS = ("volume", "image", "meta")
@@ -150,13 +149,13 @@ def open(
     if samples not in ("series", "files"):
         raise SourceError(f"samples: expected 'series' or 'files', found: {samples!r}")
     check_drop("dicom", drop, ["volume" if samples == "series" else "image", "meta"])
-    files = find(src, "DICOM", _is_dicom, follow_links)
+    files, open_found = find(src, "DICOM", _is_dicom, follow_links)
     if samples == "files":
         same = SameType("image", dtype)
-        items = _files(pydicom, files, same, frozenset(drop), max_sample_bytes)
+        items = _files(pydicom, open_found, files, same, frozenset(drop), max_sample_bytes)
         return Source(items, kinds={"image": "array"}, total=len(files), types=[same])
     same = SameType("volume", dtype)
-    return Source(_series(pydicom, files, same, frozenset(drop), max_sample_bytes, uneven), types=[same])
+    return Source(_series(pydicom, open_found, files, same, frozenset(drop), max_sample_bytes, uneven), types=[same])
 
 
 def _is_dicom(path: Path) -> bool:
@@ -168,7 +167,7 @@ def _is_dicom(path: Path) -> bool:
         return path.suffix.lower() == ".dcm"
 
 
-def _read(pydicom: Any, path: Path, most: int, **options: Any) -> Any:
+def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any) -> Any:
     """A file as pydicom reads it.
 
     Raises
@@ -177,16 +176,19 @@ def _read(pydicom: Any, path: Path, most: int, **options: Any) -> Any:
         If it is compressed as a whole, and unpacks to more than a sample may have, or than its size explains: pydicom
         unpacks any number of bytes.
     """
-    if str(pydicom.filereader.read_file_meta_info(path).get("TransferSyntaxUID", "")) == _DEFLATED:
-        with open_regular(path) as file:
+    with open_found(path) as file:
+        # Reads from a descriptor of its own, which it closes.
+        meta = pydicom.filereader.read_file_meta_info(os.dup(file.fileno()))
+        if str(meta.get("TransferSyntaxUID", "")) == _DEFLATED:
             allowed = min(most + _MOST_HEADER, max(_MOST_HEADER, _MOST_RATIO * os.fstat(file.fileno()).st_size))
             unpacking, left = zlib.decompressobj(-zlib.MAX_WBITS), allowed
             file.seek(_end_of_meta(file))
             while left > 0 and not unpacking.eof and (piece := unpacking.unconsumed_tail or file.read(1 << 16)):
                 left -= len(unpacking.decompress(piece, min(left, 1 << 20)))
-        if left <= 0:
-            raise ValueError(f"expected a deflated file that unpacks to at most {allowed} bytes, found more")
-    return pydicom.dcmread(path, **options)
+            if left <= 0:
+                raise ValueError(f"expected a deflated file that unpacks to at most {allowed} bytes, found more")
+        file.seek(0)
+        return pydicom.dcmread(file, **options)
 
 
 def _end_of_meta(file: BinaryIO) -> int:
@@ -202,29 +204,29 @@ def _end_of_meta(file: BinaryIO) -> int:
 
 
 def _files(
-    pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int
+    pydicom: Any, open_found: Open, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int
 ) -> Iterator[Item]:
     for key, path in files:
         try:
-            dataset = _read(pydicom, path, most)
-            _check_size(f"`{path}`", [dataset], most)
+            dataset = _read(pydicom, open_found, path, most)
+            _check_size(f"`{shown(path)}`", [dataset], most)
             slices = _slices(dataset)
-            values = {"image": same(f"`{path}`", _pixels(slices)), "meta": _meta(slices)}
+            values = {"image": same(f"`{shown(path)}`", _pixels(slices)), "meta": _meta(slices)}
         except MemoryError:
             raise
         except Exception as error:  # A library of a format raises whatever it finds.
             yield _problem(path, error)
             continue
-        yield Sample(key, values | dict.fromkeys(drop), f"`{path}`")
+        yield Sample(key, values | dict.fromkeys(drop), f"`{shown(path)}`")
 
 
 def _series(
-    pydicom: Any, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int, uneven: bool
+    pydicom: Any, open_found: Open, files: list[tuple[str, Path]], same: SameType, drop: frozenset[str], most: int, uneven: bool
 ) -> Iterator[Item]:
     series: dict[str, list[Path]] = {}
     for _, path in files:
         try:
-            head = _read(pydicom, path, most, stop_before_pixels=True, specific_tags=["SeriesInstanceUID"])
+            head = _read(pydicom, open_found, path, most, stop_before_pixels=True, specific_tags=["SeriesInstanceUID"])
             uid = str(head.SeriesInstanceUID)
         except MemoryError:
             raise
@@ -233,12 +235,12 @@ def _series(
             continue
         series.setdefault(uid, []).append(path)
     for uid, paths in sorted(series.items()):
-        where = f"series `{uid}` (first file: `{paths[0]}`)"
+        where = f"series `{shown(uid)}` (first file: `{shown(paths[0])}`)"
         path = paths[0]
         try:
             files = []
             for path in paths:
-                files.append(_read(pydicom, path, most))
+                files.append(_read(pydicom, open_found, path, most))
                 # Of all so far: a series is in memory as a whole.
                 _check_size(where, files, most)
             slices, planes = [], []
@@ -258,7 +260,7 @@ def _series(
 
 
 def _problem(path: Path, error: Exception) -> Problem:
-    return Problem(str(error) if str(error).startswith("`") else f"`{path}`: expected a whole DICOM file: {error}")
+    return Problem(str(error) if str(error).startswith("`") else f"`{shown(path)}`: expected a whole DICOM file: {error}")
 
 
 def _check_size(where: str, slices: list[Any], most: int) -> None:

@@ -13,7 +13,7 @@ from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole, on_dis
 from ._hdf5_filters import PACKERS, check_chunks, refused_filters
 from ._masks import as_masks
 from ._rows import open_tree
-from ._source import Source, SourceError, library
+from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _MOST_LINKS = 16
@@ -81,13 +81,13 @@ def open(
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise SourceError(f"`{path}`: expected an HDF5 file: {error}") from error
+        raise SourceError(f"`{shown(path)}`: expected an HDF5 file: {error}") from error
     try:
-        where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
+        where = f"`{shown(path)}`" if group == "/" else f"`{shown(path)}`, group `{shown(group)}`"
         opened = _Opened(h5py, file, on_disk(os.stat(path)), max(max_sample_bytes, MOST_CHUNK_BYTES))
         root = opened.find(file["/"], group)
         if not isinstance(root, h5py.Group):
-            raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
+            raise SourceError(f"`{shown(path)}`: expected a group, found none of that name: {group!r}")
         tree = _Group(opened, root, where)
         classes = _classes(file, root)
         expansion = Expansion(where, lambda most: min(most, opened.file_bytes), max_expansion)
@@ -97,7 +97,7 @@ def open(
         file.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"`{path}`: expected a whole HDF5 file, found damage: {error}") from error
+        raise SourceError(f"`{shown(path)}`: expected a whole HDF5 file, found damage: {error}") from error
     source.close = file.close
     return source
 
@@ -134,16 +134,16 @@ class _Opened:
                 return None
             if isinstance(link, self.h5py.SoftLink):
                 if links == 0:
-                    raise SourceError(f"expected at most {_MOST_LINKS} links that lead to one another, found more: `{part}`")
+                    raise SourceError(f"expected at most {_MOST_LINKS} links that lead to one another, found more: `{shown(part)}`")
                 node = self.find(node, link.path, links - 1)
             elif isinstance(link, self.h5py.HardLink):
                 node = node[part]
             else:
-                shown = f" → `{link.filename}`" if isinstance(link, self.h5py.ExternalLink) else ""
-                raise SourceError(f"expected data in this file, found a link to another: `{part}`{shown}")
-        # Whatever led there.
+                other = f" → `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
+                raise SourceError(f"expected data in this file, found a link to another: `{shown(part)}`{other}")
+        # Also where a hard link led there.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
-            raise SourceError(f"expected data in this file, found those of another: `{path}`")
+            raise SourceError(f"expected data in this file, found those of another: `{shown(path)}`")
         return node
 
     def column(self, dataset: Any) -> Column:
@@ -203,18 +203,18 @@ class _Group(Mapping[str, Any]):
             raise
         except Exception as error:
             raise SourceError(
-                f"{self._where}: expected a readable member `{name}`, found damage or a dead link: {error}"
+                f"{self._where}: expected a readable member `{shown(name)}`, found damage or a dead link: {error}"
             ) from error
         if node is None:
-            raise SourceError(f"{self._where}: expected a readable member `{name}`, found damage or a dead link")
+            raise SourceError(f"{self._where}: expected a readable member `{shown(name)}`, found damage or a dead link")
         if isinstance(node, h5py.Group):
-            return _Group(self._opened, node, f"{self._where}, `{name}`")
+            return _Group(self._opened, node, f"{self._where}, `{shown(name)}`")
         if not isinstance(node, h5py.Dataset):
-            raise SourceError(f"{self._where}: expected a group or a dataset, found a named type: `{name}`")
+            raise SourceError(f"{self._where}: expected a group or a dataset, found a named type: `{shown(name)}`")
         return self._opened.column(node)
 
     def attributes(self) -> Mapping[str, Any]:
-        """What is said of the group itself."""
+        """Attributes of the group itself."""
         found: Mapping[str, Any] = self._group.attrs
         return found
 

@@ -11,7 +11,7 @@ import numpy as np
 from ._lmdb_entries import Damage, Entry, Failed, read, read_in_child
 from ._example import messages, signed, wire_fields
 from ._masks import as_masks
-from ._source import Item, Problem, Sample, Source, SourceError, library
+from ._source import Item, Problem, Sample, Source, SourceError, library, shown
 from ._values import looks_pickled, picture_type
 
 _NOT_SAMPLES = frozenset([b"__len__", b"__keys__", b"num-samples", b"length"])
@@ -71,7 +71,7 @@ def open(
         else:
             (total, entries), close = read(path, beginnings), _nothing
     except (Damage, Failed) as error:
-        raise SourceError(f"`{path}`: {error}") from error
+        raise SourceError(f"`{shown(path)}`: {error}") from error
     if prefixes is not None and beginnings is not None:
         items = _joined(_whole(entries, path), path, list(prefixes), beginnings)
         return Source(items, close=close, masks=as_masks(masks))
@@ -92,7 +92,7 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
         return read_in_child(path, prefixes)
     except OSError as error:
         raise SourceError(
-            f"`{path}`: expected to start a process that reads it: {error}\n"
+            f"`{shown(path)}`: expected to start a process that reads it: {error}\n"
             "hint: own_process=False reads it here, where damage may end the program"
         ) from error
 
@@ -105,11 +105,11 @@ def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem
             last = entry[0]
             yield entry
     except (Damage, Failed) as error:
-        place = "" if last is None else f", after key `{_text_key(last)}`"
+        place = "" if last is None else f", after key `{shown(_text_key(last))}`"
         if isinstance(error, Failed):
             # Nothing that `on_bad_input` may skip.
-            raise SourceError(f"`{path}`{place}: {error}") from error
-        yield Problem(f"`{path}`{place}: {error}", samples=None)
+            raise SourceError(f"`{shown(path)}`{place}: {error}") from error
+        yield Problem(f"`{shown(path)}`{place}: {error}", samples=None)
 
 
 def _entries(
@@ -123,7 +123,7 @@ def _entries(
         if raw_key in _NOT_SAMPLES and not callable(value):
             continue
         key = _text_key(raw_key)
-        where = f"`{path}`, key `{key}`"
+        where = f"`{shown(path)}`, key `{shown(key)}`"
         try:
             if callable(value):
                 yield Sample(key, value(raw_key, data), where)
@@ -220,12 +220,12 @@ def _joined(
             continue
         end = entry[0] or b""
         key = _text_key(end)
-        where = f"`{path}`, sample `{key}`"
+        where = f"`{shown(path)}`, sample `{shown(key)}`"
         values: dict[str, Any] = {}
         try:
             for column, prefix, data in zip(columns, prefixes, entry[1:], strict=True):
                 if data is None:
-                    raise ValueError(f"expected an entry for {column!r}, found no key: `{_text_key(prefix + end)}`")
+                    raise ValueError(f"expected an entry for {column!r}, found no key: `{shown(_text_key(prefix + end))}`")
                 values[column] = data if picture_type(data) else _text(column, data)
         except ValueError as error:
             yield Problem(f"{where}: {error}")

@@ -17,7 +17,7 @@ from typing import Any, Union
 from ._files import open_inside
 from ._masks import as_masks
 from ._mds_values import Decoder, decoder
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns, shown
 from ._values import parse_json, shorten
 
 
@@ -62,7 +62,7 @@ def open(
     index = _read_index(folder)
     shards = _entries(index, folder)
     columns = _columns(shards[0], folder)
-    check_drop(f"`{folder}`", drop, columns)
+    check_drop(f"`{shown(folder)}`", drop, columns)
     refused = {}
     decoders: dict[str, Decoder] = {}
     for column, encoding in columns.items():
@@ -71,9 +71,9 @@ def open(
                 decoders[column] = decoder(encoding)
             except ValueError as error:
                 refused[column] = str(error)
-    refuse_columns(f"`{folder / 'index.json'}`", refused)
+    refuse_columns(f"`{shown(folder / 'index.json')}`", refused)
     if key is not None and (key not in decoders or decoders[key].kind != "text"):
-        raise SourceError(f"`{folder}`: expected a text column as `key`, found: {key!r}")
+        raise SourceError(f"`{shown(folder)}`: expected a text column as `key`, found: {key!r}")
     total = sum(_count(shard, "samples", folder) for shard in shards)
     kinds = {name: d.kind for name, d in decoders.items() if d.kind is not None and name != key}
     items = _samples(folder, shards, columns, decoders, key, max_shard_bytes)
@@ -87,27 +87,27 @@ def _read_index(folder: Path) -> Mapping[str, Any]:
             raise FileNotFoundError(2, "no such folder", str(folder))
         splits = sorted(p.parent.name for p in folder.glob("*/index.json"))
         hint = f"\nhint: it holds splits, convert one at a time: {', '.join(splits)}" if splits else ""
-        raise SourceError(f"`{folder}`: expected a folder with an `index.json`, found none in it{hint}")
+        raise SourceError(f"`{shown(folder)}`: expected a folder with an `index.json`, found none in it{hint}")
     try:
         index = parse_json(file.read_bytes())
     except ValueError as error:
-        raise SourceError(f"`{file}`: {error}") from error
+        raise SourceError(f"`{shown(file)}`: {error}") from error
     if not isinstance(index, dict) or index.get("version") != 2:
         found = index.get("version") if isinstance(index, dict) else type(index).__name__
-        raise SourceError(f"`{file}`: expected an index of version 2, found: {found!r}")
+        raise SourceError(f"`{shown(file)}`: expected an index of version 2, found: {found!r}")
     return index
 
 
 def _entries(index: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
     shards = index.get("shards")
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
-        raise SourceError(f"`{folder / 'index.json'}`: expected a list of shards, found: {type(shards).__name__}")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: expected a list of shards, found: {type(shards).__name__}")
     if not shards:
-        raise SourceError(f"`{folder / 'index.json'}`: expected at least one shard, found none")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: expected at least one shard, found none")
     for shard in shards:
         if shard.get("format") != "mds":
             raise SourceError(
-                f"`{folder / 'index.json'}`: expected shards of the format 'mds', found: {shard.get('format')!r}"
+                f"`{shown(folder / 'index.json')}`: expected shards of the format 'mds', found: {shard.get('format')!r}"
             )
     return shards
 
@@ -122,7 +122,7 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
         or len(set(names)) != len(names)
     ):
         raise SourceError(
-            f"`{folder / 'index.json'}`: expected names of columns and as many encodings, found: {names} "
+            f"`{shown(folder / 'index.json')}`: expected names of columns and as many encodings, found: {names} "
             f"and {encodings}"
         )
     return dict(zip(names, encodings))
@@ -136,11 +136,11 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
         or len(sizes) != len(names)
         or any(size is not None and (not isinstance(size, int) or size < 1) for size in sizes)
     ):
-        raise SourceError(f"`{folder / 'index.json'}`: expected a size or null for each column, found: {sizes}")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: expected a size or null for each column, found: {sizes}")
     for name, size in zip(names, sizes):
         if name in decoders and decoders[name].size != size:
             raise SourceError(
-                f"`{folder / 'index.json'}`: expected {decoders[name].size} as the size of column {name!r}, "
+                f"`{shown(folder / 'index.json')}`: expected {decoders[name].size} as the size of column {name!r}, "
                 f"found: {size}"
             )
     return sizes
@@ -149,7 +149,7 @@ def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path)
 def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
     value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise SourceError(f"`{folder / 'index.json'}`: expected a count as `{name}`, found: {value!r}")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: expected a count as `{shown(name)}`, found: {value!r}")
     return value
 
 
@@ -161,24 +161,25 @@ def _samples(
     key: str | None,
     max_bytes: int,
 ) -> Iterator[Item]:
+    root = folder.resolve()
     for shard in shards:
         if _columns(shard, folder) != columns:
             raise SourceError(
-                f"`{folder / 'index.json'}`: expected the same columns in all shards, found another "
+                f"`{shown(folder / 'index.json')}`: expected the same columns in all shards, found another "
                 f"set: {_columns(shard, folder)}"
             )
         name = _file_name(shard.get("raw_data"), folder)
         count = _count(shard, "samples", folder)
         try:
-            data = _read_shard(folder, shard, max_bytes)
+            data = _read_shard(root, shard, max_bytes)
             offsets = _offsets(data, count)
         except ValueError as error:
             # An index may promise more samples than any shard has room for.
-            yield Problem(f"`{folder / name}`: {error}", samples=count if 4 * count <= max_bytes else None)
+            yield Problem(f"`{shown(folder / name)}`: {error}", samples=count if 4 * count <= max_bytes else None)
             continue
         sizes = _sizes(shard, decoders, folder)
         for number, (begin, end) in enumerate(itertools.pairwise(offsets)):
-            where = f"`{folder / name}`, sample {number}"
+            where = f"`{shown(folder / name)}`, sample {number}"
             try:
                 values = _decode(memoryview(data)[begin:end], columns, sizes, decoders)
             except ValueError as error:
@@ -191,7 +192,7 @@ def _file_name(entry: object, folder: Path) -> str:
     name = entry.get("basename") if isinstance(entry, dict) else None
     if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts or not name:
         found = shorten(repr(name))
-        raise SourceError(f"`{folder / 'index.json'}`: expected the name of a file in the folder, found: {found}")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: expected the name of a file in the folder, found: {found}")
     return name
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._files import open_regular
 from ._same import SameType
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
-from ._tree import PathLike, find
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, shown
+from ._tree import Open, PathLike, find
 from ._values import check_array
 
 _COLUMNS = ("volume", "mask", "affine", "meta")
 _ENDINGS = (".nii", ".nii.gz")
+_HEADER_BYTES = 540
 # nnU-Net numbers the channels of an image, and a mask has none.
 _CHANNEL = "_0000"
 _APART = 0.1
@@ -73,15 +76,16 @@ def open(
     if channels not in (None, "first", "last"):
         raise ValueError(f"channels: expected 'first' or 'last', found: {channels!r}")
     check_drop("nifti", drop, _COLUMNS if masks is not None else [name for name in _COLUMNS if name != "mask"])
-    files = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS), follow_links)
+    files, open_found = find(src, "NIfTI", lambda path: path.name.lower().endswith(_ENDINGS), follow_links)
     types = (SameType("volume", dtype), SameType("mask"))
     notes: list[str] = []
-    items = _samples(nibabel, files, masks, any_affine, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)
+    items = _samples(nibabel, open_found, files, masks, any_affine, scaled, types, frozenset(drop), max_sample_bytes, channels, notes)
     return Source(items, total=len(files), notes=notes, types=types)
 
 
 def _samples(
     nibabel: Any,
+    open_found: Open,
     files: list[tuple[str, Path]],
     masks: str | None,
     any_affine: bool,
@@ -93,14 +97,14 @@ def _samples(
     notes: list[str],
 ) -> Iterator[Item]:
     for key, path in files:
-        where = f"`{path}`"
+        where = f"`{shown(path)}`"
         try:
-            values: dict[str, Any] = _volume(nibabel, path, scaled, most)
+            values: dict[str, Any] = _volume(nibabel, open_found, path, scaled, most)
             if masks is not None:
                 found = _mask_of(key, Path(masks))
-                mask = _volume(nibabel, found, True, most)
+                mask = _volume(nibabel, open_regular, found, True, most)
                 shape = values["volume"].shape[-3:]
-                values["mask"] = types[1](f"`{found}`", _labels(mask["volume"], found, shape))
+                values["mask"] = types[1](f"`{shown(found)}`", _labels(mask["volume"], found, shape))
                 if not any_affine:
                     _check_affine(mask["affine"], found, values["affine"], path, shape)
             if channels is None and values["volume"].ndim > 3 and not notes and "volume" not in drop:
@@ -115,17 +119,27 @@ def _samples(
         yield Sample(key, values | dict.fromkeys(drop), where)
 
 
-def _volume(nibabel: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
-    image = nibabel.load(path)
-    if not isinstance(image, nibabel.Nifti1Pair):
-        raise SourceError(f"`{path}`: expected NIfTI, found {type(image).__name__}")
+def _volume(nibabel: Any, opened: Open, path: Path, scaled: bool, most: int) -> dict[str, Any]:
+    with opened(path) as file:
+        stream = gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file
+        head = stream.read(_HEADER_BYTES)
+        stream.seek(0)
+        versions = (nibabel.Nifti1Image, nibabel.Nifti2Image)
+        version = next((one for one in versions if one.header_class.may_contain_header(head)), None)
+        if version is None:
+            raise ValueError("found no header of it")
+        image = version.from_file_map({"image": nibabel.FileHolder(fileobj=stream)})
+        return _values(image, path, scaled, most)
+
+
+def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
     proxy = image.dataobj
     shape = tuple(int(side) for side in image.shape)
     item = 8 if scaled and (proxy.slope, proxy.inter) != (1, 0) else image.get_data_dtype().itemsize
     # The header tells before a byte is read: a small file may claim any size.
     size = item * int(np.prod(shape, dtype=object))
     if size > most:
-        raise SourceError(f"`{path}`: expected at most max_sample_bytes = {most} bytes, found {size}")
+        raise SourceError(f"`{shown(path)}`: expected at most max_sample_bytes = {most} bytes, found {size}")
     meta: dict[str, Any] = {
         "axes": ["x", "y", "z", "t", "u", "v", "w"][: len(shape)][::-1],
         "zooms": [float(zoom) for zoom in image.header.get_zooms()][::-1],
@@ -159,7 +173,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
     if volume.ndim == 3:
         volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
     if volume.ndim != 4:
-        raise SourceError(f"`{path}`: expected volumes of three axes and channels, found {volume.ndim} axes of {list(volume.shape)}")
+        raise SourceError(f"`{shown(path)}`: expected volumes of three axes and channels, found {volume.ndim} axes of {list(volume.shape)}")
     meta["axes"][0] = "c"
     if channels == "last":
         volume = np.moveaxis(volume, 0, -1)
@@ -175,20 +189,20 @@ def _mask_of(key: str, folder: Path) -> Path:
     names = [stem + ending for stem in dict.fromkeys(stems) for ending in _ENDINGS]
     found = [folder / name for name in names if (folder / name).is_file()]
     if len(found) != 1:
-        listed = ", ".join(f"`{path}`" for path in found) if found else "none"
-        raise SourceError(f"`{key}`: expected one mask, such as `{folder / key}`, found {listed}")
+        listed = ", ".join(f"`{shown(path)}`" for path in found) if found else "none"
+        raise SourceError(f"`{shown(key)}`: expected one mask, such as `{shown(folder / key)}`, found {listed}")
     return found[0]
 
 
 def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """A mask as whole numbers, of the shape of its volume."""
     if mask.shape != shape:
-        raise SourceError(f"`{path}`: expected a mask of {list(shape)} voxels, [z, y, x], found {list(mask.shape)}")
+        raise SourceError(f"`{shown(path)}`: expected a mask of {list(shape)} voxels, [z, y, x], found {list(mask.shape)}")
     if mask.dtype.kind in "iub":
         return mask
     whole = mask.astype(np.int64)
     if not np.array_equal(whole, mask):
-        raise SourceError(f"`{path}`: expected numbers of classes, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
+        raise SourceError(f"`{shown(path)}`: expected numbers of classes, found {mask.flat[np.flatnonzero(whole != mask)[0]]}")
     narrow = next(dtype for dtype in (np.uint8, np.int16, np.int32, np.int64) if _holds(dtype, whole))
     return whole.astype(narrow)
 
@@ -204,7 +218,7 @@ def _check_affine(
     # Also what is no number, as in a damaged header.
     if not apart <= _APART * voxel:
         raise SourceError(
-            f"`{path}`: expected the affine of its volume `{of}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"
+            f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"
             "hint: resample the mask to the volume; any_affine=True takes it as it is, voxel by voxel"
         )
 

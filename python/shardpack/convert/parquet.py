@@ -13,7 +13,7 @@ import numpy as np
 from ._bounds import EXPANSION, Expansion
 from ._files import Paths, list_files
 from ._masks import as_masks
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns, shown
 from ._values import looks_pickled, parse_json, shorten
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
@@ -56,11 +56,11 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
     files = list_files(src, _SUFFIXES, "Parquet")
     tables = [_Table(file) for file in files]
     schema = tables[0].schema
-    where = f"`{files[0]}`"
+    where = f"`{shown(files[0])}`"
     for table in tables[1:]:
         if table.schema.names != schema.names or table.schema.types != schema.types:
             raise SourceError(
-                f"`{table.file}`: expected the columns of `{files[0]}`, found others: {', '.join(table.schema.names)}"
+                f"`{shown(table.file)}`: expected the columns of `{shown(files[0])}`, found others: {', '.join(table.schema.names)}"
             )
     classes = _classes(schema, where)
     for table in tables[1:]:
@@ -102,7 +102,7 @@ class _Table:
                 opened = parquet.ParquetFile(file)
                 self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
                 size = os.stat(file).st_size
-                Expansion(f"`{file}`", lambda most: min(most, size), EXPANSION).add(opened.metadata.num_rows, 0)
+                Expansion(f"`{shown(file)}`", lambda most: min(most, size), EXPANSION).add(opened.metadata.num_rows, 0)
                 self.parts = [_row_group(opened, number) for number in range(opened.metadata.num_row_groups)]
             else:
                 source = pyarrow.memory_map(os.fspath(file))
@@ -114,7 +114,7 @@ class _Table:
         except (pyarrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise SourceError(f"`{file}`: expected a Parquet or Arrow file: {error}") from error
+            raise SourceError(f"`{shown(file)}`: expected a Parquet or Arrow file: {error}") from error
 
     def batches(self, part: _Part, columns: list[str]) -> Iterator[Any]:
         """Record batches of these columns, in a part."""
@@ -344,15 +344,15 @@ def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[s
         try:
             for batch in table.batches(part, columns):
                 for values in _values(batch):
-                    where = f"`{table.file}`, row {row}"
+                    where = f"`{shown(table.file)}`, row {row}"
                     row += 1
                     yield Problem(f"{where}: {values}") if isinstance(values, ValueError) else (where, values)
         except ValueError as error:
             if part.rows is None:
-                yield Problem(f"`{table.file}`, from row {row} on: {error}", samples=None)
+                yield Problem(f"`{shown(table.file)}`, from row {row} on: {error}", samples=None)
                 continue
             end = begin + part.rows
-            yield Problem(f"`{table.file}`, rows {row} to {end - 1}: {error}", samples=end - row)
+            yield Problem(f"`{shown(table.file)}`, rows {row} to {end - 1}: {error}", samples=end - row)
         begin += part.rows or 0
 
 
@@ -394,12 +394,12 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
 
 def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:
     """Raise if a file counts into other names than the first one."""
-    own = _classes(table.schema, f"`{table.file}`") or {}
+    own = _classes(table.schema, f"`{shown(table.file)}`") or {}
     for column in columns:
         expected, found = classes.get(column), own.get(column)
         if expected != found:
             raise SourceError(
-                f"`{table.file}`: column {column!r}: expected the names of classes that `{first}` has, "
+                f"`{shown(table.file)}`: column {column!r}: expected the names of classes that `{shown(first)}` has, "
                 f"{shorten(str(expected))}, found: {shorten(str(found))}\n"
                 "hint: convert files of other names by themselves; sp.concat joins datasets and matches classes by name"
             )

@@ -15,7 +15,7 @@ import numpy as np
 from ._example import parse_example
 from ._files import Paths, list_files
 from ._masks import as_masks
-from ._source import Item, Problem, Sample, Source, SourceError, library
+from ._source import Item, Problem, Sample, Source, SourceError, library, shown
 from ._values import picture_type
 
 _SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrec", ".record")
@@ -79,7 +79,7 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
         number = -1
         try:
             for number, record in enumerate(_records(file, crc32c)):
-                where = f"`{file}`, record {number}"
+                where = f"`{shown(file)}`, record {number}"
                 try:
                     if record is None:
                         raise ValueError("expected a whole record, found data whose CRC32C does not match: damaged")
@@ -89,7 +89,7 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
                     continue
                 yield Sample(key, values, where)
         except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            yield Problem(f"`{file}`, from record {number + 1} on: {error}", samples=None)
+            yield Problem(f"`{shown(file)}`, from record {number + 1} on: {error}", samples=None)
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 
 from ._masks import as_masks
-from ._source import Item, Problem, Sample, Source, SourceError
+from ._source import Item, Problem, Sample, Source, SourceError, shown
 from ._values import check_array, is_picture_object, picture_type
 
 PathOf = Union[Sequence[Union[str, "os.PathLike[str]"]], Callable[[int], Union[str, "os.PathLike[str]"]]]
@@ -106,7 +106,7 @@ class _Files:
         self.root = getattr(dataset, "root", None)
 
     def where(self, index: int) -> str:
-        return f"`{os.fspath(self.samples[index][0])}`"
+        return f"`{shown(os.fspath(self.samples[index][0]))}`"
 
     def read(self, index: int) -> tuple[str | None, Mapping[str, Any]]:
         path, label = self.samples[index]
@@ -114,7 +114,7 @@ class _Files:
 
 
 class _Items:
-    """What `dataset[i]` returns, with the bytes of files where they are known."""
+    """The value of `dataset[i]`, with the bytes of files where they are known."""
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None, paths: PathOf | None) -> None:
         self.dataset = dataset
@@ -123,7 +123,7 @@ class _Items:
         self.root = getattr(dataset, "root", None)
 
     def where(self, index: int) -> str:
-        return f"`{type(self.dataset).__name__}`, sample {index}"
+        return f"`{shown(type(self.dataset).__name__)}`, sample {index}"
 
     def read(self, index: int) -> tuple[str | None, Mapping[str, Any]]:
         values = {name: _value(value) for name, value in self._named(self.dataset[index]).items()}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ._detection import PICTURES, check_inside, check_names, checked_size, class_numbers, data, folder, is_file, numbers, picture, text
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, shown
 
 _CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog", "horse",
@@ -55,12 +55,12 @@ def open(
         Links that lead out of the folder are followed. Without this they are refused.
     """
     root = folder(Path(src), "of VOC")
-    inside = None if follow_links else root
+    inside = None if follow_links else root.resolve()
     pictures = folder(root / "JPEGImages", "of the pictures", inside)
     annotations = folder(root / "Annotations", "of the annotations", inside)
     if masks is not None:
         folder(root / masks, "of masks", inside)
-    check_drop(f"`{root}`", drop, ["image", "boxes", "classes", "difficult", "truncated", *(["mask"] if masks else [])])
+    check_drop(f"`{shown(root)}`", drop, ["image", "boxes", "classes", "difficult", "truncated", *(["mask"] if masks else [])])
     classes = check_names(names or _CLASSES, "names")
     keys = _keys(root, annotations, split, masks, inside)
     numbered = {name: number for number, name in enumerate(classes)}
@@ -74,18 +74,18 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         path = root / "ImageSets" / ("Segmentation" if masks else "Main") / f"{split}.txt"
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
-            raise SourceError(f"`{path}`: expected a list of pictures, found none\nhint: split is one of {', '.join(there) or 'none'}")
+            raise SourceError(f"`{shown(path)}`: expected a list of pictures, found none\nhint: split is one of {', '.join(there) or 'none'}")
         # The list of a class, `cat_train`, names all pictures, and says by -1 which have none.
         try:
             lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
         except ValueError as error:
-            raise SourceError(f"`{path}`: {error}") from None
+            raise SourceError(f"`{shown(path)}`: {error}") from None
         keys = [words[0] for words in lines if words[-1] != "-1"]
     else:
         of = root / masks if masks else annotations
         keys = sorted(file.stem for file in of.iterdir() if file.suffix in (".xml", ".png"))
     if not keys:
-        raise SourceError(f"`{root}`: expected pictures with annotations, found none")
+        raise SourceError(f"`{shown(root)}`: expected pictures with annotations, found none")
     return keys
 
 
@@ -104,12 +104,12 @@ class _Reader:
             raise ValueError(f"expected the name of a picture, found: {key!r}")
         file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if is_file(path)), None)
         if file is None:
-            raise ValueError(f"expected a picture `{key}.jpg` in `{self.pictures}`, found none")
+            raise ValueError(f"expected a picture `{shown(key)}.jpg` in `{shown(self.pictures)}`, found none")
         objects, (height, width) = _objects(self.annotations / f"{key}.xml", self.inside)
         boxes = numbers([one[1] for one in objects], 4, "a `bndbox`")
         boxes[:, :2] -= 1
         if (boxes[:, 2:] < boxes[:, :2]).any():
-            raise ValueError(f"expected `xmin` and `ymin` below `xmax` and `ymax` in `{key}.xml`, found others")
+            raise ValueError(f"expected `xmin` and `ymin` below `xmax` and `ymax` in `{shown(key)}.xml`, found others")
         content = picture(file, self.inside)
         if objects and self.located:
             size = checked_size(content, height, width)
@@ -135,14 +135,14 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
     try:
         tree = ElementTree.fromstring(data(path, inside), ElementTree.XMLParser(target=_Plain()))
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
-        raise ValueError(f"expected XML in `{path.name}`, found: {error}") from None
+        raise ValueError(f"expected XML in `{shown(path.name)}`, found: {error}") from None
     except _DocumentType:
-        raise ValueError(f"expected plain XML in `{path.name}`, found a document type, which may stand for anything") from None
+        raise ValueError(f"expected plain XML in `{shown(path.name)}`, found a document type, which may stand for anything") from None
     found = []
     for one in tree.iter("object"):
         name, box = one.findtext("name"), one.find("bndbox")
         if name is None or box is None:
-            raise ValueError(f"expected objects with `name` and `bndbox` in `{path.name}`, found one without")
+            raise ValueError(f"expected objects with `name` and `bndbox` in `{shown(path.name)}`, found one without")
         sides = []
         for side in ("xmin", "ymin", "xmax", "ymax"):
             sides.append(_side(path, box, side))
@@ -166,13 +166,13 @@ def _side(path: Path, parent: ElementTree.Element, name: str) -> float:
     try:
         found = float(parent.findtext(name, ""))
     except ValueError:
-        raise ValueError(f"expected a number `{name}` in `{path.name}`, found: {parent.findtext(name)!r}") from None
+        raise ValueError(f"expected a number `{shown(name)}` in `{shown(path.name)}`, found: {parent.findtext(name)!r}") from None
     return int(found) if found.is_integer() else found
 
 
 def _samples(root: Path, keys: Sequence[str], reader: _Reader) -> Iterator[Item]:
     for key in keys:
-        where = f"`{root}`, picture `{key}`"
+        where = f"`{shown(root)}`, picture `{shown(key)}`"
         try:
             name, values = reader.read(key)
         except (ValueError, OSError) as error:

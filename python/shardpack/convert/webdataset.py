@@ -18,7 +18,7 @@ from .._url import is_url
 from ._files import Paths
 from ._masks import as_masks
 from ._objects import ObjectFile, list_objects
-from ._source import Item, Problem, Sample, Source, SourceError
+from ._source import Item, Problem, Sample, Source, SourceError, shown
 from ._values import looks_pickled, parse_int, parse_json, parse_npy, picture_type, shorten
 
 PICTURES = frozenset(["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"])
@@ -132,9 +132,9 @@ def _names(file: Path | ObjectFile, text: bytes) -> list[str]:
     try:
         names = parse_json(text)
     except ValueError as error:
-        raise SourceError(f"`{file}`: {error}") from error
+        raise SourceError(f"`{shown(file)}`: {error}") from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SourceError(f"`{file}`: expected a list of names, found: {json.dumps(names)[:80]}")
+        raise SourceError(f"`{shown(file)}`: expected a list of names, found: {json.dumps(names)[:80]}")
     return names
 
 
@@ -189,7 +189,7 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
         steps = {b - a: (a, b) for a, b in itertools.pairwise(numbers)}
         if len(steps) > 1 or (len(numbers) == 2 and 1 not in steps):
             before, after = steps[max(steps)]
-            raise ValueError(f"clip `{name}`: expected frames without a gap, found number {after} after {before}")
+            raise ValueError(f"clip `{shown(name)}`: expected frames without a gap, found number {after} after {before}")
         lists[name] = [frames[number] for number in numbers] or None
     return {**others, **lists}
 
@@ -244,7 +244,7 @@ _DAMAGE = (
     # Numbers of a sparse member that are none.
     ValueError,
 )
-"""What tarfile and the decompressors below it raise at damage."""
+"""Errors of tarfile and of the decompressors below it at damage."""
 
 
 def _one_tar(
@@ -282,11 +282,11 @@ def _one_tar(
                     expected = f"members of at most {max_bytes} bytes in a compressed tar"
                     hint = "hint: unpack the tar, or raise max_sample_bytes"
                     yield from group.before(member)
-                    raise _TooLarge(f"expected {expected}, found `{shorten(member.name)}` of {member.size}\n{hint}")
+                    raise _TooLarge(f"expected {expected}, found `{shown(shorten(member.name))}` of {member.size}\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
     except _TooLarge as error:
-        yield Problem(f"`{file}`, {group.place()}: {error}", samples=None)
+        yield Problem(f"`{shown(file)}`, {group.place()}: {error}", samples=None)
         return
     except _DAMAGE as error:
         if isinstance(file, ObjectFile) and file.failed is not None:
@@ -296,7 +296,7 @@ def _one_tar(
             raise
         why = error if str(error) else type(error).__name__
         # The sample at hand may miss members, so that it goes with the rest.
-        yield Problem(f"`{file}`: expected a whole tar, found damage {group.place()}: {why}", samples=None)
+        yield Problem(f"`{shown(file)}`: expected a whole tar, found damage {group.place()}: {why}", samples=None)
         return
     finally:
         if opened is not None:
@@ -318,7 +318,7 @@ def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
 
 
 def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
-    """Whether something follows the end of a tar, as where tars were put one behind the other; the next member is then read
+    """True if something follows the end of a tar, as where tars were put one behind the other; the next member is then read
     from there.
 
     Raises
@@ -378,7 +378,7 @@ class _Group:
         name = _NAME.fullmatch(path) if length <= _MAX_NAME else None
         if name is None:
             expected = f"names of at most {_MAX_NAME} bytes" if length > _MAX_NAME else "members named `KEY.EXTENSION`"
-            yield Problem(f"`{self.file}`: expected {expected}, found: `{shorten(member.name)}`")
+            yield Problem(f"`{shown(self.file)}`: expected {expected}, found: `{shown(shorten(member.name))}`")
             return
         key, extension = name.group(1), name.group(2).lower()
         if key != self.key:
@@ -400,15 +400,15 @@ class _Group:
             if self.fault is not None:
                 return
             self.fault = (
-                f"expected at most {self.max_bytes} bytes, found more: `{member.name}`\nhint: raise max_sample_bytes"
+                f"expected at most {self.max_bytes} bytes, found more: `{shown(member.name)}`\nhint: raise max_sample_bytes"
             )
         elif extension in self.values:
-            self.fault = f"expected each extension once, found another member: `{member.name}`"
+            self.fault = f"expected each extension once, found another member: `{shown(member.name)}`"
         else:
             try:
                 self.values[extension] = _value(extension, member, tar)
             except ValueError as error:
-                self.fault = f"member `{member.name}`: {error}"
+                self.fault = f"member `{shown(member.name)}`: {error}"
 
     def before(self, member: tarfile.TarInfo) -> Iterator[Item]:
         """The sample before a member that begins another."""
@@ -419,13 +419,13 @@ class _Group:
     def place(self) -> str:
         """Where in the tar the next member is: behind the sample at hand, which may go on there, or the one before it."""
         key = self.last if self.key is None else self.key
-        return "before the first sample" if key is None else f"after sample `{key}`"
+        return "before the first sample" if key is None else f"after sample `{shown(key)}`"
 
     def finish(self) -> Iterator[Item]:
         """The sample, complete."""
         if self.key is None:
             return
-        where = f"`{self.file}`, sample `{self.key}`"
+        where = f"`{shown(self.file)}`, sample `{shown(self.key)}`"
         yield Problem(f"{where}: {self.fault}") if self.fault else Sample(self.key, self.values, where)
         self.last = self.key
         self.key, self.values, self.fault, self.bytes, self.members, self.frames = None, {}, None, 0, 0, 0

@@ -12,12 +12,12 @@ import numpy as np
 
 from ._detection import PICTURES, check_names, folder, is_folder, numbers, outside, picture, short, text
 from ._files import SPLITS
-from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, shown
 from ._values import parse_int
 
 _CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
-"""What programs for labelling put beside the labels."""
+"""Files that programs for labelling put beside the labels."""
 
 
 def open(
@@ -60,18 +60,18 @@ def open(
     path = Path(src)
     config_path = path if path.is_file() else path / _CONFIG
     notes: list[str] = []
-    # Who says the names can do without the file.
+    # Given `names`, the file is not needed.
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
         points = points or config.get("kpt_shape")
         base = config_path.parent if root is None else folder(Path(root), "of the dataset (`root`)")
-        inside = None if follow_links else base
+        inside = None if follow_links else base.resolve()
         images = _pictures(config_path, config, split, base, inside)
-        said = f"`{config_path}`: "
+        said = f"`{shown(config_path)}`: "
     else:
         base = folder(path, "with `images` and `labels`")
-        inside = None if follow_links else base
+        inside = None if follow_links else base.resolve()
         images = folder(base / "images" / (split or ""), "of the pictures", inside)
         notes += _merged(images) if split is None else []
         said = ""
@@ -79,10 +79,10 @@ def open(
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
         raise SourceError(f"{said}points: expected how many, and 2 or 3 numbers each, such as (17, 3), found: {short(points)}")
-    check_drop(f"`{path}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
+    check_drop(f"`{shown(path)}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
     files = sorted(file for file in images.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
     if not files:
-        raise SourceError(f"`{images}`: expected pictures, found none")
+        raise SourceError(f"`{shown(images)}`: expected pictures, found none")
     labels = _labels(images, inside)
     stray = _stray(images, labels, files)
     shape = None if points is None else (points[0], points[1])
@@ -95,13 +95,13 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     splits = {name: config[name] for name in SPLITS if config.get(name)}
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
-            f"`{path}`: expected the pictures of one split, found: {', '.join(splits)}\n"
+            f"`{shown(path)}`: expected the pictures of one split, found: {', '.join(splits)}\n"
             f"hint: split='{next(iter(splits))}'; sp.concat reads several datasets as one"
         )
     split = split or next(iter(splits), None)
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
-        raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
+        raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
     # Many files say `../train/images` of the folder that they lie in, or a `path` on the machine of who wrote them.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
     # The folder of the file first: a copy of a dataset names, perhaps, where the first one is.
@@ -112,7 +112,7 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
         return folder(found, f"of the pictures of {split!r}" if split else "of the pictures", inside)
     except SourceError as error:
         hint = "" if is_folder(base) and not is_folder(found) else "\nhint: root='…' names the folder of the dataset"
-        raise SourceError(f"`{path}`: {error}{hint}") from None
+        raise SourceError(f"`{shown(path)}`: {error}{hint}") from None
 
 
 def _merged(root: Path) -> list[str]:
@@ -120,14 +120,14 @@ def _merged(root: Path) -> list[str]:
     splits = [name for name in SPLITS if (root / name).is_dir()]
     if len(splits) < 2:
         return []
-    return [f"`{root}`: all splits are taken together: {', '.join(splits)}\nhint: split='{splits[0]}' takes one of them"]
+    return [f"`{shown(root)}`: all splits are taken together: {', '.join(splits)}\nhint: split='{splits[0]}' takes one of them"]
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
     """The folder of labels: that of the pictures, with the last ``images`` as ``labels``."""
     parts = list(root.parts)
     if "images" not in parts:
-        raise SourceError(f"`{root}`: expected a folder `images`, beside which there is `labels`, found none in its path")
+        raise SourceError(f"`{shown(root)}`: expected a folder `images`, beside which there is `labels`, found none in its path")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
     return folder(Path(*parts), "of the labels", inside)
 
@@ -143,9 +143,9 @@ def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
     found = {file for file in labels.rglob("*.txt") if file.name not in _NOT_LABELS and not file.name.startswith(".")}
     expected = {_of_picture(file, root, labels) for file in files}
     if found.isdisjoint(expected):
-        some = f"{len(found)} others, such as `{min(found)}`" if found else "none at all"
+        some = f"{len(found)} others, such as `{shown(min(found))}`" if found else "none at all"
         raise SourceError(
-            f"`{labels}`: expected files of labels for the pictures, such as `{min(expected)}`, found {some}\n"
+            f"`{shown(labels)}`: expected files of labels for the pictures, such as `{shown(min(expected))}`, found {some}\n"
             "hint: each has the name and the folder of its picture, and ends in .txt"
         )
     return sorted(found - expected)
@@ -163,9 +163,9 @@ def _yaml(path: Path) -> Mapping[str, Any]:
     except MemoryError:
         raise
     except Exception as error:  # Its constructors of dates and numbers raise whatever they find.
-        raise SourceError(f"`{path}`: expected YAML, found: {error}") from None
+        raise SourceError(f"`{shown(path)}`: expected YAML, found: {error}") from None
     if not isinstance(config, dict):
-        raise SourceError(f"`{path}`: expected a data.yaml of YOLO, found: {type(config).__name__}")
+        raise SourceError(f"`{shown(path)}`: expected a data.yaml of YOLO, found: {type(config).__name__}")
     return config
 
 
@@ -174,13 +174,13 @@ def _names(path: Path, names: Any) -> list[str] | None:
         return None
     if isinstance(names, dict):
         if set(names) != set(range(len(names))):
-            raise SourceError(f"`{path}`: expected names of classes 0 to {len(names) - 1}, found: {short(list(names))}")
+            raise SourceError(f"`{shown(path)}`: expected names of classes 0 to {len(names) - 1}, found: {short(list(names))}")
         names = [names[number] for number in range(len(names))]
     if not isinstance(names, list):
-        raise SourceError(f"`{path}`: expected a list or a mapping `names`, found: {type(names).__name__}")
+        raise SourceError(f"`{shown(path)}`: expected a list or a mapping `names`, found: {type(names).__name__}")
     wrong = next((name for name in names if not isinstance(name, (str, int, float))), None)
     if wrong is not None:
-        raise SourceError(f"`{path}`: expected names of classes, found: {short(wrong)}")
+        raise SourceError(f"`{shown(path)}`: expected names of classes, found: {short(wrong)}")
     return [str(name) for name in names]
 
 
@@ -202,25 +202,25 @@ class _Reader:
                 continue
             if len(words) != width + 1:
                 hint = "" if self.points or len(words) < 7 else "\nhint: points=(17, 3) for poses; polygons are not taken"
-                raise ValueError(f"`{path}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
+                raise ValueError(f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
             try:
                 of_class, row = parse_int(words[0]), [float(word) for word in words[1:]]
             except ValueError:
-                raise ValueError(f"`{path}`, line {number}: expected a class and {width} numbers, found: {line[:100]!r}") from None
+                raise ValueError(f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found: {line[:100]!r}") from None
             most = 2**31 if self.classes is None else self.classes
             if not 0 <= of_class < most:
-                raise ValueError(f"`{path}`, line {number}: expected a class from 0 to {most - 1}, found: {words[0][:100]}")
+                raise ValueError(f"`{shown(path)}`, line {number}: expected a class from 0 to {most - 1}, found: {words[0][:100]}")
             if not all(-0.01 <= share <= 1.01 for share in row[:4]):
-                raise ValueError(f"`{path}`, line {number}: expected shares of the picture, from 0 to 1, found: {line[:100]!r}")
+                raise ValueError(f"`{shown(path)}`, line {number}: expected shares of the picture, from 0 to 1, found: {line[:100]!r}")
             classes.append(of_class)
             rows.append(row)
             lines.append(number)
-        all_numbers = numbers(rows, width, f"an object of `{path.name}`")
+        all_numbers = numbers(rows, width, f"an object of `{shown(path.name)}`")
         boxes = all_numbers[:, :4].copy()
         beyond = outside(np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1), 1, 1)
         if beyond.any():
             at = int(np.argmax(beyond))
-            raise ValueError(f"`{path}`, line {lines[at]}: expected a box in the picture, found: {rows[at][:4]}")
+            raise ValueError(f"`{shown(path)}`, line {lines[at]}: expected a box in the picture, found: {rows[at][:4]}")
         values = {"image": picture(file, self.inside), "boxes": boxes, "classes": np.array(classes, np.int64)}
         if self.points is not None:
             values["keypoints"] = all_numbers[:, 4:].reshape(-1, *self.points).copy()
@@ -229,7 +229,7 @@ class _Reader:
 
 def _samples(files: Sequence[Path], reader: _Reader, stray: Sequence[Path]) -> Iterator[Item]:
     for file in files:
-        where = f"`{file}`"
+        where = f"`{shown(file)}`"
         try:
             values = reader.read(file)
         except (ValueError, OSError) as error:
@@ -238,4 +238,4 @@ def _samples(files: Sequence[Path], reader: _Reader, stray: Sequence[Path]) -> I
         yield Sample(file.relative_to(reader.root).as_posix(), values, where)
     for file in stray:
         name = file.relative_to(reader.labels).with_suffix("").as_posix()
-        yield Problem(f"`{file}`: expected labels of a picture in `{reader.root}`, found none named `{name}`")
+        yield Problem(f"`{shown(file)}`: expected labels of a picture in `{shown(reader.root)}`, found none named `{shown(name)}`")

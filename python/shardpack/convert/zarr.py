@@ -16,7 +16,7 @@ import numpy as np
 from ._arrays import Column
 from ._bounds import EXPANSION, MOST_CHUNK_BYTES, Expansion, check_whole
 from ._rows import open_tree
-from ._source import Source, SourceError, library
+from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _NUMCODECS = (0, 16, 6)
@@ -79,7 +79,7 @@ def open(
     path = Path(src)
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
-    where = f"`{path}`" if not group else f"`{path}`, group `{group}`"
+    where = f"`{shown(path)}`" if not group else f"`{shown(path)}`, group `{shown(group)}`"
     from ._zarr_store import CheckedStore
 
     store = None
@@ -137,13 +137,13 @@ class _Group(Mapping[str, Any]):
         except MemoryError:
             raise
         except Exception as error:
-            raise SourceError(f"{self._where}: expected a readable member `{name}`, found damage: {error}") from error
+            raise SourceError(f"{self._where}: expected a readable member `{shown(name)}`, found damage: {error}") from error
         if isinstance(node, self._zarr.Array):
             return _column(node)
-        return _Group(self._zarr, node, f"{self._where}, `{name}`")
+        return _Group(self._zarr, node, f"{self._where}, `{shown(name)}`")
 
     def attributes(self) -> Mapping[str, Any]:
-        """What is said of the group itself."""
+        """Attributes of the group itself."""
         return dict(self._group.attrs)
 
 
