@@ -58,11 +58,18 @@ fn arrays_text(of: &ArraySummary) -> String {
             format!("{} % of a value at most", units::significant(100.0 * of.max_rel_error, 3)),
         ));
         if of.spectra > 0 {
-            let [largest, mean] = [of.max_angle_rad, of.mean_angle_rad].map(|a| units::significant(a.to_degrees(), 3));
-            rows.push((
-                "spectral angle",
-                format!("{largest}° at most, {mean}° on average, between a pixel and its source"),
-            ));
+            let degrees = |radians: f64| units::significant(radians.to_degrees(), 3);
+            let (largest, mean) = (degrees(of.max_angle_rad), degrees(of.mean_angle_rad));
+            let text = match of.angle_percentiles_rad {
+                Some(angles) => format!(
+                    "50 % of the pixels turn by at most {}°, 95 % by {}°, 99 % by {}°, the worst by {largest}°",
+                    degrees(angles.p50),
+                    degrees(angles.p95),
+                    degrees(angles.p99),
+                ),
+                None => format!("{largest}° at most, {mean}° on average, between a pixel and its source"),
+            };
+            rows.push(("spectral angle", text));
         }
         rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.clone())));
     }

@@ -1,6 +1,7 @@
 //! What a lossy value transform did to the values, measured on what a reader will decode, not on
 //! what should happen.
 
+use crate::angles::Angles;
 use crate::element::Comparison;
 use crate::element::Float;
 use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
@@ -55,6 +56,9 @@ pub struct Fidelity {
     pub max_angle: f64,
     /// Sum of the spectral angles, in radians.
     pub sum_angle: f64,
+    /// The spectral angles by size. Figures that were read back from a dataset have none.
+    #[serde(default)]
+    pub angles: Angles,
 }
 
 impl Fidelity {
@@ -89,6 +93,7 @@ impl Fidelity {
         self.spectra += other.spectra;
         self.max_angle = self.max_angle.max(other.max_angle);
         self.sum_angle += other.sum_angle;
+        self.angles.merge(&other.angles);
     }
 }
 
@@ -198,6 +203,7 @@ impl<T: Float> Meter<T> {
         if let Some(angle) = angle(sum.uu, sum.dd, sum.ds) {
             self.total.spectra += 1;
             self.total.sum_angle += angle;
+            self.total.angles.add(angle);
             self.total.max_angle = self.total.max_angle.max(angle);
         }
     }

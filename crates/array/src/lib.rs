@@ -25,6 +25,7 @@
     )
 )]
 
+mod angles;
 mod arrange;
 mod array;
 pub mod blosc2;
@@ -53,6 +54,7 @@ mod wanted;
 mod window;
 mod zstd_frame;
 
+pub use angles::Angles;
 pub use array::Array;
 pub use bytes::{UNIT_BYTES, ZstdDecoder, decode_bytes, encode_bytes};
 pub use decoder::ArrayDecoder;

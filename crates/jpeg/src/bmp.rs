@@ -249,7 +249,7 @@ impl<'a> Bmp<'a> {
     fn at(&self, bytes: &[u8], place: usize, color: &impl Fn(u8) -> [u8; 3]) -> [u8; 3] {
         let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
         match self.bits {
-            4 if place % 2 == 0 => color(byte(place / 2) >> 4),
+            4 if place.is_multiple_of(2) => color(byte(place / 2) >> 4),
             4 => color(byte(place / 2) & 15),
             24 => [byte(place * 3 + 2), byte(place * 3 + 1), byte(place * 3)],
             _ if bytes.len() == 1 => color(byte(0)),

@@ -66,6 +66,7 @@ pub fn tidied(jpeg: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(all(test, feature = "turbo"))]
+#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::sources::{encode, plain, with_segments};

@@ -336,7 +336,7 @@ impl Cubes<'_> {
         let number = (shard_number, position as u64);
         let (record, frame) =
             stored_value::record_around(standing, &self.schema, number, &entry.key, &scalars, &values)?;
-        let tally = Tally::of("cube", FieldTotals::Array(Totals::of(&entry.key, figures)));
+        let tally = Tally::of("cube", FieldTotals::Array(Box::new(Totals::of(&entry.key, figures))));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
     }
 

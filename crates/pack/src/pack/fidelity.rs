@@ -4,7 +4,7 @@
 //! `<field>.<figure>`. These are small and can be read without touching a record, and the totals of
 //! a lost manifest can be rebuilt from them.
 
-use super::summary::ArraySummary;
+use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
 use shardpack_array::Fidelity;
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
@@ -152,9 +152,18 @@ impl Totals {
             spectra: f.spectra,
             mean_angle_rad: f.mean_angle(),
             max_angle_rad: f.max_angle,
+            angle_percentiles_rad: percentiles(f),
             worst_sample: self.worst_sample.clone(),
         }
     }
+}
+
+/// Percentiles of the spectral angle, if every spectrum was counted.
+fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
+    let of = |percent| Some(figures.angles.percentile(percent)?.min(figures.max_angle));
+    let is_whole = figures.angles.len() == figures.spectra;
+    let found = || Some(AnglePercentiles { p50: of(50)?, p95: of(95)?, p99: of(99)? });
+    is_whole.then(found).flatten()
 }
 
 /// The figures that one record's packed scalars hold, by array field.
@@ -208,5 +217,32 @@ mod tests {
         assert_eq!(found["cube"], Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         let picture = Schema::new([vec![Field::stored("cube", FieldKind::Image)], fields("cube")].concat()).unwrap();
         assert!(!is_figure(&picture, "cube.nan"));
+    }
+
+    #[test]
+    fn percentiles_of_angles_stand_where_every_pixel_was_measured() {
+        // Spectra of three bands as float16, which turns them a little.
+        let source: Vec<f32> = (1..900_u16).map(|i| 0.1 + f32::from(i * 37 % 1000) * 1e-3).take(300).collect();
+        let bytes = source.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let cube = shardpack_array::Array::new(Dtype::F32, vec![10, 10, 3], bytes).unwrap();
+        let settings = shardpack_array::ArraySettings {
+            values: shardpack_array::ValueRule::F16,
+            coder: shardpack_array::Coder::Raw,
+            level: None,
+            filter: shardpack_array::Filter::None,
+            band_difference: false,
+            layout: shardpack_array::ArrayLayout::AsShape,
+        };
+        let encoded = shardpack_array::ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
+        let mut totals = Totals::of("a", encoded.fidelity);
+        totals.merge(Totals::of("b", encoded.fidelity));
+        let (summary, angles) = (totals.summary(), totals.summary().angle_percentiles_rad.unwrap());
+        assert_eq!(summary.spectra, 200);
+        assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
+        assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
+        // What is read back from the columns of a record has no angles.
+        let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
+        totals.merge(Totals::of("c", read_back));
+        assert_eq!(totals.summary().angle_percentiles_rad, None);
     }
 }

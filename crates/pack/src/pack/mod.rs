@@ -33,7 +33,7 @@ pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
 pub use sample_error::SampleError;
 pub use splits::{PackedSplits, pack_splits};
-pub use summary::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
+pub use summary::{AnglePercentiles, ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
 use crate::sources::words::plural;
 use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing};
@@ -385,7 +385,7 @@ pub fn is_figure(schema: &Schema, name: &str) -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum FieldTotals {
-    Array(Totals),
+    Array(Box<Totals>),
     Picture(PictureTotals),
 }
 
@@ -413,7 +413,7 @@ impl Tally {
         picture: impl Fn(&str, &PictureFigures) -> PictureTotals,
     ) -> Self {
         let arrays = fidelity::from_scalars(schema, scalars).into_iter().filter(|(_, figures)| figures.values > 0);
-        let arrays = arrays.map(|(field, figures)| (field, FieldTotals::Array(Totals::of(key, figures))));
+        let arrays = arrays.map(|(field, figures)| (field, FieldTotals::Array(Box::new(Totals::of(key, figures)))));
         let pictures = PictureFigures::from_scalars(schema, scalars).into_iter().filter(|(_, f)| f.source_bytes > 0);
         let pictures = pictures.map(|(field, figures)| {
             let totals = picture(&field, &figures);
@@ -427,7 +427,7 @@ impl shardpack_writer::Tally for Tally {
     fn merge(&mut self, next: Self) {
         for (field, totals) in next.0 {
             match (self.0.get_mut(&field), totals) {
-                (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(next),
+                (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(*next),
                 (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
                 // A field has the same kind in the whole dataset.
                 (_, totals) => _ = self.0.insert(field, totals),

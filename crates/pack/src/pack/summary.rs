@@ -74,8 +74,24 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
+    /// Percentiles of the spectral angle over the pixels. `None` without spectra, and for datasets that
+    /// grew or were merged from records whose pixels were not measured in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub angle_percentiles_rad: Option<AnglePercentiles>,
     /// Key of the sample with the largest absolute error; `None` without any error.
     pub worst_sample: Option<String>,
+}
+
+/// Spectral angles in radians that a share of the pixels does not exceed. Each is at most √2 times too
+/// large, never too small: angles are counted in bins.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AnglePercentiles {
+    /// Half of the pixels turn by at most this angle.
+    pub p50: f64,
+    /// 95 % of the pixels.
+    pub p95: f64,
+    /// 99 % of the pixels.
+    pub p99: f64,
 }
 
 /// Figures of the pictures of one field.
