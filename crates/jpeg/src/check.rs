@@ -83,7 +83,9 @@ impl PixelCheck {
                 };
                 let how = Transcoding { operation: operation(back), restart_interval: 0, keep_metadata: false };
                 self.turned_back.clear();
-                self.transcoder.transcode(stored, how, &mut self.turned_back)?;
+                if !self.transcoder.transcode(stored, how, &mut self.turned_back)? {
+                    return Ok(false);
+                }
                 self.turned_back.as_slice()
             }
             _ => stored,

@@ -211,10 +211,8 @@ impl JpegTiler {
         self.transcoder.set_bounds(Bounds::of(&options.limits));
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
-            if let Err(error) = self.transcoder.transcode(jpeg, how, out) {
-                // libjpeg decodes coefficients that it cannot write.
-                out.truncate(start);
-                self.check_decodes(jpeg, &options.limits).map_err(|_| error)?;
+            if !self.transcoder.transcode(jpeg, how, out)? {
+                self.check_decodes(jpeg, &options.limits)?;
                 return Ok(Err(KeepReason::Coefficients));
             }
             let (_, tiled) = split_mut(out, start, "picture before a tiled one")?;

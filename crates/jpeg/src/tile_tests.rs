@@ -183,6 +183,31 @@ fn what_cannot_be_tiled_is_kept_to_the_byte() {
 }
 
 #[test]
+fn coefficients_that_libjpeg_does_not_write_are_kept() {
+    // 8 × 8 pixels of gray: a coefficient of 11 bits, where T.81 has 10.
+    let segment = |marker: u8, body: &[u8]| [&[0xFF, marker, 0, body.len() as u8 + 2], body].concat();
+    let table = |class: u8, lengths: &[u8], values: &[u8]| {
+        let mut body = vec![class];
+        body.extend(lengths);
+        body.resize(17, 0);
+        segment(0xC4, &[&body, values].concat())
+    };
+    let source = [
+        vec![0xFF, 0xD8],
+        segment(0xDB, &[&[0][..], &[1; 64]].concat()),
+        segment(0xC0, &[8, 0, 8, 0, 8, 1, 1, 0x11, 0]),
+        table(0x00, &[1], &[0]),
+        table(0x10, &[1, 1], &[0x0B, 0]),
+        segment(0xDA, &[1, 1, 0, 0, 63, 0]),
+        vec![0b0011_1111, 0b1111_1101, 0xFF, 0xD9],
+    ]
+    .concat();
+    let (tiled, stored) = tile(&source, &lenient()).unwrap();
+    assert_eq!(tiled.outcome, TileOutcome::Kept(KeepReason::Coefficients));
+    assert_eq!(stored, source);
+}
+
+#[test]
 fn red_green_blue_is_tiled() {
     let source = encode((70, 40), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let (tiled, stored) = tile(&source, &lenient()).unwrap();

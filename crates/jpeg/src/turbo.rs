@@ -79,6 +79,11 @@ impl Failure {
         bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
     }
 
+    /// Whether the picture has a coefficient that libjpeg decodes, and does not write.
+    fn is_unwritable(&self) -> bool {
+        matches!(self, Self::Fatal(text) if text.starts_with("DCT coefficient") && text.ends_with("out of range"))
+    }
+
     fn damaged(self) -> Error {
         let (Self::Warning(text) | Self::Fatal(text)) = self;
         Error::format("JPEG", "a picture that decodes", text)
@@ -354,12 +359,13 @@ impl Transcoder {
         self.bounds = bounds;
     }
 
-    /// Appends the transcoded picture to `out`.
+    /// Appends the transcoded picture to `out`. Returns false, and appends nothing, if it has a coefficient that
+    /// libjpeg decodes, but does not write.
     ///
     /// # Errors
     /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without
     /// loss; `Limit` if it asks for too much.
-    pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<bool> {
         checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
         // A rotation holds the coefficients twice.
@@ -393,12 +399,14 @@ impl Transcoder {
             )
         };
         match handle.outcome(status) {
+            Err(failure) if failure.is_unwritable() => return Ok(false),
             Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
             // Past padding the call has written all of it.
             _ => {}
         }
         // SAFETY: the call has succeeded, perhaps with a warning.
-        unsafe { output.append_to(out) }
+        unsafe { output.append_to(out) }?;
+        Ok(true)
     }
 }
 

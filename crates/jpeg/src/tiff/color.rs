@@ -4,24 +4,24 @@ use super::directory::{Directory, Values};
 use shardpack_format::{Error, Result};
 
 /// What the bands of a picture stand for.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Ink<'a> {
+#[derive(Debug, Clone)]
+pub(super) enum Ink {
     /// Gray, the largest value white, or black.
     Gray {
         is_inverted: bool,
     },
     Rgb,
-    /// An index into colours: first all reds, then greens, then blues.
-    Palette(Palette<'a>),
+    /// An index into these colours.
+    Palette(Vec<[u8; 3]>),
     /// Cyan, magenta, yellow and black, the largest value full ink.
     Cmyk,
     YCbCr(YCbCr),
 }
 
-impl<'a> Ink<'a> {
+impl Ink {
     /// What the tags say. `bands` is the number of bands, `bits` those of one sample; `is_fax` if rows are coded
     /// by CCITT.
-    pub(super) fn of(directory: &Directory<'a>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
+    pub(super) fn of(directory: &Directory<'_>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
         // Some writers leave it out.
         let usual = match bands {
             1 | 2 if is_fax => 0,
@@ -51,7 +51,7 @@ impl<'a> Ink<'a> {
             0 => Self::Gray { is_inverted: true },
             1 => Self::Gray { is_inverted: false },
             2 => Self::Rgb,
-            3 => Self::Palette(Palette::of(directory, bits)?),
+            3 => Self::Palette(palette(directory, bits)?),
             5 if directory.uint(332, 1)? == 1 => Self::Cmyk,
             5 => return refused("other inks than CMYK".to_owned()),
             _ => Self::YCbCr(YCbCr::of(directory)?),
@@ -76,7 +76,7 @@ impl<'a> Ink<'a> {
                     [depth.narrow(if *is_inverted { depth.most().saturating_sub(level) } else { level }); 3]
                 }
                 (Self::Rgb, &[r, g, b, ..]) => [r, g, b].map(|level| depth.narrow(level)),
-                (Self::Palette(palette), &[index, ..]) => palette.color(index),
+                (Self::Palette(colors), &[index, ..]) => colors.get(usize::from(index)).copied().unwrap_or_default(),
                 (Self::Cmyk, &[c, m, y, k, ..]) => cmyk([c, m, y, k].map(|level| depth.narrow(level))),
                 (Self::YCbCr(how), &[y, cb, cr, ..]) => how.rgb([y, cb, cr].map(|level| depth.narrow(level))),
                 _ => [0; 3],
@@ -108,34 +108,19 @@ impl Depth {
     }
 }
 
-/// The colours of a palette.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Palette<'a> {
-    colors: Values<'a>,
-    count: usize,
-    /// Whether levels have 8 bits, as a few old writers have it, instead of 16.
-    is_narrow: bool,
-}
-
-impl<'a> Palette<'a> {
-    fn of(directory: &Directory<'a>, bits: u32) -> Result<Self> {
-        let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
-        let colors = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
-        let count = usize::from(Depth(bits).most()) + 1;
-        if colors.len() < 3 * count {
-            return Err(bad(format!("{} for {count} values", colors.len())));
-        }
-        let is_narrow = (0..3 * count).all(|at| colors.get(at).is_some_and(|level| level < 256));
-        Ok(Self { colors, count, is_narrow })
+/// The colours of a palette: the tag has first all reds, then greens, then blues.
+fn palette(directory: &Directory<'_>, bits: u32) -> Result<Vec<[u8; 3]>> {
+    let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
+    let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
+    let count = usize::from(Depth(bits).most()) + 1;
+    if levels.len() < 3 * count {
+        return Err(bad(format!("{} for {count} values", levels.len())));
     }
-
-    fn color(&self, index: u16) -> [u8; 3] {
-        let shift = if self.is_narrow { 0 } else { 8 };
-        [0, 1, 2].map(|channel| {
-            let level = self.colors.get(channel * self.count + usize::from(index)).unwrap_or(0);
-            u8::try_from(level >> shift).unwrap_or(u8::MAX)
-        })
-    }
+    // A few old writers have levels of 8 bits instead of 16.
+    let is_narrow = (0..3 * count).all(|at| levels.get(at).is_some_and(|level| level < 256));
+    let shift = if is_narrow { 0 } else { 8 };
+    let level = |at| levels.get(at).and_then(|level| u8::try_from(level >> shift).ok()).unwrap_or(u8::MAX);
+    Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
 /// How luma and chroma become RGB (TIFF 6.0, section 21), and how chroma is subsampled.

@@ -96,10 +96,10 @@ impl<'a> Directory<'a> {
         Ok(self.values(tag)?.and_then(|values| values.get(0)).unwrap_or(default))
     }
 
-    /// A range of the file, cut off where the file ends.
-    pub(super) fn range(&self, offset: u64, count: u64) -> &'a [u8] {
+    /// `count` bytes of the file, or all to its end if it has fewer, or no count is given.
+    pub(super) fn range(&self, offset: u64, count: Option<u64>) -> &'a [u8] {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.file.get(offset..)).unwrap_or_default();
-        usize::try_from(count).ok().and_then(|count| rest.get(..count)).unwrap_or(rest)
+        count.and_then(|count| rest.get(..usize::try_from(count).ok()?)).unwrap_or(rest)
     }
 
     pub(super) const fn file_bytes(&self) -> u64 {

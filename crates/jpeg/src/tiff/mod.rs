@@ -1,7 +1,7 @@
 //! TIFF pictures (TIFF 6.0, BigTIFF): the first page of a file in memory, as RGB of 8 bits.
 //!
-//! Takes gray, RGB, palettes, CMYK and YCbCr of 1 to 16 bits, floats from 0 to 1, strips and tiles, bands
-//! together or apart, and the compressions of `unpack`. A page is decoded strip by strip or tile by tile,
+//! Takes gray, RGB, palettes, CMYK and YCbCr of 8 and 16 bits, one band of 1, 2 or 4 too, strips and tiles,
+//! bands together or apart, and the compressions of `unpack`. A page is decoded strip by strip or tile by tile,
 //! so that beside the picture no more than one of these is in memory.
 #![deny(clippy::indexing_slicing)]
 
@@ -16,12 +16,16 @@ use directory::{Directory, Values};
 use shardpack_format::{Error, Limits, Result};
 use unpack::{Compression, Predictor, unpack};
 
-/// A strip or tile may be larger than the picture, but only so many times, or up to 16 MiB.
-const MAX_CHUNK_TIMES: u64 = 16;
-const MAX_SMALL_CHUNK: u64 = 16 << 20;
+/// All strips or tiles together may be larger than the picture, because tiles are not cut off at its edges, but only
+/// so many times, or up to 16 MiB.
+const UNPACKED_TIMES: u64 = 16;
+const MAX_SMALL: u64 = 16 << 20;
 
-/// Compressed bytes of all strips and tiles: this many times the file, because writers may share equal ones.
+/// Compressed bytes of all strips or tiles: this many times the file, because writers may share equal ones.
 const PACKED_TIMES: u64 = 16;
+
+/// CMYK, and a band beside it.
+const MAX_BANDS: usize = 5;
 
 /// A picture, as its tags describe it.
 #[derive(Debug)]
@@ -32,8 +36,7 @@ pub(crate) struct Tiff<'a> {
     bands: usize,
     /// Bits of a sample.
     bits: u32,
-    is_float: bool,
-    ink: Ink<'a>,
+    ink: Ink,
     /// The band of an alpha that colours were multiplied with.
     premultiplied: Option<usize>,
     /// Whether each band is stored by itself.
@@ -56,7 +59,6 @@ pub(crate) struct Tiff<'a> {
 #[derive(Default)]
 struct Scratch {
     packed: Vec<u8>,
-    row: Vec<u8>,
     samples: Vec<u16>,
 }
 
@@ -74,32 +76,31 @@ impl<'a> Tiff<'a> {
         };
         let (width, height) = (side(256, "TIFF width")?, side(257, "TIFF height")?);
         let bands = directory.uint(277, 1)?;
-        let bands = usize::try_from(bands).ok().filter(|bands| (1..=65_535).contains(bands));
-        let bands = bands.ok_or_else(|| Error::format("TIFF bands", "1 to 65,535", "another number"))?;
+        let bands = usize::try_from(bands).ok().filter(|bands| (1..=MAX_BANDS).contains(bands));
+        let bands = bands.ok_or_else(|| Error::format("TIFF bands", format!("1 to {MAX_BANDS}"), "another number"))?;
         let same = |tag, default: u64, what: &str| match directory.values(tag)? {
             None => Ok(default),
             Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "the same for all bands", "several")),
         };
         let (bits, format) = (same(258, 1, "bits of TIFF samples")?, same(339, 1, "format of TIFF samples")?);
-        let (bits, is_float) = match (bits, format) {
-            // 4 = undefined: read as integers, like every reader.
-            (1..=16, 1 | 4) => (u32::try_from(bits).unwrap_or(0), false),
-            (32, 3) => (32, true),
+        let bits = match (bits, format, bands) {
+            (8 | 16, 1, _) | (1 | 2 | 4, 1, 1) => u32::try_from(bits).unwrap_or(0),
             _ => {
                 let name = match format {
-                    1 | 4 => "unsigned",
+                    1 => "unsigned",
                     2 => "signed",
                     3 => "float",
-                    _ => "complex or unknown",
+                    _ => "untyped or complex",
                 };
-                let expected = "unsigned, of up to 16 bits, or float of 32";
-                return Err(Error::format("samples of a TIFF picture", expected, format!("{name}, of {bits} bits")));
+                let expected = "unsigned, of 8 or 16 bits, or one band of 1, 2 or 4";
+                let found = format!("{bands} {name}, of {bits} bits");
+                return Err(Error::format("samples of a TIFF picture", expected, found));
             }
         };
         let compression = Compression::of(directory.uint(259, 1)?, directory.uint(292, 0)?)?;
         let is_planar = bands > 1 && directory.uint(284, 1)? == 2;
         let is_fax = matches!(compression, Compression::Fax(_));
-        let ink = Ink::of(&directory, bands, bits.min(16), is_fax)?;
+        let ink = Ink::of(&directory, bands, bits, is_fax)?;
         let is_tiled = directory.values(322)?.is_some();
         let rows = u32::try_from(directory.uint(278, height.into())?).unwrap_or(height).min(height);
         let chunk = match is_tiled {
@@ -116,7 +117,7 @@ impl<'a> Tiff<'a> {
         let extra = directory.values(338)?.and_then(|values| values.get(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
         let predictor = match compression.has_predictor() {
-            true => Predictor::of(directory.uint(317, 1)?, bits, is_float)?,
+            true => Predictor::of(directory.uint(317, 1)?, bits)?,
             false => Predictor::None,
         };
         let tiff = Self {
@@ -125,7 +126,6 @@ impl<'a> Tiff<'a> {
             height,
             bands,
             bits,
-            is_float,
             ink,
             premultiplied: premultiplied.filter(|band| *band < bands),
             is_planar,
@@ -155,21 +155,32 @@ impl<'a> Tiff<'a> {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        let stored = |pixels: u64| pixels.saturating_mul(self.bands as u64).saturating_mul(self.bits.into()) / 8;
+        // Of all bands, also where each is stored by itself. Rows end with a byte.
+        let stored = |width: u64, height: u64| {
+            width.saturating_mul(self.bands as u64 * u64::from(self.bits)).div_ceil(8).saturating_mul(height)
+        };
         let [width, height] = self.chunk.map(|side| side as u64);
-        let (chunk, most) = (stored(width.saturating_mul(height)), stored(pixels).saturating_mul(MAX_CHUNK_TIMES));
-        let most = most.max(MAX_SMALL_CHUNK).min(limits.max_decoded_bytes);
-        if chunk > most {
-            return Err(Error::format("bytes of a TIFF strip or tile", format!("at most {most}"), chunk));
+        let chunk = stored(width, height);
+        if chunk > limits.max_decoded_bytes {
+            return Err(Error::limit("TIFF strip or tile", "max_decoded_bytes", limits.max_decoded_bytes, chunk));
         }
-        let planes = if self.is_planar { self.bands } else { 1 };
-        let chunks = self.across().saturating_mul(self.down()).saturating_mul(planes);
+        let places = self.across().saturating_mul(self.down());
+        let all = chunk.saturating_mul(places as u64);
+        let most = stored(self.width.into(), self.height.into()).saturating_mul(UNPACKED_TIMES).max(MAX_SMALL);
+        if all > most {
+            return Err(Error::format("bytes of all TIFF strips or tiles, unpacked", format!("at most {most}"), all));
+        }
+        let chunks = places.saturating_mul(if self.is_planar { self.bands } else { 1 });
         if self.offsets.len() < chunks {
             return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
         }
-        let counts = |chunk: usize| self.counts.and_then(|counts| counts.get(chunk)).unwrap_or(0);
-        let packed = (0..chunks).fold(0_u64, |sum, chunk| sum.saturating_add(counts(chunk)));
+        // With each JPEG its tables are read again.
+        let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
+        let packed = (0..chunks)
+            .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
+            .fold(0_u64, u64::saturating_add);
         let most = self.directory.file_bytes().saturating_mul(PACKED_TIMES);
+        // What is not compressed has no more bytes than the picture's, see `read`.
         if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
         }
@@ -248,7 +259,7 @@ impl<'a> Tiff<'a> {
         };
         let is_jpeg = self.compression == Compression::Jpeg;
         // A JPEG's colours are RGB already.
-        let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { Ink::Rgb } else { self.ink };
+        let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { &Ink::Rgb } else { &self.ink };
         let [first, rest @ ..] = chunks else { return };
         if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
             rgb.iter_mut().zip(of(first)).for_each(|(to, from)| *to = *from);
@@ -262,7 +273,7 @@ impl<'a> Tiff<'a> {
             let places = samples.iter_mut().skip(plane).step_by(if rest.is_empty() { 1 } else { bands });
             self.samples(of(chunk), places);
         }
-        let depth = if self.is_float { Depth(8) } else { Depth(self.bits) };
+        let depth = Depth(self.bits);
         ink.write(samples, bands, depth, rgb);
         if let Some(alpha) = self.premultiplied {
             for (pixel, to) in samples.chunks_exact(bands).zip(rgb.as_chunks_mut::<3>().0) {
@@ -280,13 +291,6 @@ impl<'a> Tiff<'a> {
                 let of = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
                 places.zip(row.as_chunks().0).for_each(|(to, from)| *to = of(*from));
             }
-            32 => {
-                let of = if big_endian { f32::from_be_bytes } else { f32::from_le_bytes };
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "no number becomes 0")]
-                places
-                    .zip(row.as_chunks().0)
-                    .for_each(|(to, from)| *to = (of(*from).clamp(0.0, 1.0) * 255.0).round() as u16);
-            }
             bits => {
                 let mut all = row.iter().flat_map(|byte| (0..8).rev().map(move |bit| u16::from(byte >> bit & 1)));
                 for to in places {
@@ -294,6 +298,16 @@ impl<'a> Tiff<'a> {
                 }
             }
         }
+    }
+
+    /// The bytes of strip or tile `number` as stored: to the end of the file, if its count is missing.
+    fn packed(&self, number: usize) -> &'a [u8] {
+        let count = match self.compression {
+            // A few writers state a wrong number of these.
+            Compression::None => None,
+            _ => self.counts.and_then(|counts| counts.get(number)),
+        };
+        self.directory.range(self.offsets.get(number).unwrap_or(0), count)
     }
 
     /// Decompresses strip or tile `number`, which has `rows` rows.
@@ -307,24 +321,10 @@ impl<'a> Tiff<'a> {
         if offset == 0 || count == Some(0) {
             return Err(bad("data".to_owned(), "none (a sparse file)".to_owned()));
         }
-        let packed = self.directory.range(
-            offset,
-            match self.compression {
-                // A few writers state a wrong number of these.
-                Compression::None => u64::MAX,
-                _ => count.unwrap_or(u64::MAX),
-            },
-        );
+        let packed = self.packed(number);
         if self.compression == Compression::Jpeg {
             return self.read_jpeg(number, packed, rows, chunk, &mut scratch.packed);
         }
-        let packed = if self.is_low_first {
-            scratch.packed.clear();
-            scratch.packed.extend(packed.iter().map(|byte| byte.reverse_bits()));
-            scratch.packed.as_slice()
-        } else {
-            packed
-        };
         let subsampling = match self.ink {
             Ink::YCbCr(YCbCr { subsampling, .. }) => subsampling,
             _ => [1, 1],
@@ -336,14 +336,24 @@ impl<'a> Tiff<'a> {
             [1, 1] => chunk.row_bytes * rows,
             [across, down] => units[0] * units[1] * (across * down + 2),
         };
+        let packed = match self.compression {
+            Compression::None => packed.get(..length).unwrap_or(packed),
+            _ => packed,
+        };
+        let packed = if self.is_low_first {
+            scratch.packed.clear();
+            scratch.packed.extend(packed.iter().map(|byte| byte.reverse_bits()));
+            scratch.packed.as_slice()
+        } else {
+            packed
+        };
         chunk.bytes.clear();
         chunk.bytes.resize(length, 0);
         let expected = || format!("{length} bytes, compressed by {:?}", self.compression);
         unpack(self.compression, packed, columns, &mut chunk.bytes).map_err(|found| bad(expected(), found))?;
         if self.predictor != Predictor::None {
             for row in chunk.bytes.chunks_exact_mut(chunk.row_bytes.max(1)) {
-                let bytes = (self.bits / 8) as usize;
-                self.predictor.undo(row, self.together(), bytes, self.directory.big_endian(), &mut scratch.row);
+                self.predictor.undo(row, self.together(), self.bits, self.directory.big_endian());
             }
         }
         if subsampling != [1, 1] {

@@ -139,58 +139,37 @@ fn pack_bits(mut packed: &[u8], mut out: &mut [u8]) -> Result<(), String> {
 pub(super) enum Predictor {
     None,
     Horizontal,
-    Float,
 }
 
 impl Predictor {
-    pub(super) fn of(code: u64, bits: u32, is_float: bool) -> Result<Self> {
+    pub(super) fn of(code: u64, bits: u32) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
-            2 if matches!(bits, 8 | 16 | 32) => Self::Horizontal,
-            3 if is_float => Self::Float,
+            2 if matches!(bits, 8 | 16) => Self::Horizontal,
             other => {
                 let found = format!("{other} for {bits} bits");
-                return Err(Error::format("TIFF predictor", "1, 2 for 8, 16 or 32 bits, or 3 for floats", found));
+                return Err(Error::format("TIFF predictor", "1, or 2 for 8 or 16 bits", found));
             }
         })
     }
 
-    /// Undoes it on one row of pixels with `bands` elements of `bytes` bytes. What it leaves is big-endian if
-    /// `big_endian`, like the file.
-    pub(super) fn undo(self, row: &mut [u8], bands: usize, bytes: usize, big_endian: bool, scratch: &mut Vec<u8>) {
-        match (self, bytes) {
+    /// Undoes it on one row of pixels with `bands` samples of `bits` bits. Samples of 16 bits are big-endian if
+    /// `big_endian`, before and after.
+    pub(super) fn undo(self, row: &mut [u8], bands: usize, bits: u32, big_endian: bool) {
+        match (self, bits) {
             (Self::None, _) => {}
-            (Self::Horizontal, 1) => sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]),
-            (Self::Horizontal, 2) => match big_endian {
+            (Self::Horizontal, 16) => match big_endian {
                 true => sum(row, bands, |a, b| u16::from_be_bytes(a).wrapping_add(u16::from_be_bytes(b)).to_be_bytes()),
                 false => {
                     sum(row, bands, |a, b| u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes())
                 }
             },
-            (Self::Horizontal, _) => match big_endian {
-                true => sum(row, bands, |a, b| u32::from_be_bytes(a).wrapping_add(u32::from_be_bytes(b)).to_be_bytes()),
-                false => {
-                    sum(row, bands, |a, b| u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes())
-                }
-            },
-            (Self::Float, _) => {
-                // Bytes of equal significance stand together, the most significant ones first.
-                sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
-                scratch.clear();
-                scratch.extend_from_slice(row);
-                let elements = row.len() / bytes.max(1);
-                for (significance, plane) in scratch.chunks_exact(elements.max(1)).take(bytes).enumerate() {
-                    let place = if big_endian { significance } else { bytes - 1 - significance };
-                    for (element, value) in row.chunks_exact_mut(bytes.max(1)).zip(plane) {
-                        element.iter_mut().skip(place).take(1).for_each(|to| *to = *value);
-                    }
-                }
-            }
+            (Self::Horizontal, _) => sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]),
         }
     }
 }
 
-/// Running sums over pixels of `bands` elements of `N` bytes.
+/// Running sums over pixels of `bands` samples of `N` bytes.
 fn sum<const N: usize>(row: &mut [u8], bands: usize, add: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
     let mut pixels = row.as_chunks_mut::<N>().0.chunks_exact_mut(bands.max(1));
     let Some(mut before) = pixels.next() else { return };
