@@ -49,8 +49,15 @@ def of_stored_bits(pictures: int) -> None:
         warn(f"{have} more than 8 bits a sample: they are stored to the byte, but decoded to 8 bits\n{_ALL_BITS}")
 
 
-def of_damaged(pictures: Sequence[Mapping[str, str]]) -> None:
-    """Says that pictures were stored as they came though they are damaged."""
+def of_more_bands(pictures: int) -> None:
+    """Says that pictures were stored of which not all bands will be decoded."""
+    if pictures > 0:
+        have, files = ("1 picture has", "file is") if pictures == 1 else (f"{pictures:,} pictures have", "files are")
+        warn(f"{have} an alpha channel or another band beside the colours: the {files} stored unchanged, but loading drops it")
+
+
+def of_odd(pictures: Sequence[Mapping[str, str]]) -> None:
+    """Says that pictures have oddities that cost no pixel."""
     if pictures:
         first = pictures[0]
         what = f"`{first['key']}`: {first['what']}".splitlines()[0]
@@ -59,5 +66,5 @@ def of_damaged(pictures: Sequence[Mapping[str, str]]) -> None:
         else:
             warn(
                 f"{len(pictures):,} pictures have oddities that decoders pass over (first: {what})\n"
-                'hint: report["damaged_pictures"] names all'
+                'hint: report["odd_pictures"] names all'
             )

@@ -243,7 +243,8 @@ class Writer:
                 for note in report.get("notes", ()):
                     _warn.warn(note)
                 _warn.of_stored_bits(report["pictures_over_8_bits"])
-                _warn.of_damaged(report["damaged_pictures"])
+                _warn.of_more_bands(report["pictures_with_more_bands"])
+                _warn.of_odd(report["odd_pictures"])
             return self._report
 
     def abort(self) -> None:

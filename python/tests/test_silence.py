@@ -97,6 +97,14 @@ def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
     assert writer.report is not None and writer.report["pictures_over_8_bits"] == 1
 
 
+def test_a_writer_counts_pictures_with_alpha(tmp_path: Path) -> None:
+    text = "^1 picture has an alpha channel or another band beside the colours: the file is stored unchanged, but loading drops it$"
+    with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "out") as writer:
+        writer.write({"left": png(np.zeros((4, 4, 4), np.uint8)), "right": png(np.zeros((4, 4, 3), np.uint8))})
+    told(list(found))
+    assert writer.report is not None and writer.report["pictures_with_more_bands"] == 1
+
+
 # Damage
 
 
@@ -114,12 +122,12 @@ def test_odd_pictures_are_told_and_damaged_ones_refused(tmp_path: Path) -> None:
         sp.pack(tmp_path / "src", tmp_path / "fine", jpeg="keep")
         with sp.Writer(tmp_path / "fine too", jpeg="keep") as writer:
             writer.write({"image": whole})
-    assert writer.report is not None and writer.report["damaged_pictures"] == []
+    assert writer.report is not None and writer.report["odd_pictures"] == []
     (tmp_path / "src" / "odd.jpg").write_bytes(odd)
     with pytest.warns(UserWarning, match="^1 picture has an oddity that decoders pass over: `odd.jpg`: ") as found:
         report = sp.pack(tmp_path / "src", tmp_path / "packed", jpeg="keep")
     told(list(found))
-    assert [picture["key"] for picture in report["damaged_pictures"]] == ["odd.jpg"]
+    assert [picture["key"] for picture in report["odd_pictures"]] == ["odd.jpg"]
     text = "^1 picture has an oddity that decoders pass over: `b`: field `image`: "
     with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "written", jpeg="keep") as writer:
         writer.write({"image": whole}, key="a")
@@ -127,7 +135,7 @@ def test_odd_pictures_are_told_and_damaged_ones_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="the picture is damaged"):
             writer.write({"image": damaged}, key="c")
     told(list(found))
-    assert writer.report is not None and [picture["key"] for picture in writer.report["damaged_pictures"]] == ["b"]
+    assert writer.report is not None and [picture["key"] for picture in writer.report["odd_pictures"]] == ["b"]
     written = sp.Dataset(tmp_path / "written")
     assert written.raw(1, "image") == odd, "to the byte"
     assert np.array_equal(written[1]["image"], written[0]["image"])

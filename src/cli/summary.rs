@@ -77,7 +77,7 @@ fn arrays_text(of: &ArraySummary) -> String {
         (of.nan, "NaN"),
         (of.no_data, "no-data"),
         (of.infinite, "infinite"),
-        (of.clipped, "cut at the range"),
+        (of.clipped, "clipped to the range"),
         (of.subnormal, "below 2^-14 in float16"),
     ];
     rows.extend(special.into_iter().filter(|(n, _)| *n > 0).map(|(n, label)| (label, share(n))));
@@ -128,7 +128,7 @@ fn pictures_text(of: &PictureSummary) -> String {
 pub(super) fn compared(before: u64, after: u64) -> String {
     let ratio = before as f64 / after.max(1) as f64;
     match ratio {
-        _ if before == 0 => "nothing of it packed now".to_owned(),
+        _ if before == 0 => "nothing new was packed".to_owned(),
         0.975..1.025 => "about the same".to_owned(),
         1.0.. => format!("{} times smaller", units::significant(ratio, 3)),
         _ => format!("{} times larger", units::significant(ratio.recip(), 3)),
@@ -155,7 +155,7 @@ mod tests {
             [(100, 101), (100, 20), (10, 80)].map(|(before, after)| compared(before, after)),
             ["about the same", "5.00 times smaller", "8.00 times larger"]
         );
-        assert_eq!(compared(0, 7), "nothing of it packed now");
+        assert_eq!(compared(0, 7), "nothing new was packed");
     }
 
     #[test]

@@ -68,9 +68,9 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
         let report = run(&src, &out, &PackOptions { pictures, ..skipping(SourceOptions::default()) }).unwrap();
         let bad: Vec<_> = report.bad.iter().map(|bad| bad.key.as_str()).collect();
         assert_eq!(bad, ["b.jpg", "d.jpg"], "{jpeg:?}");
-        let named: Vec<_> = report.damaged_pictures.iter().map(|d| d.key.as_str()).collect();
+        let named: Vec<_> = report.odd_pictures.iter().map(|d| d.key.as_str()).collect();
         assert_eq!(named, if jpeg == Jpeg::Keep { vec!["c.jpg", "e.jpg"] } else { vec!["c.jpg"] });
-        assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), named.len());
+        assert_eq!(report.to_json()["odd_pictures"].as_array().unwrap().len(), named.len());
         let dataset = shardpack_reader::Dataset::open(&out).unwrap();
         let pixels: Vec<_> = (0..3).map(|at| dataset.get(at).unwrap().pixels("image").unwrap()).collect();
         assert!(pixels[1] == pixels[0] && pixels[2] == pixels[0], "{jpeg:?}");

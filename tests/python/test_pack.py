@@ -129,7 +129,7 @@ class Pictures(CommandTest):
         table = self.tmp / "t.csv"
         table.write_text("filename,species,site\n" + "".join(f"{n}.jpg,{'owl' if n % 2 else 'fox'},{n}\n" for n in range(len(names))))
         guessed = self.ok("pack", flat, self.tmp / "guessed", "--labels", table)
-        self.assertIn("note: took the column `species` for the labels", guessed.err)
+        self.assertIn("note: using column `species` as labels", guessed.err)
         self.assertIn("the column `species` of", guessed.out)
         named = self.ok("pack", flat, self.tmp / "named", "--labels", table, "--label-column", "species")
         self.assertNotIn("took the column", named.err)

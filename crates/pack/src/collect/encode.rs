@@ -9,7 +9,7 @@ use super::{Classes, Collector};
 use crate::pack::picture_maker::{Look, PictureMaker, PictureNote};
 use crate::pack::picture_totals::{PictureFigures, ReencodedFigures};
 use crate::pack::stored_value::{self, StoredValue};
-use crate::pack::{DamagedPicture, Jpeg, SampleError, Share, fidelity};
+use crate::pack::{Jpeg, OddPicture, SampleError, Share, fidelity};
 use sha2::{Digest, Sha256};
 use shardpack_array::{Array, ArrayEncoder, Fidelity};
 use shardpack_format::{Dtype, Hint, Limits, Setting, check_json};
@@ -37,8 +37,10 @@ pub(super) struct Encoded {
     pub(super) has_icc: bool,
     /// Pictures with more than 8 bits per sample, which decode to 8.
     pub(super) deep_pictures: u64,
-    /// Pictures that are kept and damaged.
-    pub(super) damaged_pictures: Vec<DamagedPicture>,
+    /// Pictures with bands that are not decoded.
+    pub(super) banded_pictures: u64,
+    /// Pictures with oddities.
+    pub(super) odd_pictures: Vec<OddPicture>,
 }
 
 /// What was found out about a sample on the way, for its columns.
@@ -50,7 +52,8 @@ struct Found {
     figures: Vec<u8>,
     notes: Vec<(usize, PictureNote)>,
     deep_pictures: u64,
-    damaged_pictures: Vec<DamagedPicture>,
+    banded_pictures: u64,
+    odd_pictures: Vec<OddPicture>,
 }
 
 impl Bench {
@@ -112,8 +115,8 @@ impl Bench {
         let body = body.ok_or_else(|| shardpack_format::Error::internal("record", "a frame", record.len()))?;
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
-        let Found { notes, deep_pictures, damaged_pictures, .. } = found;
-        Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures })
+        let Found { notes, deep_pictures, banded_pictures, odd_pictures, .. } = found;
+        Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, banded_pictures, odd_pictures })
     }
 
     /// Takes back the memory of a record.
@@ -298,7 +301,7 @@ impl Of<'_> {
             (Kind::Frames, other) => Err(NoPicture::Misfit(other.found(), "a clip of one frame is a list of one")),
             (_, value) => picture::make(maker, value, how, icc, look),
         };
-        let Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage } = made.map_err(|error| match error {
+        let Picture { codec, media_type, bytes, size, icc, figures, note, deep, banded, oddity } = made.map_err(|error| match error {
             NoPicture::Misfit(found, hint) => {
                 let expected = match self.field.kind {
                     Kind::Frames => "a list of whole JPEGs",
@@ -312,7 +315,8 @@ impl Of<'_> {
             figures.append(&mut found.figures);
         }
         found.deep_pictures += u64::from(deep);
-        found.damaged_pictures.extend(damage.map(|what| DamagedPicture {
+        found.banded_pictures += u64::from(banded);
+        found.odd_pictures.extend(oddity.map(|what| OddPicture {
             key: self.key.to_owned(),
             what: format!("field `{}`: {what}", self.field.name.escape_debug()),
         }));

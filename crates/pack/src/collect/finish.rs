@@ -111,10 +111,11 @@ impl Collector {
     ) -> CollectReport {
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
         let (trials, deep_pictures) = (report::trials(layout), state.deep_pictures);
-        let mut damaged_pictures = state.damaged_pictures.clone();
+        let banded_pictures = state.banded_pictures;
+        let mut odd_pictures = state.odd_pictures.clone();
         // Threads may have added the samples in any order.
-        damaged_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
-        CollectReport { report, classes, memory_bytes, deep_pictures, damaged_pictures, trials, appended }
+        odd_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
+        CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
     /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,

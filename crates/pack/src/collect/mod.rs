@@ -41,7 +41,7 @@ pub use options::CollectOptions;
 pub use report::{Appended, CollectReport};
 pub use value::{Number, Sample, Value};
 
-use crate::pack::DamagedPicture;
+use crate::pack::OddPicture;
 use append::{Behind, Classes};
 use commit::Entry;
 use encode::{Bench, Encoded};
@@ -118,14 +118,16 @@ struct State {
     has_icc: bool,
     /// Pictures with more than 8 bits per sample, which decode to 8.
     deep_pictures: u64,
-    damaged_pictures: Vec<DamagedPicture>,
+    banded_pictures: u64,
+    odd_pictures: Vec<OddPicture>,
 }
 
 /// What is told of the pictures of a sample.
 struct Told {
     has_icc: bool,
     deep_pictures: u64,
-    damaged_pictures: Vec<DamagedPicture>,
+    banded_pictures: u64,
+    odd_pictures: Vec<OddPicture>,
 }
 
 impl std::fmt::Debug for Bench {
@@ -310,10 +312,11 @@ impl Collector {
         let result = self.encode(&key, sequence, sample);
         let mut state = lock(&self.state);
         match result {
-            Ok((entry, Told { has_icc, deep_pictures, damaged_pictures })) => {
+            Ok((entry, Told { has_icc, deep_pictures, banded_pictures, odd_pictures })) => {
                 state.entries.push(entry);
                 state.deep_pictures += deep_pictures;
-                state.damaged_pictures.extend(damaged_pictures);
+                state.banded_pictures += banded_pictures;
+                state.odd_pictures.extend(odd_pictures);
                 self.count.fetch_add(1, Ordering::Relaxed);
                 state.has_icc |= has_icc;
                 Ok(())
@@ -364,12 +367,13 @@ impl Collector {
         let taken = lock(&self.idle).pop();
         let mut bench = taken.unwrap_or_default();
         let result = bench.encode(&layout, self, key, sequence, sample).and_then(|encoded| {
-            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures } = encoded;
+            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, banded_pictures, odd_pictures } =
+                encoded;
             let span = self.spool.append(&record)?;
             bench.reuse(record);
             let notes = notes.into_boxed_slice();
             let entry = Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes };
-            Ok((entry, Told { has_icc, deep_pictures, damaged_pictures }))
+            Ok((entry, Told { has_icc, deep_pictures, banded_pictures, odd_pictures }))
         });
         lock(&self.idle).push(bench);
         result

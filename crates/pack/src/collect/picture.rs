@@ -41,8 +41,10 @@ pub(super) struct Picture {
     pub(super) note: PictureNote,
     /// Whether it has more than 8 bits per sample and decodes to 8.
     pub(super) deep: bool,
+    /// Whether it has bands beside its colours, which are not decoded.
+    pub(super) banded: bool,
     /// What decoders pass over, if there is something.
-    pub(super) damage: Option<String>,
+    pub(super) oddity: Option<String>,
 }
 
 /// What the columns say of a picture.
@@ -82,7 +84,7 @@ pub(super) fn make(
             let pixels = picture_maker::Pixels { bytes: array.bytes(), width, height, channels };
             let stored = maker.make_of_pixels(pixels, options, look).map_err(NoPicture::Refused)?;
             let media_type = if matches!(options.jpeg, Jpeg::Reencode(_)) { "image/jpeg" } else { "image/png" };
-            Ok(owned(stored, media_type, false))
+            Ok(owned(stored, media_type))
         }
         Value::Text(_) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),
         other => Err(NoPicture::Misfit(other.found(), "")),
@@ -106,7 +108,8 @@ fn of_file(
         Err(flaw) => return Err(NoPicture::Misfit(flaw.detail, "")),
     };
     let stored = maker.make(&source, &picture, options, icc, look).map_err(NoPicture::Refused)?;
-    Ok(owned(stored, picture.media_type, picture.deep))
+    let (deep, banded) = (picture.deep, picture.beside.is_some());
+    Ok(Picture { deep, banded, ..owned(stored, picture.media_type) })
 }
 
 /// Makes the stored form of a clip of these files.
@@ -134,13 +137,14 @@ pub(super) fn make_clip(
     }
     let mut list = Vec::new();
     let stored = clip.finish(&mut list).map_err(NoPicture::Refused)?;
-    Ok(Picture { codec: Codec::Raw, ..owned(stored, ClipMaker::MEDIA_TYPE, false) })
+    Ok(Picture { codec: Codec::Raw, ..owned(stored, ClipMaker::MEDIA_TYPE) })
 }
 
-fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool) -> Picture {
+fn owned(stored: Stored<'_>, media_type: &'static str) -> Picture {
     let note = stored.note();
     let Stored { bytes, width, height, orientation, gpu_jpeg, icc, figures, oddity, .. } = stored;
     let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
     let size = Size { height, width, orientation, gpu_jpeg };
-    Picture { codec, media_type, bytes: bytes.to_vec(), size, icc, figures, note, deep, damage: oddity }
+    let bytes = bytes.to_vec();
+    Picture { codec, media_type, bytes, size, icc, figures, note, deep: false, banded: false, oddity }
 }

@@ -4,7 +4,7 @@ use super::kind::Kind;
 use super::layout::Layout;
 use super::options::CollectOptions;
 use crate::pack::picture_maker::recipe_of_pictures;
-use crate::pack::{DamagedPicture, report_json};
+use crate::pack::{OddPicture, report_json};
 use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::Recipe;
@@ -24,8 +24,10 @@ pub struct CollectReport {
     pub memory_bytes: u64,
     /// Pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
-    /// Pictures that were stored as they came and whose markers show that they are damaged, by key.
-    pub damaged_pictures: Vec<DamagedPicture>,
+    /// Pictures with an alpha channel, or another band beside their colours, which are not decoded.
+    pub banded_pictures: u64,
+    /// Pictures with oddities that decoders pass over, by key.
+    pub odd_pictures: Vec<OddPicture>,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
     /// Of samples that were added to a dataset: what became of it.
@@ -56,8 +58,9 @@ impl CollectReport {
         out["classes"] = json!(self.classes);
         out["memory_bytes"] = json!(self.memory_bytes);
         out["pictures_over_8_bits"] = json!(self.deep_pictures);
-        let damaged = self.damaged_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
-        out["damaged_pictures"] = damaged.collect();
+        out["pictures_with_more_bands"] = json!(self.banded_pictures);
+        let odd = self.odd_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
+        out["odd_pictures"] = odd.collect();
         let settings = self.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
         out["settings"] = Value::Object(settings.collect());
         if let Some(appended) = &self.appended {

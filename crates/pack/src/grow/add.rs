@@ -154,7 +154,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
             drop(pool);
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             let mut packed = adding.run(&listing, source.fields(), &stored, &source, trials)?;
-            packed.add_damaged(source.damaged());
+            packed.add_odd(source.odd());
             packed
         }
         Kind::Cubes => {

@@ -43,6 +43,8 @@ pub(crate) struct Cubes<'a> {
 #[derive(Default)]
 struct Unfit {
     count: u64,
+    /// Their values.
+    what: Option<&'static str>,
     /// How to store them.
     hint: Option<Hint>,
 }
@@ -111,10 +113,8 @@ impl<'a> Cubes<'a> {
     /// A note on samples whose values could be stored under other options.
     pub(crate) fn unfit_note(&self) -> Option<Note> {
         let unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
-        let note =
-            || format!("left out {} whose values cannot be stored as they are to be", plural(unfit.count, "cube"));
-        let hint = unfit.hint.clone()?;
-        (unfit.count > 0).then(|| Note::new(note()).with_hint(hint))
+        let note = format!("left out {} with {}", plural(unfit.count, "cube"), unfit.what?);
+        Some(Note::new(note).with_hint(unfit.hint.clone()?))
     }
 
     /// Estimated size of a sample's record, from the ratios of the trial.
@@ -270,9 +270,11 @@ impl Cubes<'_> {
     fn skipped<T>(&self, error: SampleError) -> Result<Encoded<T>, SampleError> {
         match self.skip && error.is_of_source() && !self.options.run.is_cancelled() {
             true => {
-                if error.is_unfit() {
+                if let Some(what) = error.unfit_values() {
                     let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
                     unfit.count += 1;
+                    let is_other = unfit.what.is_some_and(|known| known != what);
+                    unfit.what = Some(if is_other { "values that these options cannot store" } else { what });
                     unfit.hint = unfit.hint.take().or_else(|| error.hints().into_iter().next());
                 }
                 Ok(Encoded::Skipped { reason: error.to_string() })

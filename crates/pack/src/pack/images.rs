@@ -5,9 +5,7 @@ use super::picture_maker::{Look, PictureMaker, Stored, recipe_of_pictures};
 use super::picture_masks::{self, PictureMasks};
 use super::picture_sizes::{Sizes, refuse_huge};
 use super::stored_value::StoredValue;
-use super::{
-    DamagedPicture, Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables, tries,
-};
+use super::{Jpeg, OddPicture, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables, tries};
 use crate::sources::picture::{Picture, probe_picture};
 use crate::sources::{Content, Entry, Listing};
 use shardpack_array::{ArrayEncoder, Trial};
@@ -45,7 +43,7 @@ pub(crate) struct Images<'a> {
     skip: bool,
     sizes: Sizes<'a>,
     idle: Mutex<Vec<Bench>>,
-    damaged: Mutex<Vec<DamagedPicture>>,
+    odd: Mutex<Vec<OddPicture>>,
 }
 
 /// What one thread works with, reused from picture to picture.
@@ -80,15 +78,15 @@ impl<'a> Images<'a> {
             skip,
             sizes,
             idle: Mutex::default(),
-            damaged: Mutex::default(),
+            odd: Mutex::default(),
         })
     }
 
-    /// The pictures that were damaged but are stored anyway, by key.
-    pub(crate) fn damaged(self) -> Vec<DamagedPicture> {
-        let mut damaged = self.damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        damaged.sort_by(|a, b| a.key.cmp(&b.key));
-        damaged
+    /// The pictures with oddities, by key.
+    pub(crate) fn odd(self) -> Vec<OddPicture> {
+        let mut odd = self.odd.into_inner().unwrap_or_else(PoisonError::into_inner);
+        odd.sort_by(|a, b| a.key.cmp(&b.key));
+        odd
     }
 
     pub(crate) fn fields(&self) -> Vec<Field> {
@@ -175,9 +173,9 @@ impl<'a> Images<'a> {
         clip.finish(out)
     }
 
-    fn note_damage(&self, entry: &Entry, what: String) {
-        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-        damaged.push(DamagedPicture { key: entry.key.clone(), what });
+    fn note_oddity(&self, entry: &Entry, what: String) {
+        let mut odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        odd.push(OddPicture { key: entry.key.clone(), what });
     }
 }
 
@@ -343,7 +341,7 @@ impl Images<'_> {
         let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
         record.field_mut(0).copy_from_slice(stored.bytes);
         if let Some(what) = stored.oddity {
-            self.note_damage(entry, what);
+            self.note_oddity(entry, what);
         }
         for (i, value) in others.iter().enumerate() {
             if let Some(value) = value {

@@ -61,8 +61,8 @@ impl PackReport {
         let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
         let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
         out["skipped"] = bad.chain(later).collect();
-        let damaged = packed.damaged_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
-        out["damaged_pictures"] = damaged.collect();
+        let odd = packed.odd_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
+        out["odd_pictures"] = odd.collect();
         let settings = packed.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
         out["settings"] = Value::Object(settings.collect());
         out

@@ -64,9 +64,9 @@ pub struct PackReport {
     pub labels_from: LabelsFrom,
     /// Files that were left out before the run began (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Pictures that were stored unchanged although their markers show damage. Covers only this
+    /// Pictures with oddities that decoders pass over. Covers only this
     /// run: shards that an earlier run wrote are not checked again.
-    pub damaged_pictures: Vec<DamagedPicture>,
+    pub odd_pictures: Vec<OddPicture>,
     /// Things that the user should know.
     pub notes: Vec<Note>,
     /// Pictures with more than 8 bits per sample, which decode to 8.
@@ -79,7 +79,7 @@ pub struct PackReport {
 
 /// A picture with an oddity that decoders pass over, and that costs no pixel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DamagedPicture {
+pub struct OddPicture {
     /// Key of its sample.
     pub key: String,
     /// What is wrong with it.
@@ -199,7 +199,7 @@ fn pack_like(
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             let trials = beside.masks.clone().map(|trial| ("mask".to_owned(), trial)).into_iter().collect();
             let mut report = run(out, listing, split, metadata, &stored, &source, trials, options, hooks)?;
-            report.add_damaged(source.damaged());
+            report.add_odd(source.odd());
             Ok(report)
         }
         Common::Cubes { trials } => {
@@ -278,7 +278,7 @@ impl PackReport {
             classes: 0,
             labels_from: LabelsFrom::Nothing,
             bad: Vec::new(),
-            damaged_pictures: Vec::new(),
+            odd_pictures: Vec::new(),
             notes: Vec::new(),
             deep_pictures: 0,
             trials: Vec::new(),
@@ -287,9 +287,9 @@ impl PackReport {
     }
 
     /// Names pictures with oddities that decoders pass over.
-    pub(crate) fn add_damaged(&mut self, damaged: Vec<DamagedPicture>) {
-        self.notes.extend(damaged_note(&damaged));
-        self.damaged_pictures = damaged;
+    pub(crate) fn add_odd(&mut self, odd: Vec<OddPicture>) {
+        self.notes.extend(odd_note(&odd));
+        self.odd_pictures = odd;
     }
 }
 
@@ -331,13 +331,13 @@ fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
 }
 
 /// One note on pictures with oddities that decoders pass over.
-fn damaged_note(pictures: &[DamagedPicture]) -> Option<Note> {
+fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
     Some(match pictures.len() {
         1 => format!("1 picture has an oddity that decoders pass over: `{key}`: {what}").into(),
         n => Note::new(format!("{n} pictures have oddities that decoders pass over (first: `{key}`: {what})"))
-            .with_hint("`damaged_pictures` in the JSON report names all"),
+            .with_hint("`odd_pictures` in the JSON report names all"),
     })
 }
 

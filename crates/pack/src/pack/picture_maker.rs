@@ -204,7 +204,7 @@ impl PictureMaker {
             figures.pixels_checked = true;
         }
         let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
-        let oddity = tidy.map(|_| "bytes or numbers of its header that mean nothing are left out".to_owned());
+        let oddity = tidy.map(|_| "meaningless header bytes were removed".to_owned());
         Ok(Stored {
             bytes: &self.made,
             oddity,

@@ -50,7 +50,7 @@ impl SampleError {
         match self {
             Self::Source(error) => error.hints(),
             Self::Cube(error) => error.hint().into_iter().collect(),
-            Self::Encode(error) if self.is_unfit() => error.hint().into_iter().chain([skip()]).collect(),
+            Self::Encode(error) if self.unfit_values().is_some() => error.hint().into_iter().chain([skip()]).collect(),
             Self::Encode(error) => error.hint().into_iter().collect(),
             Self::Format(error) => error.hint().into_iter().collect(),
             Self::Picture { .. } => vec![skip()],
@@ -64,14 +64,18 @@ impl SampleError {
             // The user stopped the run, or the defect is ours: that is not the file's fault.
             Self::Cube(CubeError::Cancelled { .. } | CubeError::Internal { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
-            other => other.is_unfit(),
+            other => other.unfit_values().is_some(),
         }
     }
 
-    /// Whether the sample holds values that the options on values cannot store.
-    pub(super) const fn is_unfit(&self) -> bool {
-        use EncodeError::{BecomesNoData, ErrorBound, OutOfRange};
-        matches!(self, Self::Encode(OutOfRange { .. } | ErrorBound { .. } | BecomesNoData { .. }))
+    /// The values of the sample that the options on values cannot store, in words.
+    pub(super) const fn unfit_values(&self) -> Option<&'static str> {
+        match self {
+            Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
+            Self::Encode(EncodeError::ErrorBound { .. }) => Some("values that cannot be stored within `max_error`"),
+            Self::Encode(EncodeError::BecomesNoData { .. }) => Some("values that rounding would make no-data"),
+            _ => None,
+        }
     }
 
     /// Whether a file could not be read, or changed meanwhile; else the sample cannot be stored.

@@ -7,7 +7,7 @@
 
 use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
-use super::cubes::{CubeOptions, mask_size};
+use super::cubes::{CubeOptions, is_mat_v4, mask_size};
 use super::error::{Result, SourceError};
 use super::files::Files;
 use super::read_at::{FileAt, ReadAt};
@@ -290,16 +290,20 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
+/// First bytes that tell what a mask is: the header of a matrix and its name.
+const MASK_HEAD: u64 = 20 + 256;
+
 /// Whether a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text file among the
 /// masks, are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
-    let Ok(head) = file.head(8) else { return false };
+    let Ok(head) = file.head(MASK_HEAD) else { return false };
     head.starts_with(b"\x93NUMPY")
         || head.starts_with(b"\x89PNG\r\n\x1a\n")
         || head.starts_with(b"MATLAB")
         || head.starts_with(b"\x89HDF\r\n\x1a\n")
         || super::tiff_words::is_tiff(&head)
+        || is_mat_v4(&head, bytes)
 }
 
 #[cfg(test)]

@@ -70,7 +70,16 @@ fn stems() {
 #[test]
 fn content_decides_what_a_mask_is() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, bytes, expected) in [("a.txt", png(1, 1), true), ("b.png", b"no".to_vec(), false), ("c", npy(), true)] {
+    // Version 4 of MATLAB has no magic: type, rows, columns, no imaginary part, bytes of the name.
+    let words = [50_u32, 1, 2, 0, 2].map(u32::to_le_bytes).concat();
+    let mat = [&words[..], b"m\0", &[0, 1]].concat();
+    for (name, bytes, expected) in [
+        ("a.txt", png(1, 1), true),
+        ("b.png", b"no".to_vec(), false),
+        ("c", npy(), true),
+        ("d.mat", mat.clone(), true),
+        ("e.mat", mat[..mat.len() - 1].to_vec(), false),
+    ] {
         put(folder.path(), name, &bytes);
         assert_eq!(is_mask(&Files::default(), &folder.path().join(name), bytes.len() as u64), expected, "{name}");
     }

@@ -31,7 +31,8 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
 pub(crate) fn hidden(found: &Hidden) -> Option<Note> {
     let first = list([found.first.as_deref()?], 1);
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
-    let note = format!("{files} that could be samples {are} ignored (first: {first})");
+    let at_least = if found.is_at_least { "at least " } else { "" };
+    let note = format!("{at_least}{files} that could be samples {are} ignored (first: {first})");
     Some(Note::new(note).with_hint("rename what begins with a dot, or pack that folder by itself"))
 }
 
@@ -111,17 +112,19 @@ fn deep_pictures(samples: &[Entry]) -> Option<Note> {
 fn beside_colors(samples: &[Entry], what: Beside) -> Option<Note> {
     let has = |sample: &&Entry| matches!(&sample.content, Content::Picture(picture) if picture.beside == Some(what));
     let mut found = samples.iter().filter(has);
-    let first = list([found.next()?.key.as_str()], 1);
+    let of = found.next()?;
+    let first = list([of.key.as_str()], 1);
     let count = found.count() as u64 + 1;
-    let (pictures, have) = (plural(count, "picture"), verb(count, "has", "have"));
-    let what = match what {
-        Beside::Alpha => "alpha",
-        Beside::Band => "a band beside red, green and blue",
+    let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
+    let files = verb(count, "the file", "the files");
+    let (what, it) = match what {
+        Beside::Alpha => ("an alpha channel", "alpha"),
+        Beside::Band => ("a band beside red, green and blue", "it"),
     };
     let note =
-        format!("{pictures} {have} {what}, kept to the byte, but pixels are decoded without it (first: {first})");
+        format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loading drops {it} (first: {first})");
     let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" makes arrays of TIFFs, with all bands");
-    let is_tiff = first.to_ascii_lowercase().contains(".tif");
+    let is_tiff = matches!(&of.content, Content::Picture(picture) if picture.media_type == "image/tiff");
     Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })
 }
 

@@ -69,12 +69,17 @@ pub(crate) struct Hidden {
     pub(crate) count: u64,
     /// The key of one of them: the first in the order of keys that was seen.
     pub(crate) first: Option<String>,
+    /// Whether there may be more: a folder has too many to look at all.
+    pub(crate) is_at_least: bool,
 }
 
 impl Hidden {
     /// Counts the file of this key, if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
-        const ENDINGS: [&str; 10] = [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".npy", ".mat", ".hdr"];
+        const ENDINGS: [&str; 16] = [
+            ".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".npy", ".npz", ".mat", ".h5", ".hdf5", ".nc",
+            ".hdr", ".img", ".dat",
+        ];
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
         // macOS writes one of these beside each file.
         if !name.starts_with("._") && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
@@ -87,6 +92,7 @@ impl Hidden {
 
     fn merge(&mut self, other: Self) {
         self.count += other.count;
+        self.is_at_least |= other.is_at_least;
         let firsts = [self.first.take(), other.first];
         self.first = firsts.into_iter().flatten().min();
     }
@@ -107,6 +113,7 @@ fn hidden(key: &str, path: &Path, is_folder: bool) -> Hidden {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             seen += 1;
             if seen > MAX_HIDDEN {
+                found.is_at_least = true;
                 return found;
             }
             let (Some(name), Ok(kind)) = (entry.file_name().to_str().map(str::to_owned), entry.file_type()) else {

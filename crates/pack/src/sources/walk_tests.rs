@@ -65,6 +65,20 @@ fn ignores_and_counts_hidden_files_and_rubbish() {
 }
 
 #[test]
+fn hidden_files_that_could_be_samples_are_counted() {
+    let root = tempfile::tempdir().unwrap();
+    let keys = [".a.npz", ".b.H5", ".c.hdf5", ".d.nc", ".e.img", ".f.dat", ".g/h.mat", ".i.txt", "._j.npz", "k.npz"];
+    keys.iter().for_each(|key| put(root.path(), key, "x"));
+    let hidden = list(root.path()).hidden;
+    assert_eq!((hidden.count, hidden.first.as_deref(), hidden.is_at_least), (7, Some(".a.npz"), false));
+    (0..=MAX_HIDDEN).for_each(|n| put(root.path(), &format!(".many/{n}.npz"), "x"));
+    let hidden = list(root.path()).hidden;
+    assert_eq!((hidden.count, hidden.is_at_least), (7 + MAX_HIDDEN as u64, true));
+    let note = crate::sources::notes::hidden(&hidden).unwrap().told(shardpack_format::Voice::Command);
+    assert!(note.starts_with("at least 10007 hidden files that could be samples are ignored"), "{note}");
+}
+
+#[test]
 fn refuses_what_is_not_a_file() {
     let root = tempfile::tempdir().unwrap();
     put(root.path(), "empty", "");

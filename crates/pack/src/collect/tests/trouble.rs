@@ -87,9 +87,9 @@ fn odd_pictures_that_are_kept_are_named_and_damaged_ones_refused() {
     let error = collector.add(sample).unwrap_err().to_string();
     assert!(error.contains("the picture is damaged"), "{error}");
     let report = collector.commit(None, None).unwrap();
-    let found: Vec<_> = report.damaged_pictures.iter().map(|d| (d.key.as_str(), &d.what[..12])).collect();
+    let found: Vec<_> = report.odd_pictures.iter().map(|d| (d.key.as_str(), &d.what[..12])).collect();
     assert_eq!(found, [("a", "field `left`"), ("a", "field `right"), ("c", "field `left`")]);
-    assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), 3);
+    assert_eq!(report.to_json()["odd_pictures"].as_array().unwrap().len(), 3);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     let stored = (0..3).map(|i| dataset.get(i).unwrap()).find(|sample| sample.key() == "a").unwrap();
     assert_eq!(stored.image("left").unwrap().bytes, odd, "to the byte");

@@ -51,6 +51,7 @@ pub use cube::{CubeInfo, CubeKind, CubeOptions, LoadedCube, LoadedMask};
 pub use error::{CubeError, Result};
 pub(crate) use mask::mask_size;
 pub use mask::{load_mask, mask_of};
+pub(crate) use mat::is_v4 as is_mat_v4;
 pub use open::{CubeValues, OpenCube, ValuesInFile, open};
 pub use run::CubeRun;
 

@@ -16,7 +16,8 @@ const LABEL: &str = "label";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LabelColumn {
     /// `label`, or a text column `class`. If there is neither, and folders give no labels, the only
-    /// text column, if half of its values or more are repeated; it then stays a field as well.
+    /// text column, if half of its values or more are repeated; it then stays a field as well. Columns
+    /// of splits and licences are not looked at.
     #[default]
     Guessed,
     /// `label`, or a text column `class`.
@@ -74,7 +75,7 @@ impl Labels {
     /// column stays a field. Returns what the user should know.
     pub(crate) fn guess(&mut self) -> Result<Option<Note>> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
-            Values::Text(texts) => Some((&column.name, texts)),
+            Values::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
             _ => None,
         });
         let first = of_text.next();
@@ -84,7 +85,7 @@ impl Labels {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
                 let (name, classes) = (name.clone(), classes::by_text(texts)?);
                 let note = format!(
-                    "took the column `{}` for the labels: the only one of text, with {} different values; it stays a \
+                    "using column `{}` as labels: it is the only text column, with {} different values; it stays a \
                      field as well",
                     short(&name),
                     classes.names.len()
@@ -105,9 +106,17 @@ impl Labels {
 /// More texts than these that are all different are captions, or names.
 const FEW: usize = 20;
 
+/// Columns of text that repeat, and say nothing of what a sample shows.
+const NO_LABELS: [&str; 7] = ["split", "subset", "set", "fold", "partition", "licence", "license"];
+
+/// Whether a column of this name holds no labels, unless the user says that it does.
+fn is_no_label(name: &str) -> bool {
+    NO_LABELS.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
+}
+
 /// Whether somebody may have meant a column for the classes.
 fn may_be_classes(column: &Column) -> bool {
-    matches!(&column.values, Values::Text(texts) if texts.len() <= FEW || repeats(texts))
+    !is_no_label(&column.name) && matches!(&column.values, Values::Text(texts) if texts.len() <= FEW || repeats(texts))
 }
 
 /// Whether texts look like classes: none is empty, and half of them or more repeat others.
@@ -144,13 +153,28 @@ mod tests {
         assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0]);
         assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
         assert_eq!(columns(&listing), ["species", "n"]);
-        let note = "took the column `species` for the labels: the only one of text, with 2 different values; it stays a \
+        let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
                     field as well\nhint: `--label-column NAME` says which column holds them";
         assert_eq!(told(&listing), [note]);
         // Folders that are classes come first.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
         let listing = list("a/", &in_folder, LabelColumn::Guessed).unwrap();
         assert_eq!((listing.classes.as_slice(), &listing.labels_from), (&["a".to_owned()][..], &LabelsFrom::Folders));
+    }
+
+    #[test]
+    fn splits_and_licences_are_no_labels() {
+        for name in ["split", "Subset", "set", "fold", "partition", "licence", "license"] {
+            let alone = SPECIES.replace("species", name).replace("owl", "train").replace("fox", "val");
+            let listing = list("", &alone, LabelColumn::Guessed).unwrap();
+            assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
+            assert_eq!(columns(&listing), [name, "n"]);
+            // Beside such a column another one may be the only one.
+            let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
+            assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
+            let named = LabelColumn::Named(name.to_owned());
+            assert_eq!(list("", &alone, named).unwrap().classes, ["train", "val"]);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
 use super::source::Source;
 use crate::elements::floats_of;
 use shardpack_format::{Hint, Setting};
-pub(super) use v4::is_v4;
+pub(crate) use v4::is_v4;
 use variable::Variable;
 
 /// Longest vector that is read as metadata.

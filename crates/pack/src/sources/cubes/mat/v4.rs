@@ -36,7 +36,7 @@ enum Form {
 }
 
 /// Whether a file of `len` bytes that begins with `head` is one of version 4.
-pub(in super::super) fn is_v4(head: &[u8], len: u64) -> bool {
+pub(crate) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
     let fits = header.end(0).is_some_and(|end| end <= len);
@@ -113,7 +113,7 @@ pub(super) fn list(source: &Source) -> Result<Vec<Variable>> {
         }
         let head = source.read_at("header of a MATLAB matrix", offset, HEADER)?;
         let wrong = || {
-            let expected = format_args!("one of version 4 at offset {offset}").to_string();
+            let expected = format!("one of version 4 at offset {offset}");
             source.format("header of a MATLAB matrix", expected, format_args!("`{}`", head.escape_ascii()))
         };
         let header = Header::parse(&head).ok_or_else(wrong)?;
