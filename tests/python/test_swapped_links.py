@@ -96,12 +96,18 @@ class SwappedLinks(CommandTest):
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)
         secrets = {np.load(path).tobytes()[:64] for path in outside.iterdir()}
+        swaps = 0
         for number in range(ROUNDS):
             out = self.tmp / f"packed-{number}"
-            with Swapper(source / "a", outside):
+            with Swapper(source / "a", outside) as swapper:
                 subprocess.run([COMMAND, "pack", source, out], capture_output=True, timeout=600)
+            swaps += swapper.swaps
             packed = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
             self.assertFalse(any(secret in packed for secret in secrets), f"round {number}")
+        self.assertGreater(swaps, 0)
+        self.ok("pack", source, self.tmp / "undisturbed")
+        packed = (self.tmp / "undisturbed" / "shard-00000.shard").read_bytes()
+        self.assertTrue(all(np.load(path).tobytes()[:64] in packed for path in (source / "a").iterdir()))
 
     def test_verify_and_salvage_while_a_shard_is_swapped_for_a_link(self):
         for name, seed in (("src", 1), ("other", 2)):
@@ -109,13 +115,18 @@ class SwappedLinks(CommandTest):
             self.ok("pack", self.tmp / name, self.tmp / f"{name}-packed")
         dataset, other = self.tmp / "src-packed", self.tmp / "other-packed" / "shard-00000.shard"
         secrets = {np.load(path).tobytes()[:64] for path in (self.tmp / "other" / "a").iterdir()}
+        swaps = 0
         for number in range(ROUNDS):
-            with Swapper(dataset / "shard-00000.shard", other):
+            with Swapper(dataset / "shard-00000.shard", other) as swapper:
                 told = shardpack("verify", dataset)
                 shardpack("salvage", dataset, self.tmp / f"saved-{number}")
+            swaps += swapper.swaps
             self.assertNotIn("of dataset", told.out + told.err, repr(told))
             saved = b"".join(path.read_bytes() for path in (self.tmp / f"saved-{number}").rglob("*.shard"))
             self.assertFalse(any(secret in saved for secret in secrets), f"round {number}")
+        self.assertGreater(swaps, 0)
+        self.assertEqual(shardpack("verify", dataset).code, 0)
+        self.ok("salvage", dataset, self.tmp / "undisturbed")
 
 
 if __name__ == "__main__":
