@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use url::{Host, Url};
 
+/// The program as servers see it, unless an option names another.
+const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 /// Redirects of one request, at most.
 const REDIRECTS: usize = 10;
 
@@ -50,9 +52,10 @@ pub(crate) fn client(options: &ClientOptions, is_store: &IsStore) -> object_stor
     if let Some(headers) = options.get_default_headers() {
         builder = builder.default_headers(headers.clone());
     }
-    if let Some(agent) = value(ClientConfigKey::UserAgent) {
-        builder = builder.user_agent(parsed(&agent, HeaderValue::from_str)?);
-    }
+    builder = match value(ClientConfigKey::UserAgent) {
+        Some(agent) => builder.user_agent(parsed(&agent, HeaderValue::from_str)?),
+        None => builder.user_agent(USER_AGENT),
+    };
     if is_on(ClientConfigKey::NoSystemCertificates)? {
         builder = builder.tls_certs_only([]);
     }
@@ -181,6 +184,14 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
+/// The addresses of a host that are not link-local; `None` if all are. A machine of the local network
+/// often has one that is beside one that is not.
+fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
+    let has_any = !found.is_empty();
+    found.retain(|address| !is_local_address(address.ip()));
+    (!has_any || !found.is_empty()).then_some(found)
+}
+
 /// Looks up names by the system, and leaves out addresses that nobody may be led to.
 #[derive(Debug)]
 struct Names {
@@ -198,8 +209,8 @@ impl Resolve for Names {
             let host = name.as_str().to_owned();
             let look = move || (name.as_str(), 0).to_socket_addrs().map(Vec::from_iter);
             let mut found: Vec<SocketAddr> = tokio::task::spawn_blocking(look).await??;
-            if is_store && found.iter().any(|address| is_local_address(address.ip())) {
-                return Err(Refused::LinkLocal { host }.into());
+            if is_store {
+                found = allowed(found).ok_or(Refused::LinkLocal { host })?;
             }
             if !found.is_empty() {
                 let first = turn % found.len();
@@ -229,6 +240,20 @@ mod tests {
             assert_eq!(is_same_origin(&url(one), &url(other)), expected, "{one} {other}");
         }
         assert_eq!(origin(&url("https://u:hunter2@a:8/x?sig=hunter2")), "https://a:8");
+    }
+
+    #[test]
+    fn a_host_is_reached_at_those_of_its_addresses_that_are_not_link_local() {
+        let all = |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|text| text.parse().unwrap()).collect() };
+        for (found, expected) in [
+            (&["[fe80::1]:0", "192.168.1.5:0"][..], Some(&["192.168.1.5:0"][..])),
+            (&["10.0.0.1:0", "169.254.7.7:0", "[fd00::1]:0"], Some(&["10.0.0.1:0", "[fd00::1]:0"])),
+            (&["127.0.0.1:0", "[::1]:0"], Some(&["127.0.0.1:0", "[::1]:0"])),
+            (&["[fe80::1]:0", "169.254.169.254:0"], None),
+            (&[], Some(&[])),
+        ] {
+            assert_eq!(allowed(all(found)), expected.map(all), "{found:?}");
+        }
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub(crate) enum Refused {
     RedirectLoop {
         origin: String,
     },
-    /// The host is, or has, a link-local address.
+    /// The host is a link-local address, or has no other.
     LinkLocal {
         host: String,
     },
