@@ -22,6 +22,7 @@ mod ahead;
 mod anatomy;
 mod buffers;
 mod cache;
+mod cancel;
 mod check;
 mod column;
 mod concat;
@@ -44,6 +45,7 @@ mod stream;
 mod union;
 mod verify;
 
+pub use cancel::{cancellable, is_cancelled};
 pub use column::Column;
 pub use dataset::{Dataset, ShardInfo};
 pub use error::{Error, Result};

@@ -1,6 +1,7 @@
 //! Bytes of one range on their way: arrived piece by piece, taken by whoever reads them.
 
 use crate::failure::{Failure, PATIENCE};
+use crate::readers::Readers;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) range: Range<u64>,
+    pub(crate) readers: Readers,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -23,7 +25,7 @@ struct Inner {
 
 impl Block {
     pub(crate) fn new(range: Range<u64>) -> Self {
-        Self { range, inner: Mutex::default(), changed: Condvar::new() }
+        Self { range, readers: Readers::default(), inner: Mutex::default(), changed: Condvar::new() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -55,6 +57,7 @@ impl Block {
         is_cancelled: impl Fn() -> bool,
     ) -> Result<usize, Failure> {
         let at = offset.saturating_sub(self.range.start);
+        let _waiting = self.readers.wait();
         let mut inner = self.inner();
         while inner.arrived <= at {
             if let Some(failure) = &inner.failure {

@@ -129,10 +129,12 @@ impl Shared {
                     ending.failure = Some(result.err());
                 }
                 Some(Start::Open(name, opening)) => {
-                    let result = open(&shared, name).await;
-                    let failure = result.as_ref().err().cloned();
-                    opening.finish(result);
-                    ending.failure = Some(failure);
+                    let result = open(&shared, name, &opening.readers).await;
+                    ending.failure = Some(result.as_ref().err().cloned());
+                    // A failure is told once the name is free to be asked for again.
+                    if result.is_ok() {
+                        opening.finish(result);
+                    }
                 }
                 None => {}
             }
@@ -243,25 +245,50 @@ impl Client {
     }
 
     pub(crate) fn open(&self, name: &str) -> io::Result<Arc<Pin>> {
-        self.check_process()?;
-        let (known, start) = self.shared.state().want_open(name);
-        if let Some(start) = start {
-            self.shared.spawn(start);
+        self.check()?;
+        loop {
+            let (known, start) = self.shared.state().want_open(name);
+            if let Some(start) = start {
+                self.shared.spawn(start);
+            }
+            let wait = |opening: Arc<Opening>| opening.wait(|| self.is_cancelled());
+            match known.or_else(wait) {
+                Ok(pin) => return Ok(pin),
+                Err(failure) => self.failed(&failure)?,
+            }
         }
-        let is_cancelled = || self.shared.options.is_cancelled();
-        let wait = |opening: Arc<Opening>| opening.wait(is_cancelled).map_err(|failure| failure.io());
-        known.or_else(wait)
+    }
+
+    /// Whether the caller cancelled: by the options, or what this thread works for.
+    fn is_cancelled(&self) -> bool {
+        self.shared.options.is_cancelled() || shardpack_reader::is_cancelled()
+    }
+
+    /// Refuses a fork, and a caller that cancelled: what it has announced is forgotten.
+    fn check(&self) -> io::Result<()> {
+        self.check_process()?;
+        if self.is_cancelled() {
+            self.shared.state().give_up();
+            return Err(Failure::given_up().io());
+        }
+        Ok(())
+    }
+
+    /// Returns an error, unless the request was given up by others: then it is to be asked for again.
+    fn failed(&self, failure: &Failure) -> io::Result<()> {
+        self.check()?;
+        if failure.is_abandoned() { Ok(()) } else { Err(failure.io()) }
     }
 
     pub(crate) fn announce_open(&self, name: &str) {
-        if self.check_process().is_ok() {
+        if self.check().is_ok() {
             self.shared.state().announce_open(name);
             self.shared.pump();
         }
     }
 
     pub(crate) fn announce(&self, pin: &Arc<Pin>, range: Range<u64>) {
-        if self.check_process().is_err() {
+        if self.check().is_err() {
             return;
         }
         if self.shared.is_cached(pin, &range) {
@@ -289,7 +316,7 @@ impl Client {
 
     /// Reads what has arrived, waits for what is on its way, or asks.
     pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.check_process()?;
+        self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
         if offset >= end {
             return Ok(0);
@@ -302,22 +329,28 @@ impl Client {
                 return Ok(read);
             }
         }
-        let (block, start) = self.shared.state().want(pin, offset..end);
-        if let Some(start) = start {
-            self.shared.spawn(start);
-            self.shared.pump();
+        loop {
+            let (block, start) = self.shared.state().want(pin, offset..end);
+            if let Some(start) = start {
+                self.shared.spawn(start);
+                self.shared.pump();
+            }
+            let Some(block): Option<Arc<Block>> = block else { return Err(ErrorKind::NotFound.into()) };
+            match block.read(buffer, offset, || self.is_cancelled()) {
+                Ok(read) => {
+                    self.shared.state().was_read(pin, &block, read as u64);
+                    self.shared.pump();
+                    return Ok(read);
+                }
+                Err(failure) => self.failed(&failure)?,
+            }
         }
-        let Some(block): Option<Arc<Block>> = block else { return Err(ErrorKind::NotFound.into()) };
-        let read = block.read(buffer, offset, || self.shared.options.is_cancelled()).map_err(|failure| failure.io())?;
-        self.shared.state().was_read(pin, &block, read as u64);
-        self.shared.pump();
-        Ok(read)
     }
 
     /// Waits for what a future of the store brings, or until that is given up.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
         let given_up = async {
-            while !self.shared.options.is_cancelled() {
+            while !self.is_cancelled() {
                 tokio::time::sleep(PATIENCE).await;
             }
         };
@@ -364,7 +397,7 @@ impl Drop for Client {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
             // Before: each request that is given up would begin the next one, within its own end.
-            self.shared.state().close();
+            self.shared.state().give_up();
             runtime.shutdown_background();
         } else {
             // Its threads are in the other process, and so are those who hold its locks.

@@ -47,9 +47,18 @@ impl Failure {
             .with_hint("write changed datasets under another name")
     }
 
-    /// That nobody waits any more.
+    /// That the caller cancelled.
     pub(crate) fn given_up() -> Self {
         Self::last(ErrorKind::Other, "the request was given up")
+    }
+
+    /// That every reader of the request has given up. One that comes to it then asks again.
+    pub(crate) fn abandoned() -> Self {
+        Self::last(ErrorKind::Interrupted, "the request was given up by its readers")
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.kind == ErrorKind::Interrupted
     }
 
     pub(crate) fn io(&self) -> io::Error {

@@ -4,6 +4,7 @@ use crate::client::Shared;
 use crate::failure::Failure;
 use crate::object::Pin;
 use crate::options::StoreOptions;
+use crate::readers::Readers;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -59,20 +60,25 @@ impl Answer {
 }
 
 /// Hands what was asked for to `push`, piece by piece and in order. An attempt goes on where the one
-/// before it broke off.
+/// before it broke off. Ends early once its readers have given up.
 pub(crate) async fn fetch(
     shared: &Shared,
     key: &Key,
     want: Want,
     pin: Option<&Pin>,
+    readers: &Readers,
     push: &mut (dyn FnMut(Bytes) + Send),
 ) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let mut at = Progress { known: pin.map(Answer::of_pin), range: None, arrived: 0 };
     let mut attempt = 1;
     loop {
-        let failure = match try_once(shared, key, &want, &mut at, push).await {
+        if readers.is_abandoned() {
+            return Err(Failure::abandoned());
+        }
+        let failure = match try_once(shared, key, &want, &mut at, readers, push).await {
             Ok(answer) => return Ok(answer),
+            Err(failure) if failure.is_abandoned() => return Err(failure),
             Err(failure) => failure,
         };
         if failure.slow_down {
@@ -140,6 +146,7 @@ async fn try_once(
     key: &Key,
     want: &Want,
     at: &mut Progress,
+    readers: &Readers,
     push: &mut (dyn FnMut(Bytes) + Send),
 ) -> Result<Answer, Failure> {
     let result = first_byte(shared, key, at.request(want)).await?;
@@ -186,6 +193,9 @@ async fn try_once(
         pace.count(piece.len() as u64);
         shared.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
         push(piece);
+        if readers.is_abandoned() {
+            return Err(Failure::abandoned());
+        }
         if at.arrived < whole {
             pace.check(Instant::now())?;
         }

@@ -32,6 +32,7 @@ mod object;
 mod opening;
 mod options;
 mod place;
+mod readers;
 mod remote;
 #[cfg(test)]
 #[path = "simulation_tests.rs"]

@@ -4,6 +4,7 @@ use crate::client::Shared;
 use crate::failure::{Failure, PATIENCE};
 use crate::fetch::{Answer, Want, fetch};
 use crate::object::Pin;
+use crate::readers::Readers;
 use crate::state::Known;
 use bytes::Bytes;
 use object_store::path::Path as Key;
@@ -18,6 +19,7 @@ const HEAD_BYTES: u64 = 64;
 /// An object that is being opened; many may wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
+    pub(crate) readers: Readers,
     done: Mutex<Option<Result<Arc<Pin>, Failure>>>,
     changed: Condvar,
 }
@@ -29,6 +31,7 @@ impl Opening {
     }
 
     pub(crate) fn wait(&self, is_cancelled: impl Fn() -> bool) -> Result<Arc<Pin>, Failure> {
+        let _waiting = self.readers.wait();
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(result) = &*done {
@@ -47,9 +50,12 @@ type Came = (u64, Vec<Bytes>);
 
 /// Opens `name`, and leaves what it found in the state. A manifest comes as a whole; of anything
 /// else the first bytes and the last.
-pub(crate) async fn open(shared: &Shared, name: &str) -> Result<Arc<Pin>, Failure> {
+pub(crate) async fn open(shared: &Shared, name: &str, readers: &Readers) -> Result<Arc<Pin>, Failure> {
     let key = shared.key(name)?;
-    let (answer, came) = if name.ends_with(".json") { whole(shared, &key).await? } else { ends(shared, &key).await? };
+    let (answer, came) = match name.ends_with(".json") {
+        true => whole(shared, &key, readers).await?,
+        false => ends(shared, &key, readers).await?,
+    };
     let mut state = shared.state();
     let id = state.next_id();
     let pin = Arc::new(Pin { id, key, size: answer.size, e_tag: answer.e_tag, modified: answer.modified });
@@ -61,23 +67,24 @@ pub(crate) async fn open(shared: &Shared, name: &str) -> Result<Arc<Pin>, Failur
     Ok(pin)
 }
 
-async fn whole(shared: &Shared, key: &Key) -> Result<(Answer, Vec<Came>), Failure> {
+async fn whole(shared: &Shared, key: &Key, readers: &Readers) -> Result<(Answer, Vec<Came>), Failure> {
     let mut pieces = Vec::new();
-    let answer = fetch(shared, key, Want::Whole(MOST_WHOLE_BYTES), None, &mut |piece| pieces.push(piece)).await?;
+    let answer =
+        fetch(shared, key, Want::Whole(MOST_WHOLE_BYTES), None, readers, &mut |piece| pieces.push(piece)).await?;
     Ok((answer, vec![(0, pieces)]))
 }
 
-async fn ends(shared: &Shared, key: &Key) -> Result<(Answer, Vec<Came>), Failure> {
+async fn ends(shared: &Shared, key: &Key, readers: &Readers) -> Result<(Answer, Vec<Came>), Failure> {
     let tail_bytes = shared.state().tail_bytes();
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let (head, tail) = futures_util::future::join(
         async {
             let want = Want::Range(0..HEAD_BYTES);
-            fetch(shared, key, want, None, &mut |piece| first.push(piece)).await
+            fetch(shared, key, want, None, readers, &mut |piece| first.push(piece)).await
         },
         async {
             let want = Want::Suffix(tail_bytes);
-            fetch(shared, key, want, None, &mut |piece| last.push(piece)).await
+            fetch(shared, key, want, None, readers, &mut |piece| last.push(piece)).await
         },
     )
     .await;
@@ -85,14 +92,14 @@ async fn ends(shared: &Shared, key: &Key) -> Result<(Answer, Vec<Came>), Failure
         // Azure has no such ranges, and an object without a byte has no last ones.
         Err(failure) if matches!(failure.kind, ErrorKind::Unsupported | ErrorKind::InvalidData) => {
             last.clear();
-            let answer = fetch(shared, key, Want::Meta, None, &mut |_| {}).await?;
+            let answer = fetch(shared, key, Want::Meta, None, readers, &mut |_| {}).await?;
             if answer.size == 0 {
                 return Ok((answer, Vec::new()));
             }
             let range = answer.size.saturating_sub(tail_bytes)..answer.size;
             let pin =
                 Pin { id: 0, key: key.clone(), size: answer.size, e_tag: answer.e_tag, modified: answer.modified };
-            fetch(shared, key, Want::Range(range), Some(&pin), &mut |piece| last.push(piece)).await?
+            fetch(shared, key, Want::Range(range), Some(&pin), readers, &mut |piece| last.push(piece)).await?
         }
         other => other?,
     };

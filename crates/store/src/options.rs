@@ -141,7 +141,7 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// Whether nobody wants an answer any more.
+    /// Whether the caller cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }

@@ -127,11 +127,6 @@ impl State {
         }
     }
 
-    fn number(&mut self) -> u64 {
-        self.count += 1;
-        self.count
-    }
-
     /// What the next shard is asked for at its end.
     pub(crate) const fn tail_bytes(&self) -> u64 {
         self.tail_bytes
@@ -253,7 +248,7 @@ impl State {
             pin: Arc::clone(pin),
             phase,
             read: 0,
-            number: self.number(),
+            number: self.next_id(),
         };
         self.blocks.insert(key, entry);
         key
@@ -393,9 +388,17 @@ impl State {
         false
     }
 
-    /// Nobody reads any more: what waits for its turn is forgotten.
-    pub(crate) fn close(&mut self) {
+    /// Forgets what waits for its turn. What is on its way goes on for those that wait for it.
+    pub(crate) fn give_up(&mut self) {
         self.queue.clear();
+        self.blocks.retain(|_, entry| entry.phase != Phase::Queued);
+        self.blocks.values().for_each(|entry| entry.block.readers.give_up());
+        self.names.retain(|_, known| !matches!(known, Known::Queued(_)));
+        for known in self.names.values() {
+            if let Known::Opening(opening) = known {
+                opening.readers.give_up();
+            }
+        }
     }
 
     /// Requests are done.
@@ -483,7 +486,8 @@ impl State {
     }
 
     pub(crate) fn next_id(&mut self) -> u64 {
-        self.number()
+        self.count += 1;
+        self.count
     }
 }
 

@@ -10,6 +10,7 @@ use crate::client::Shared;
 use crate::failure::Failure;
 use crate::fetch::{Want, fetch};
 use crate::object::Pin;
+use crate::readers::Readers;
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter};
 use std::ops::Range;
@@ -50,9 +51,11 @@ impl Turns {
 pub(crate) async fn bring(shared: &Shared, pin: &Pin, block: &Block) -> Result<(), Failure> {
     let Some((cache, object)) = shared.cache_of(pin) else {
         let want = Want::Range(block.range.clone());
-        return fetch(shared, &pin.key, want, Some(pin), &mut |bytes| block.push(bytes)).await.map(drop);
+        return fetch(shared, &pin.key, want, Some(pin), &block.readers, &mut |bytes| block.push(bytes))
+            .await
+            .map(drop);
     };
-    let source = Source { shared, pin, cache, object: Arc::new(object) };
+    let source = Source { shared, pin, cache, object: Arc::new(object), readers: &block.readers };
     let found = source.find(pages_of(&block.range)).await?;
     // The disk has room for all of the dataset, so what lies around is wanted sooner or later.
     let whole = cache.has_room_for(shared.opened_bytes());
@@ -91,6 +94,7 @@ struct Source<'a> {
     pin: &'a Pin,
     cache: &'a Arc<Cache>,
     object: Arc<Cached>,
+    readers: &'a Readers,
 }
 
 impl Source<'_> {
@@ -132,7 +136,7 @@ impl Source<'_> {
     async fn fetch(&self, range: Range<u64>) -> Result<Vec<Bytes>, Failure> {
         let mut pieces = Vec::new();
         let push = &mut |piece| pieces.push(piece);
-        fetch(self.shared, &self.pin.key, Want::Range(range), Some(self.pin), push).await?;
+        fetch(self.shared, &self.pin.key, Want::Range(range), Some(self.pin), self.readers, push).await?;
         Ok(pieces)
     }
 

@@ -5,6 +5,7 @@ use super::problem::Problem;
 use super::shard::{Outcome, Worker, hash_range};
 use super::{Progress, VerifyOptions};
 use crate::anatomy::Anatomy;
+use crate::cancel;
 use crate::error::{Error, Result};
 use crate::fs::Storage;
 use crate::handles::{Handles, ShardFile};
@@ -129,11 +130,13 @@ pub(super) fn run(
         changed: Condvar::new(),
         done: Mutex::default(),
     };
+    let cancel = cancel::current();
     std::thread::scope(|scope| {
         for number in 1..threads {
+            let help = || cancel::within(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
             // With fewer threads than asked for it only takes longer.
-            let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, || run.work());
+            let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
     });

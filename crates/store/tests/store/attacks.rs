@@ -304,6 +304,63 @@ fn a_wait_is_given_up_once_nobody_wants_the_answer() {
     }
 }
 
+/// Each store asks again and again, for as long as a reader waits.
+#[test]
+fn a_cancelled_call_asks_for_nothing_more_and_others_go_on() {
+    let disk = Disk::alike(&[3; 70]);
+    let mut options = options();
+    (options.max_attempts, options.backoff) = (100_000, Duration::from_millis(5));
+    for is_column in [false, true] {
+        let is_well = Arc::new(AtomicBool::new(false));
+        let well = Arc::clone(&is_well);
+        let server = Server::start(disk.path(), move |request| {
+            let is_right = well.load(Ordering::Relaxed) || request.path.ends_with(".json");
+            if is_right { Answer::Right } else { Answer::Status(503) }
+        });
+        let dataset = opened(&server.url(), &options).unwrap();
+        let first = dataset.shards().next().unwrap().name;
+        let others = || server.requests().iter().filter(|request| !request.path.ends_with(&first)).count();
+        let cancel = Arc::new(AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| dataset.get(0));
+            let called = scope.spawn(|| {
+                shardpack_reader::cancellable(&cancel, || match is_column {
+                    true => dataset.shard_numbers().skip(1).try_for_each(|number| dataset.shard(number).map(drop)),
+                    false => dataset.get_many(&(3..210).collect::<Vec<_>>()).map(drop),
+                })
+            });
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(others() > 2, "it asks again as long as it is wanted");
+            cancel.store(true, Ordering::Relaxed);
+            assert!(said(&called.join().unwrap().unwrap_err()).contains("given up"));
+            std::thread::sleep(Duration::from_secs(1));
+            let before = others();
+            std::thread::sleep(Duration::from_secs(1));
+            assert_eq!(others(), before, "column: {is_column}");
+            is_well.store(true, Ordering::Relaxed);
+            assert!(waiting.join().unwrap().is_ok(), "whoever waits is not given up");
+        });
+        assert_eq!(dataset.get_many(&(0..210).collect::<Vec<_>>()).unwrap().len(), 210);
+    }
+}
+
+#[test]
+fn servers_are_told_which_program_asks() {
+    let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    for (url, mut options) in stores(&asked.origin()) {
+        let told = |options: &StoreOptions, agent: &str| {
+            let before = asked.seen().len();
+            assert!(opened(&url, options).is_err());
+            let heads = asked.seen().split_off(before);
+            let line = format!("\r\nuser-agent: {agent}\r\n");
+            assert!(!heads.is_empty() && heads.iter().all(|head| head.contains(&line)), "{url}: {heads:?}");
+        };
+        told(&options, concat!("shardpack/", env!("CARGO_PKG_VERSION")));
+        options.set("user_agent", "mine/1").unwrap();
+        told(&options, "mine/1");
+    }
+}
+
 /// The true reason of a manifest that cannot be read, by every way, though the server lists nothing.
 #[test]
 fn a_manifest_that_is_too_large_or_compressed_is_called_so() {

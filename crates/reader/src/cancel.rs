@@ -1,0 +1,49 @@
+//! Cancelling reads that a thread waits for. A storage is shared by all readers of a dataset, so the flag
+//! belongs to the thread and not to the storage.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+thread_local! {
+    static CANCEL: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Puts the flag of before back, also after a panic.
+struct Restore(Option<Arc<AtomicBool>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CANCEL.set(self.0.take());
+    }
+}
+
+/// Runs `work`. Once `cancel` is true, reads on this thread that may wait for a network fail.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::AtomicBool;
+/// let cancel = Arc::new(AtomicBool::new(true));
+/// assert!(shardpack_reader::cancellable(&cancel, shardpack_reader::is_cancelled));
+/// assert!(!shardpack_reader::is_cancelled());
+/// ```
+pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
+    within(Some(Arc::clone(cancel)), work)
+}
+
+/// As [`cancellable`], with the flag of another thread, if that has one.
+pub(crate) fn within<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
+    let _restore = Restore(CANCEL.replace(cancel));
+    work()
+}
+
+/// The flag of this thread, for the threads that help it.
+pub(crate) fn current() -> Option<Arc<AtomicBool>> {
+    CANCEL.with_borrow(Clone::clone)
+}
+
+/// Returns whether the work of this thread was cancelled: storages ask this while they wait.
+#[must_use]
+pub fn is_cancelled() -> bool {
+    CANCEL.with_borrow(|cancel| cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)))
+}
