@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-/// What ends a URL in a text.
+/// What ends a URL, also one that is not written as a URL has to be.
+const SPACES: &[char] = &[' ', '\t', '\n', '\r'];
+/// What ends a URL in a text, behind its password.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
 
 /// The text, with `…` in place of what may be secret in each of its URLs: user and password, the query
@@ -24,7 +26,10 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once("://") {
         out.push_str(before);
         out.push_str("://");
-        let (url, behind) = after.split_at(after.find(ENDS).unwrap_or(after.len()));
+        // A password may hold a quote that nobody has escaped: the URL goes on to the last `@` of the word.
+        let word = after.split(SPACES).next().unwrap_or_default();
+        let (secret, open) = word.split_at(word.rfind('@').unwrap_or_default());
+        let (url, behind) = after.split_at(secret.len() + open.find(ENDS).unwrap_or(open.len()));
         // A password may hold a slash that nobody has escaped: all before the last `@` goes.
         let (place, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
         let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
@@ -64,6 +69,10 @@ mod tests {
             ("s3://b/x#token?", "s3://b/x#…"),
             ("\"x://y?q\"", "\"x://y?…\""),
             ("://", "://"),
+            ("https://ann:hun\"ter2@h/x", "https://…@h/x"),
+            ("`s3://a:hun`ter'2@bucket/x`: no", "`s3://…@bucket/x`: no"),
+            ("'s3://a:<b>@bucket/x?y' and `b://v@i/j`", "'s3://…@bucket/x?…' and `b://…@i/j`"),
+            ("`https://h/x`: ask me@here", "`https://h/x`: ask me@here"),
         ] {
             assert_eq!(plain_urls(text), expected);
         }
