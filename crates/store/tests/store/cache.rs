@@ -191,7 +191,7 @@ fn digest(records: &[Vec<u8>]) -> u32 {
 
 fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "one_process_of_several"]).stdout(Stdio::null());
+    command.args(["--exact", "cache::one_process_of_several"]).stdout(Stdio::null());
     command
         .env("CACHE_OF_TEST", cache)
         .env("DIGEST_OF_TEST", digest(right).to_string())
