@@ -106,7 +106,7 @@ HIDDEN = ["extra key", "consolidated", "inline .zattrs", "inline .zgroup", "zarr
 def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     mark, source = tmp_path / "ran", tmp_path / "a.zarr"
-    v2(source, pickle.dumps(Runs(mark)), **PICKLES["objects"])
+    v2(source, pickle.dumps(Runs(mark)), **PICKLES["compressor"])
     array = json.loads((source / "x/.zarray").read_text())
     if case in ("extra key", "bool"):
         (source / "x/.zarray").write_text(json.dumps(array | ({"codecs": 1} if case == "extra key" else {"zarr_format": True})))
