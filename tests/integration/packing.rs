@@ -64,10 +64,10 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     for jpeg in [Jpeg::Keep, Jpeg::Tile] {
         let pictures = PictureOptions { jpeg: jpeg.clone(), ..PictureOptions::default() };
         let error = run(&src, &out, &PackOptions { pictures: pictures.clone(), ..PackOptions::default() }).unwrap_err();
-        assert!(format!("{error:#}").contains("sample `b.jpg`: the picture is damaged"), "{error:#}");
+        assert!(format!("{error:#}").contains(".jpg`: the picture is damaged"), "{error:#}");
         let report = run(&src, &out, &PackOptions { pictures, ..skipping(SourceOptions::default()) }).unwrap();
-        let bad: Vec<_> = report.bad.iter().map(|bad| bad.key.as_str()).collect();
-        assert_eq!(bad, ["b.jpg", "d.jpg"], "{jpeg:?}");
+        let skipped: Vec<_> = report.report.skipped.iter().map(|skipped| skipped.key.as_str()).collect();
+        assert_eq!(skipped, ["b.jpg", "d.jpg"], "{jpeg:?}");
         let named: Vec<_> = report.odd_pictures.iter().map(|d| d.key.as_str()).collect();
         assert_eq!(named, if jpeg == Jpeg::Keep { vec!["c.jpg", "e.jpg"] } else { vec!["c.jpg"] });
         assert_eq!(report.to_json()["odd_pictures"].as_array().unwrap().len(), named.len());
@@ -115,8 +115,9 @@ fn pictures_that_cannot_be_loaded_are_bad_input() {
     let error = run(&src, &out, &PackOptions::default()).unwrap_err();
     assert!(format!("{error:#}").contains("sample `b.tif`: compression of a TIFF picture"), "{error:#}");
     let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
-    assert_eq!((report.report.samples, report.bad.len()), (1, 1));
-    assert!(report.bad[0].detail.contains("34887 (LERC)"), "{}", report.bad[0].detail);
+    let skipped = &report.report.skipped;
+    assert_eq!((report.report.samples, skipped.len()), (1, 1));
+    assert!(skipped[0].reason.contains("34887 (LERC)"), "{}", skipped[0].reason);
     let sample = shardpack_reader::Dataset::open(&out).unwrap().get(0).unwrap();
     assert_eq!(sample.pixels("image").unwrap().bytes(), [0, 0, 0, 1, 2, 3, 1, 2, 3, 0, 0, 0]);
 }

@@ -90,6 +90,25 @@ impl Limits {
         }
     }
 
+    /// Fails if the pixels of a picture of `stored` bytes take too many: formats of pictures compress a plain
+    /// surface a thousandfold, and a pixel of one bit becomes 24. From 1 MiB on, 24 times `max_expansion`.
+    ///
+    /// ```
+    /// let limits = shardpack_format::Limits::default();
+    /// assert!(limits.check_pixels(1 << 20, 10).is_ok() && limits.check_pixels(24_000 << 10, 1 << 10).is_ok());
+    /// assert!(limits.check_pixels((24_000 << 10) + 1, 1 << 10).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
+        let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
+        if bytes > 1 << 20 && bytes > most {
+            return Err(Error::limit("size of a picture", "max_expansion", most, bytes));
+        }
+        Ok(())
+    }
+
     /// Fails if runs of one value stand for too many bytes of a field that takes `stored` bytes.
     ///
     /// ```

@@ -58,7 +58,7 @@ impl PictureCheck {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
         // The loader refuses it before it opens the record.
-        limits.check_runs(needed, bytes.len() as u64)?;
+        limits.check_pixels(needed, bytes.len() as u64)?;
         let needed = usize::try_from(needed)
             .map_err(|_| Error::usage("decoded picture", "what the address space holds", needed))?;
         let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), grown(&mut self.pixels, needed));

@@ -213,6 +213,9 @@ impl FieldPlan {
             From::Array { .. } | From::Volume(_) | From::Mask { .. } => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
+            From::Picture { .. } => {
+                limits.check_pixels(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
+            }
             _ if stored > 1 << 20 && stored > most => {
                 let what = format!("field `{}`: size in the index", self.name);
                 return Err(FormatError::limit(what, "max_expansion", most, stored));

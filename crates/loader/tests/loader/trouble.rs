@@ -71,7 +71,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     for (said, words, options) in [
         (17, "by height and width in the index", options(4)),
         (8, "in the index", options(4)),
-        (1 << 19, "max_expansion", of("image")),
+        (1 << 22, "max_expansion", of("image")),
         (1 << 23, "max_run_bytes", of("cube")),
         (u32::MAX, "max_decoded_bytes", options(4)),
     ] {

@@ -134,10 +134,13 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let cut = npy_of(&[3, 4]);
+    let mut broken = png(4, 3);
+    // Its header's check sum.
+    broken[29] ^= 1;
     for (key, mask) in [
         ("cut.npy", cut[..cut.len() - 1].to_vec()),
         ("good.npy", npy_of(&[3, 4])),
-        ("broken.png", png(4, 3)),
+        ("broken.png", broken),
         ("turned.npy", npy_of(&[4, 3])),
         ("bands.npy", npy_of(&[3, 4, 2])),
     ] {
