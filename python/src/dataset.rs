@@ -69,7 +69,9 @@ impl Dataset {
         self.read(py, move |dataset| {
             let mut decoders = Decoders::new(dataset.limits().clone());
             let samples = dataset.get_many(&indices)?;
-            let decoded = samples.iter().map(|sample| decoders.sample(sample, &fields)).collect();
+            // Of a call that was cancelled, nobody takes the result.
+            let wanted = samples.iter().take_while(|_| !shardpack_reader::is_cancelled());
+            let decoded = wanted.map(|sample| decoders.sample(sample, &fields)).collect();
             if !decoders.narrowed.is_empty() {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 let fresh = decoders.narrowed.into_iter().filter(|field| !all.contains(field)).collect::<Vec<_>>();

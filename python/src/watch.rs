@@ -4,10 +4,12 @@
 //! Work that writes is asked to stop, and waited for ([`watch`]). Work that only reads is left alone with
 //! what it waits for ([`leave`], [`heard`]): a server that is silent, or drips, holds no caller.
 
-use pyo3::exceptions::PyRuntimeError;
+use crate::errors::raise;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use shardpack_format::Error;
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -71,9 +73,7 @@ impl<P> Told<P> {
 }
 
 fn defect(panic: &(dyn Any + Send)) -> PyErr {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    PyRuntimeError::new_err(format!("a defect of shardpack: {text}"))
+    raise(Error::panicked("this call", panic).into())
 }
 
 fn named() -> thread::Builder {
@@ -133,7 +133,7 @@ pub(crate) fn watch_with<P: Send, R: Send>(
 }
 
 /// As [`watch`], for work that only reads. An exception is raised at once: the work is asked to stop, and
-/// what it still waits for ends by its own time-outs, on its own thread.
+/// so are its reads of a store; a request under way that is silent ends by its time-out, on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -144,7 +144,7 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     let (telling, flag) = (Arc::clone(&told), Arc::clone(&cancel));
     let worker = named().spawn(move || {
         let _end = EndOnDrop(&*telling);
-        work(&flag, &|now| telling.tell(now))
+        shardpack_reader::cancellable(&flag, || work(&flag, &|now| telling.tell(now)))
     })?;
     loop {
         let is_over = py.detach(|| told.wait());
@@ -159,14 +159,16 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
 }
 
 /// Runs `work`, which only reads, without the interpreter. Where it may wait for a network
-/// (`is_far`), Ctrl-C is heard as by [`leave`]; else it takes no thread.
+/// (`is_far`), Ctrl-C is heard as by [`leave`]; else it takes no thread. A panic
+/// is raised as an error either way.
 pub(crate) fn heard<R: Send + 'static>(
     py: Python<'_>,
     is_far: bool,
     work: impl FnOnce(&Arc<AtomicBool>) -> R + Send + 'static,
 ) -> PyResult<R> {
     if !is_far {
-        return Ok(py.detach(|| work(&Arc::default())));
+        let done = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&Arc::default()))));
+        return done.map_err(|panic| defect(&*panic));
     }
     leave(py, None, |(): &(), _| Ok(()), move |cancel, _| work(cancel))
 }

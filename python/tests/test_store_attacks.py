@@ -28,6 +28,7 @@ SERVER = """
     import shardpack as sp
 
     mode = "right"
+    times = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -46,6 +47,12 @@ SERVER = """
                 status = 206
             if mode == "silent":
                 time.sleep(1000)
+            times.append(time.monotonic())
+            if mode == "busy":
+                self.send_response(503)
+                self.send_header("content-length", "0")
+                self.end_headers()
+                return
             self.send_response(status)
             self.send_header("content-length", str(end - start))
             self.send_header("etag", f'"{zlib.crc32(data):08x}"')
@@ -127,6 +134,39 @@ def test_ctrl_c_is_heard_within_a_second(photos: Path, tmp_path: Path, how: str)
     names = ["open", "loader", "sample", "many", "labels", "split", "key", "raw", "first", "batch", "verify"]
     names += ["pack", "plan", "send", "writer", "merge", "convert"] if how == "silent" else []
     assert done.stdout.splitlines() == [f"{name} heard" for name in names], done
+
+
+def test_no_request_begins_once_ctrl_c_was_heard(photos: Path) -> None:
+    code = """
+        calls = {
+            "many": lambda dataset: dataset.get_many(range(len(dataset))),
+            "sample": lambda dataset: dataset[3],
+            "labels": lambda dataset: dataset.labels,
+            "keys": lambda dataset: dataset.keys[0],
+            "open": lambda _: sp.Dataset(url, storage_options=options),
+            "verify": lambda _: sp.verify(url, storage_options=options),
+        }
+        options = {"max_attempts": 100_000, "backoff": "5ms"}
+        for name, call in calls.items():
+            mode = "right"
+            dataset = sp.Dataset(url, storage_options=options)
+            mode = "busy"
+            times.clear()
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                call(dataset)
+                print(name, "was not interrupted", flush=True)
+            except KeyboardInterrupt:
+                heard = time.monotonic()
+            time.sleep(2)
+            asked, late = len(times) > 2, sum(at > heard + 1 for at in times)
+            mode = "right"
+            print(name, asked, late, len(dataset.get_many([1, 2])), flush=True)
+        os._exit(0)
+    """
+    done = run(code, photos)
+    names = ["many", "sample", "labels", "keys", "open", "verify"]
+    assert done.stdout.splitlines() == [f"{name} True 0 2" for name in names], done
 
 
 def test_a_drip_ends_with_an_error_that_says_so(photos: Path) -> None:

@@ -199,9 +199,7 @@ impl Error {
     /// assert!(error.to_string().contains("decoding: expected an end without a panic, found no row"));
     /// ```
     pub fn panicked(what: impl Into<String>, panic: &(dyn std::any::Any + Send)) -> Self {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic");
-        Self::internal(what, "an end without a panic", text)
+        Self::internal(what, "an end without a panic", panic_text(panic))
     }
 
     fn place_mut(&mut self) -> Option<&mut Place> {
@@ -246,4 +244,15 @@ impl Error {
         }
         self
     }
+}
+/// The message of a caught panic.
+///
+/// ```
+/// let panic = std::panic::catch_unwind(|| panic!("row {}", 3)).unwrap_err();
+/// assert_eq!(shardpack_format::panic_text(&*panic), "row 3");
+/// ```
+#[must_use]
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }

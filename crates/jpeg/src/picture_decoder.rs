@@ -5,7 +5,7 @@ use crate::picture_open::{Opened, open};
 use crate::{
     CutKind, DecodeOptions, Decoded, Frames, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim,
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A decoder for one thread, of JPEG, PNG, WebP, BMP and TIFF.
@@ -108,10 +108,11 @@ impl PictureDecoder {
 
     /// Turns a panic of a decoder into an error of its picture: none may pass a sample's border.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
             // Whatever state the panic has left is thrown away.
             *self = Self { narrowed: self.narrowed, ..Self::new(self.options.clone()) };
-            Err(Error::format("picture", "one that decodes", "a panic of its decoder"))
+            let found = format!("a panic of its decoder: {}", panic_text(&*panic));
+            Err(Error::format("picture", "one that decodes", found))
         })
     }
 

@@ -147,7 +147,7 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
     if positions == 0 || options.end != End::Drop || share.whole().batches() > 0 {
         return Ok(());
     }
-    let what = if epochs.fields.patches.is_some() { "the patches of an epoch" } else { "the samples of an epoch" };
+    let what = if epochs.fields.patches.is_some() { "patches" } else { "samples" };
     let every = match options.world_size {
         1 => options.batch_size.to_string(),
         ranks => format!("{ranks} × {}", options.batch_size),
@@ -155,8 +155,8 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
     let hint = Hint::new("")
         .only(Voice::Rust, "`End::Pad` and `End::Uneven` give what there is")
         .only(Voice::Python, "end=\"pad\" or end=\"uneven\" give what there is");
-    let found = format!("{every}: there would be no batch");
-    Err(Error::usage("batch size", format!("at most {what}, {positions}"), found).with_hint(hint))
+    let found = format!("{every}: every batch would be dropped");
+    Err(Error::usage("batch size", format!("at most {positions} ({what} in an epoch)"), found).with_hint(hint))
 }
 
 /// Bytes that all slots take on the device.

@@ -141,10 +141,10 @@ fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
         let error = Loader::open(&dataset, drop(batch_size, world_size)).unwrap_err();
         let text = told(&error, &error.hint(), Voice::Python);
         assert!(
-            text.contains("batch size: expected at most the samples of an epoch, 16") && text.contains(found),
+            text.contains("batch size: expected at most 16 (samples in an epoch)") && text.contains(found),
             "{text}"
         );
-        assert!(text.contains("there would be no batch\nhint: end=\"pad\""), "{text}");
+        assert!(text.contains("every batch would be dropped\nhint: end=\"pad\""), "{text}");
     }
     assert_eq!(Loader::open(&dataset, drop(16, 1)).unwrap().len(), 1);
     assert_eq!(Loader::open(&dataset, drop(8, 2)).unwrap().len(), 1);
