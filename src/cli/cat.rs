@@ -1,7 +1,7 @@
 //! `shardpack cat`: one field of one sample, to a file or to stdout.
 
 use super::args::CatArgs;
-use super::{Outcome, open, show};
+use super::{Outcome, open, read_limits, show};
 use crate::place::refuse_url_to_write;
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     if let Some(output) = &args.output {
         refuse_url_to_write(output, "cat")?;
     }
-    let limits = open::limits(args.max_record);
+    let limits = read_limits(args.max_record);
     let dataset = open::generation(&args.dataset, &limits, args.generation, &args.from)?;
     let index = find(&dataset, &args.sample)?;
     let sample = dataset.get(index)?;

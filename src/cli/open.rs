@@ -8,17 +8,6 @@ use shardpack_format::Limits;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// What the commands accept: records and decoded fields up to `max_record` bytes, defaults for the
-/// rest; runs of one value up to an eighth of it, which is the default for 4 GiB.
-pub(super) fn limits(max_record: u64) -> Limits {
-    Limits {
-        max_record_bytes: max_record,
-        max_decoded_bytes: max_record,
-        max_run_bytes: max_record / 8,
-        ..Limits::default()
-    }
-}
-
 /// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store.
 pub(super) fn dataset(path: &Path, limits: &Limits, from: &FromStore) -> anyhow::Result<Dataset> {
     generation(path, limits, None, from)

@@ -1,6 +1,5 @@
 //! What other programs share with the command.
 
-use super::open;
 use super::recipe;
 use anyhow::Context;
 use shardpack_format::{Limits, Note};
@@ -10,17 +9,24 @@ use shardpack_pack::arguments::Value;
 /// GiB.
 pub const MAX_RECORD_BYTES: u64 = shardpack_pack::arguments::MAX_BYTES;
 
-/// What the commands accept: records and decoded fields up to `max_record` bytes, defaults for the
-/// rest; runs of one value up to an eighth of it.
+/// Limits for `--max-record`: records and decoded fields up to `max_record` bytes; runs of one value up to
+/// an eighth of it, or up to their default if that is more and they fit; defaults for the rest.
 ///
 /// ```
 /// let limits = shardpack::cli::read_limits(shardpack::cli::MAX_RECORD_BYTES);
 /// assert_eq!((limits.max_record_bytes, limits.max_decoded_bytes), (4 << 30, 4 << 30));
-/// assert_eq!(limits.max_run_bytes, 512 << 20);
+/// let runs = |max_record| shardpack::cli::read_limits(max_record).max_run_bytes;
+/// assert_eq!([4 << 30, 1 << 30, 8 << 30, 1 << 20].map(runs), [512 << 20, 512 << 20, 1 << 30, 1 << 20]);
 /// ```
 #[must_use]
 pub fn read_limits(max_record: u64) -> Limits {
-    open::limits(max_record)
+    let defaults = Limits::default();
+    Limits {
+        max_record_bytes: max_record,
+        max_decoded_bytes: max_record,
+        max_run_bytes: (max_record / 8).max(defaults.max_run_bytes).min(max_record),
+        ..defaults
+    }
 }
 
 /// What `pack --recipe` stands for.

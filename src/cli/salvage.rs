@@ -1,11 +1,11 @@
 //! `shardpack salvage`: saves what is whole in a damaged dataset.
 
 use super::args::SalvageArgs;
-use super::{Outcome, interrupt, open, show, sniff, units};
+use super::{Outcome, interrupt, read_limits, show, sniff, units};
 use crate::place::{COPY, refuse_url};
 use serde_json::json;
 use shardpack_format::{Note, Voice};
-use shardpack_pack::salvage::{SalvageOptions, Survey, restore_manifest};
+use shardpack_pack::salvage::{Restored, SalvageOptions, Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
 
 /// How many losses the text lists; `--json` has them all.
@@ -15,7 +15,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.dataset, "salvage", COPY)?;
     refuse_url(&args.out, "salvage", "name a folder of this machine")?;
     sniff::check(&args.dataset)?;
-    let limits = open::limits(args.max_record);
+    let limits = read_limits(args.max_record);
     let how = SalvageOptions { limits: limits.clone(), all_generations: args.all_generations };
     if same_folder(args) {
         return restore(args, &how);
@@ -45,11 +45,11 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
             "lost": lost,
             "lost_unlisted": survey.lost_unlisted,
             "damage": damage,
-            "notes": survey.notes.iter().map(|note| note.told(Voice::Command)).collect::<Vec<_>>(),
+            "notes": told(&survey.notes),
         }))?;
     } else {
         let mut text = String::new();
-        survey.notes.iter().for_each(|note| text += &format!("note: {}\n", note.told(Voice::Command)));
+        told(&survey.notes).iter().for_each(|note| text += &format!("note: {note}\n"));
         damage.iter().for_each(|damage| text += &format!("damaged, but nothing was lost: {damage}\n"));
         lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
         let more = survey.places_lost().saturating_sub(SHOWN as u64);
@@ -69,6 +69,10 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
     Ok(if lost.is_empty() { Outcome::Fine } else { Outcome::Problem })
 }
 
+fn told(notes: &[Note]) -> Vec<String> {
+    notes.iter().map(|note| note.told(Voice::Command)).collect()
+}
+
 fn same_folder(args: &SalvageArgs) -> bool {
     match (args.dataset.canonicalize(), args.out.canonicalize()) {
         (Ok(dataset), Ok(out)) => dataset == out,
@@ -77,13 +81,14 @@ fn same_folder(args: &SalvageArgs) -> bool {
 }
 
 fn restore(args: &SalvageArgs, options: &SalvageOptions) -> anyhow::Result<Outcome> {
-    let rebuilt = restore_manifest(&args.dataset, options)?;
+    let Restored { rebuilt, notes } = restore_manifest(&args.dataset, options)?;
     let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
     let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);
     if args.json {
-        show::json(&json!({ "samples": samples, "shards": shards, "left_out": left_out }))?;
+        show::json(&json!({ "samples": samples, "shards": shards, "left_out": left_out, "notes": told(&notes) }))?;
     } else {
-        let mut text: String = left_out.iter().map(|reason| format!("note: left out: {reason}\n")).collect();
+        let mut text: String = told(&notes).iter().map(|note| format!("note: {note}\n")).collect();
+        left_out.iter().for_each(|reason| text += &format!("note: left out: {reason}\n"));
         let (samples, shards) = (units::plural(samples, "sample"), units::plural(shards, "shard"));
         text += &format!("rebuilt the manifest of `{}`: {samples} in {shards}\n", args.dataset.display());
         show::print(&text)?;

@@ -2,7 +2,7 @@
 
 use super::args::VerifyArgs;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, show, sniff, units};
+use super::{Outcome, interrupt, read_limits, show, sniff, units};
 use crate::place::{self, Settings};
 use serde_json::{Value, json};
 use shardpack_format::{Error as FormatError, Hint, Limits, Manifest, Voice, told};
@@ -175,7 +175,7 @@ impl Checked {
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     sniff::check(&args.dataset)?;
-    let limits = open::limits(args.max_record);
+    let limits = read_limits(args.max_record);
     let interrupt = interrupt::install(true)?;
     let bar = OnceLock::new();
     let on_progress = |p: Progress| {

@@ -326,6 +326,53 @@ fn all_commands(dataset: &Path, scratch: &Path) -> [i32; 2] {
 }
 
 #[test]
+fn nothing_that_a_terminal_acts_on_comes_out_of_the_names_of_a_source() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let picture = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg")).unwrap();
+    // In each source another thing is wrong: all files, one file, nothing at all, a mask, a link, a table.
+    type Files<'a> = &'a [(&'a str, &'a [u8])];
+    let sources: [(&str, Files<'_>); 5] = [
+        ("all", &[(".jpg", b"no picture"), (".npy", b"no cube"), (".mat", b"no file")]),
+        ("one", &[(".jpg", b"no picture")]),
+        ("none", &[(".txt", b"nothing")]),
+        ("both", &[(".jpg", &picture), (".npy", b"\x93NUMPY")]),
+        ("header", &[(".hdr", b"ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\n")]),
+    ];
+    for (name, files) in sources {
+        let folder = at(name).join(EVIL);
+        fs::create_dir_all(&folder).unwrap();
+        for (end, bytes) in files {
+            fs::write(folder.join(format!("{EVIL}{end}")), bytes).unwrap();
+        }
+        let table = at(name).join(format!("{EVIL}.csv"));
+        fs::write(&table, format!("key,{EVIL}\n{EVIL},1\n")).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", folder.join(format!("{EVIL}-link.jpg"))).unwrap();
+        for source in [at(name), folder.clone(), folder.join(format!("{EVIL}{}", files[0].0))] {
+            let (source, out) = (text(&source), text(&at("out")));
+            let mut codes = Vec::new();
+            for json in [None, Some("--json")] {
+                let run = |words: &[&str]| shown(&words.iter().copied().chain(json).collect::<Vec<_>>()).0;
+                codes.push(run(&["pack", &source, &out]));
+                codes.push(run(&["pack", &source, &out, "--labels", &text(&table)]));
+                codes.push(run(&["pack", &source, &out, "--masks", &text(&folder)]));
+                run(&["report", &source, "--output", &text(&at("page.html"))]);
+                run(&["pack", &source, &source]);
+                for command in ["inspect", "verify", "ls"] {
+                    codes.push(run(&[command, &source]));
+                }
+            }
+            assert!(!codes.contains(&0), "{name}: {codes:?}");
+        }
+        let gone = text(&at(name).join(format!("{EVIL}.gone")));
+        for words in [vec!["pack", &gone, "out"], vec!["verify", &gone], vec!["salvage", &gone, "out"]] {
+            assert_ne!(shown(&words).0, 0);
+        }
+    }
+}
+
+#[test]
 fn nothing_that_a_terminal_acts_on_comes_out_of_a_hostile_dataset() {
     let scratch = tempfile::tempdir().unwrap();
     let whole = scratch.path().join("whole");

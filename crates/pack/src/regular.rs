@@ -7,7 +7,9 @@ use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 /// Opens a regular file for reading.
 ///
@@ -19,14 +21,8 @@ use std::path::{Component, Path, PathBuf};
 /// The system's errors; `InvalidInput` if it is not a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     check(&std::fs::metadata(path)?)?;
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
-    }
-    let file = options.open(path)?;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
     check(&metadata)?;
     Ok((file, metadata))
@@ -95,6 +91,41 @@ impl Bounds {
     }
 }
 
+/// The folders of a source, outside of which nothing is opened. As long as there is none, any file is.
+#[derive(Debug, Default)]
+pub(crate) struct Confines(RwLock<Vec<Bounds>>);
+
+impl Confines {
+    /// Adds a folder, by its real path. One that is there already is opened anew, and kept once.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
+        let new = Bounds::of(root.to_owned())?;
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match all.iter_mut().find(|bounds| bounds.root == root) {
+            Some(bounds) => *bounds = new,
+            None => all.push(new),
+        }
+        Ok(())
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// The system's errors; `InvalidInput` if it is not a regular file, or outside of all folders.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if all.is_empty() {
+            return open(path);
+        }
+        let outside = "expected a file below the folders of the source, found one outside of them";
+        all.iter()
+            .find_map(|bounds| bounds.open(path))
+            .unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::InvalidInput, outside)))
+    }
+}
+
 fn not_regular(is_folder: bool) -> io::Error {
     let found = if is_folder { "a folder" } else { "a pipe, socket or device" };
     io::Error::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}"))
@@ -107,7 +138,7 @@ fn check(metadata: &Metadata) -> io::Result<()> {
     Err(not_regular(metadata.is_dir()))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -129,6 +160,30 @@ mod tests {
         let plain = folder.path().join("plain");
         std::fs::write(&plain, b"abc").unwrap();
         assert_eq!(open(&plain).unwrap().1.len(), 3);
+    }
+
+    #[test]
+    fn outside_of_all_bounds_nothing_is_opened_once_there_are_some() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, other) = (fs_real(folder.path()), fs_real(outside.path()));
+        for folder in [&root, &other] {
+            std::fs::write(folder.join("file"), b"abc").unwrap();
+        }
+        let confines = Confines::default();
+        assert!(confines.open(&other.join("file")).is_ok());
+        for _ in 0..3 {
+            confines.confine(&root).unwrap();
+        }
+        assert_eq!(confines.0.read().unwrap().len(), 1, "one descriptor for each folder");
+        assert!(confines.open(&root.join("file")).is_ok());
+        let error = confines.open(&other.join("file")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        confines.confine(&other).unwrap();
+        assert!(confines.open(&other.join("file")).is_ok());
+    }
+
+    fn fs_real(path: &Path) -> PathBuf {
+        std::fs::canonicalize(path).unwrap()
     }
 
     #[test]

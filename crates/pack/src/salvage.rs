@@ -7,7 +7,7 @@
 mod folder;
 mod restore;
 
-pub use restore::{restore_manifest, tally_of};
+pub use restore::{Restored, restore_manifest, tally_of};
 
 use crate::pack::{Tally, copy_record};
 use crate::sources::words::plural;

@@ -51,7 +51,8 @@ fn mix(list: &str, dataset: &Dataset) -> anyhow::Result<BatchMix> {
 
 /// Opens the dataset and makes the loader.
 pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
-    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
+    let dataset =
+        open::generation(&args.dataset, &crate::cli::read_limits(args.max_record), args.generation, &args.from)?;
     if dataset.is_empty() {
         bail!("the dataset has no samples: there is nothing to measure: `{}`", args.dataset.display());
     }

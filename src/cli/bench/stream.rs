@@ -20,7 +20,8 @@ struct Pass {
 }
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
+    let dataset =
+        open::generation(&args.dataset, &crate::cli::read_limits(args.max_record), args.generation, &args.from)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
         show::note("note: the dataset has no arrays: nothing is decoded (`--decode` leaves pictures encoded)");

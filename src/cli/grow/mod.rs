@@ -3,7 +3,7 @@
 pub(super) mod args;
 
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, pack, show, units};
+use super::{Outcome, interrupt, open, pack, read_limits, show, units};
 use crate::place::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
 use anyhow::Context;
 use args::{AddArgs, CompactArgs, RemoveArgs};
@@ -119,7 +119,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
     let options = RemoveOptions {
         force: args.force,
         threads: args.threads.unwrap_or_else(open::all_cores).max(1),
-        limits: open::limits(args.max_record),
+        limits: read_limits(args.max_record),
         on_progress: Some(&on_progress),
         cancel: Some(&interrupt.raised),
     };

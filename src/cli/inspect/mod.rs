@@ -5,7 +5,7 @@ mod facts;
 mod first;
 
 use super::args::InspectArgs;
-use super::{Outcome, open, show, summary, units};
+use super::{Outcome, open, read_limits, show, summary, units};
 use facts::{Facts, Span};
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
@@ -16,7 +16,7 @@ use shardpack_reader::Dataset;
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
+    let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
     let facts = Facts::gather(&dataset);
     if args.json {
         show::json(&to_json(&facts, &dataset))?;

@@ -10,7 +10,7 @@ mod text;
 use super::args::FromStore;
 use super::bench::DeviceArg;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, show, units};
+use super::{Outcome, interrupt, open, read_limits, show, units};
 use anyhow::{Context, bail};
 use args::ReportArgs;
 use shardpack_format::{MANIFEST_NAME, Note};
@@ -200,7 +200,7 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
         let said = format!("has no effect: `{source}` is a dataset, and without `source` nothing is decoded");
         bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
     }
-    let dataset = open::dataset(asked.path, &open::limits(super::MAX_RECORD_BYTES), &FromStore::default())?;
+    let dataset = open::dataset(asked.path, &read_limits(super::MAX_RECORD_BYTES), &FromStore::default())?;
     let options = ReportOptions {
         samples: args.samples,
         seed: args.seed,

@@ -5,7 +5,7 @@ mod work;
 
 use super::args::UnpackArgs;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, show, units};
+use super::{Outcome, interrupt, open, read_limits, show, units};
 use crate::place::refuse_url_to_write;
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -26,7 +26,7 @@ const SHOWN: usize = 50;
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     refuse_url_to_write(&args.dir, "unpack")?;
     refuse_inside(&args.dataset, &args.dir)?;
-    let dataset = open::generation(&args.dataset, &open::limits(args.max_record), args.generation, &args.from)?;
+    let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);

@@ -1,7 +1,7 @@
 //! The threads that decode samples and write their files.
 
 use crate::cli::show;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use shardpack_format::{Error as FormatError, check_key};
 use shardpack_pack::export::{self, Content, FileField, FileNames, OutFolder, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
@@ -192,7 +192,7 @@ impl<'a> Unpacker<'a> {
         for (frame, content) in files {
             // The frames of a clip lie in a folder of its name.
             let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
-            check(&name)?;
+            check_key(&name)?;
             whole &= self.place(view, &name, &content)?;
         }
         Ok(whole)
@@ -215,14 +215,4 @@ impl<'a> Unpacker<'a> {
         }
         Ok(placed != Placed::Occupied)
     }
-}
-
-/// The key was checked when the record was parsed; check the name again here for separators of other
-/// systems.
-fn check(name: &str) -> anyhow::Result<()> {
-    check_key(name)?;
-    if cfg!(windows) && name.contains(['\\', ':']) {
-        bail!("sample key: expected a name without \\ and :, found `{}`", name.escape_debug());
-    }
-    Ok(())
 }

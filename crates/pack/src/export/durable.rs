@@ -154,7 +154,7 @@ pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io
 
 /// Makes the names in a folder durable, where the file system can do that for folders.
 pub(crate) fn sync_folder(folder: impl AsFd) -> io::Result<()> {
-    match rustix::fs::fsync(folder).map_err(io::Error::from) {
+    match folder.as_fd().try_clone_to_owned().and_then(|folder| File::from(folder).sync_all()) {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => Ok(()),
         other => other,
     }
@@ -234,7 +234,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_link_is_kept_as_a_link() {
         for system in &ALL {

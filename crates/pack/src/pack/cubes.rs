@@ -6,7 +6,7 @@ use super::tries::mask_file_options;
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use crate::sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use crate::sources::unpacked::read_meta;
-use crate::sources::words::plural;
+use crate::sources::words::{plural, shown};
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Value, json};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
@@ -189,7 +189,7 @@ fn check_mask(mask: &Array, cube: &dyn ArraySource, path: &Path) -> Result<(), S
         return Ok(());
     }
     let found = mask.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
-    Err(SampleError::Mask { mask: path.display().to_string(), height, width, found })
+    Err(SampleError::Mask { mask: shown(path), height, width, found })
 }
 
 pub(crate) fn fields(listing: &Listing, masks: bool) -> Vec<Field> {

@@ -1,6 +1,7 @@
 //! Source and output that are not apart.
 
 use crate::sources::Files;
+use crate::sources::words::shown;
 use anyhow::{Context, bail};
 use shardpack_format::Hinted;
 use shardpack_reader::is_url;
@@ -19,10 +20,10 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
             _ => Ok(()),
         };
     }
-    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
+    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", shown(src)))?;
     let resolved = resolved(out)?;
     if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
-        bail!(overlap(src.display(), out.display()));
+        bail!(overlap(shown(src), shown(out)));
     }
     Ok(())
 }
@@ -39,11 +40,8 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> anyhow::Result<()> {
     // A lone shard may be anywhere.
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
-        let text = format!(
-            "output: expected a folder outside of the dataset `{}`, found `{}`",
-            dataset.display(),
-            out.display()
-        );
+        let text =
+            format!("output: expected a folder outside of the dataset `{}`, found `{}`", shown(dataset), shown(out));
         bail!(Hinted::new(text, "choose a folder next to the dataset"));
     }
     Ok(())
@@ -62,7 +60,7 @@ fn resolved(out: &Path) -> anyhow::Result<PathBuf> {
                     rest.push(name);
                     out_path = parent.to_owned();
                 }
-                _ => bail!("output: expected a folder, found `{}`", out.display()),
+                _ => bail!("output: expected a folder, found `{}`", shown(out)),
             },
         }
     }

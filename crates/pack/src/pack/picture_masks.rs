@@ -4,6 +4,7 @@ use super::stored_value::StoredValue;
 use super::tries::{mask_file_options, ratio};
 use super::{PackOptions, SampleError};
 use crate::sources::cubes::{CubeOptions, CubeRun, load_mask};
+use crate::sources::words::shown;
 use crate::sources::{Entry, Listing};
 use shardpack_array::{Array, ArrayEncoder, Trial};
 use shardpack_format::{Error, Result};
@@ -52,7 +53,7 @@ impl PictureMasks {
         let ([height, width], _) = entry.content.mask_size();
         if mask.array.shape() != [height, width] {
             let found = mask.array.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
-            return Err(SampleError::Mask { mask: file.path.display().to_string(), height, width, found });
+            return Err(SampleError::Mask { mask: shown(&file.path), height, width, found });
         }
         let array = resized(mask.array, size)?;
         if encoder.is_none() {

@@ -5,6 +5,7 @@ use super::images::picture;
 use super::picture_maker::Look;
 use super::{Jpeg, PictureOptions, SampleError};
 use crate::sources::picture::{JpegFacts, Picture};
+use crate::sources::words::shown;
 use crate::sources::{Entry, Listing};
 use rayon::prelude::*;
 use shardpack_format::Hinted;
@@ -115,7 +116,7 @@ pub(super) fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
         return Ok(());
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
-    let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", path.display());
+    let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", shown(&path));
     anyhow::bail!(Hinted::new(text, super::sample_error::skip_or_keep()))
 }
 

@@ -3,11 +3,20 @@
 use super::{SalvageOptions, Survey};
 use crate::sources::words::plural;
 use anyhow::{Context, bail};
-use shardpack_format::{Hint, Limits, Manifest, Note, Setting};
-use shardpack_reader::{SalvageFolder, SalvageScan};
+use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting};
+use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Says which manifest a folder is salvaged by. It goes without saying where there is one generation, and
+/// its manifest is in its place.
+pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
+    let (name, manifest) = newest.manifest.as_ref()?;
+    let generation = manifest.generation();
+    (generation > 1 || name != MANIFEST_NAME)
+        .then(|| Note::new(format!("samples are those of generation {generation}, by `{name}`")))
+}
 
 /// What to scan.
 pub(super) struct Folder {
@@ -33,6 +42,7 @@ impl Folder {
         if !newest.is_certain {
             survey.notes.push(Note::new("samples that were removed may be among these: no manifest tells them apart"));
         }
+        let taken = taken_from(&newest);
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
@@ -57,6 +67,7 @@ impl Folder {
                 others.clear();
             }
         }
+        survey.notes.extend(taken);
         shards.extend(others);
         shards.sort();
         if shards.is_empty() {

@@ -1,10 +1,11 @@
 //! A manifest for a folder that has lost its own.
 
 use super::SalvageOptions;
+use super::folder::taken_from;
 use crate::export::durable;
 use crate::pack::Tally;
 use anyhow::Context;
-use shardpack_format::MANIFEST_NAME;
+use shardpack_format::{MANIFEST_NAME, Note};
 use shardpack_reader::{Rebuilt, SalvageFolder, Shard, rebuild_manifest};
 use shardpack_writer::Tally as _;
 use std::path::Path;
@@ -29,6 +30,15 @@ pub fn tally_of(shard: &Shard) -> Tally {
     tally
 }
 
+/// A manifest that was put into a folder.
+#[derive(Debug)]
+pub struct Restored {
+    /// The manifest, and the shards that it leaves out.
+    pub rebuilt: Rebuilt,
+    /// Notes for the user: which manifest was taken, if one was.
+    pub notes: Vec<Note>,
+}
+
 /// Puts a manifest into a folder: the newest whole one that is kept there of a dataset with
 /// generations; else one that is made anew of the shards, which must be whole. One that is there
 /// already is kept under another name.
@@ -36,11 +46,14 @@ pub fn tally_of(shard: &Shard) -> Tally {
 /// # Errors
 /// If the newest generation cannot be told and [`SalvageOptions::all_generations`] is not set, if a
 /// shard is damaged or missing, or if the manifest cannot be written.
-pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Result<Rebuilt> {
+pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Result<Restored> {
     let newest = SalvageFolder::open(folder)?.newest(&options.limits)?;
     newest.known_or(options.all_generations, folder)?;
+    let mut notes = Vec::new();
+    let taken = taken_from(&newest);
     let rebuilt = match newest.manifest {
         Some((_, manifest)) if newest.is_certain && manifest.generation() > 1 => {
+            notes.extend(taken);
             Rebuilt { manifest, left_out: Vec::new() }
         }
         _ => {
@@ -54,7 +67,7 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Resu
     };
     replace_manifest(folder, &rebuilt.manifest.encode()?)
         .with_context(|| format!("cannot write `{}`", folder.join(MANIFEST_NAME).display()))?;
-    Ok(rebuilt)
+    Ok(Restored { rebuilt, notes })
 }
 
 /// Puts a manifest in place atomically and durably. The old one is kept under the first free name

@@ -2,8 +2,8 @@
 //! [`BadInput`](super::BadInput).
 
 use super::bad::BadInputs;
-use super::words::plural;
-use shardpack_format::{Hint, Setting};
+use super::words::{plural, shown};
+use shardpack_format::{Hint, Setting, visible};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum SourceError {
     /// The operating system refused.
-    #[error("cannot {action} `{}`: {source}", path.display())]
+    #[error("cannot {action} `{}`: {source}", shown(path))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -26,7 +26,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The path is not something that samples can come from.
-    #[error("`{}`: expected {expected}, found {found}", path.display())]
+    #[error("`{}`: expected {expected}, found {found}", shown(path))]
     NotASource {
         /// The path.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum SourceError {
     /// There is nothing to pack.
     #[error(
         "`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}",
-        src.display(),
+        shown(src),
         plural(*.files, "file"),
         first_reason(.first_bad)
     )]
@@ -56,8 +56,9 @@ pub enum SourceError {
     },
     /// There are pictures and cubes, and the options do not say which to pack.
     #[error(
-        "`{}` holds both pictures and cubes: {} (first: `{first_picture}`), {} (first: `{first_cube}`)",
-        src.display(), plural(*.pictures, "picture"), plural(*.cubes, "cube")
+        "`{}` holds both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
+        shown(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
+        visible(first_cube)
     )]
     Mixed {
         /// The source.
@@ -75,7 +76,7 @@ pub enum SourceError {
     #[error("{0}")]
     BadInputs(BadInputs),
     /// The file of labels is wrong.
-    #[error("`{}`{}: {message}", file.display(), At(*.line))]
+    #[error("`{}`{}: {}", shown(file), At(*.line), visible(message))]
     Labels {
         /// The file of labels.
         file: PathBuf,
@@ -87,7 +88,7 @@ pub enum SourceError {
         hint: Hint,
     },
     /// The file of a listing cannot be used.
-    #[error("listing `{}`: {what}: expected {expected}, found {found}", file.display())]
+    #[error("listing `{}`: {}: expected {}, found {}", shown(file), visible(what), visible(expected), visible(found))]
     Listing {
         /// The file.
         file: PathBuf,
@@ -108,7 +109,7 @@ pub enum SourceError {
     #[error("interrupted while the source was listed")]
     Cancelled,
     /// A file changed since it was listed.
-    #[error("`{}` changed since it was listed: expected {expected}, found {found}", path.display())]
+    #[error("`{}` changed since it was listed: expected {expected}, found {found}", shown(path))]
     Changed {
         /// The file.
         path: PathBuf,

@@ -6,7 +6,7 @@
 use super::error::{Result, SourceError};
 use super::listing::{Entry, Listing};
 use super::walk::FoundFile;
-use crate::regular::{self, Bounds};
+use crate::regular::{self, Confines};
 use sha2::{Digest, Sha256};
 use shardpack_reader::{Listed, ReadAt, Storage, is_url};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An object of at most this size is announced whole when it is listed; of a larger one the ends.
 const WHOLE_BYTES: u64 = 256 << 10;
@@ -34,7 +34,7 @@ const WINDOW_BYTES: u64 = 64 << 10;
 /// assert_eq!(options.files.read_ahead_bytes(), 0);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Files(Arc<Vec<Store>>, Arc<RwLock<Vec<Bounds>>>);
+pub struct Files(Arc<Vec<Store>>, Arc<Confines>);
 
 #[derive(Debug)]
 struct Store {
@@ -242,24 +242,30 @@ impl Files {
         Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
-    /// From now on, no link in this folder leads out of it. The path is its real one.
+    /// From now on, files of a source of this machine are opened below such folders alone.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
-        let bounds = Bounds::of(root.to_owned())?;
-        self.1.write().unwrap_or_else(PoisonError::into_inner).push(bounds);
-        Ok(())
+        self.1.confine(root)
     }
 
-    /// Opens a regular file of this machine.
+    /// Opens a regular file of a source of this machine.
     pub(crate) fn open_local(&self, path: &Path) -> io::Result<(File, Metadata)> {
-        let bounds = self.1.read().unwrap_or_else(PoisonError::into_inner);
-        bounds.iter().find_map(|bounds| bounds.open(path)).unwrap_or_else(|| regular::open(path))
+        self.1.open(path)
     }
 
-    /// Opens a regular file, or an object.
+    /// Opens a regular file, or an object, of a source.
     pub(crate) fn open(&self, path: &Path) -> io::Result<Opened> {
+        self.open_by(path, |path| self.open_local(path))
+    }
+
+    /// The same of one that the user named, wherever it is.
+    pub(crate) fn open_named(&self, path: &Path) -> io::Result<Opened> {
+        self.open_by(path, regular::open)
+    }
+
+    fn open_by(&self, path: &Path, local: impl Fn(&Path) -> io::Result<(File, Metadata)>) -> io::Result<Opened> {
         let inner = match self.place(path) {
             None => {
-                let (file, metadata) = self.open_local(path)?;
+                let (file, metadata) = local(path)?;
                 Inner::File(file, metadata.len())
             }
             Some((store, key)) => {

@@ -188,7 +188,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
         return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
     }
     if !options.follow_links && !options.files.has(src) {
-        for folder in [(real == head.root).then_some(&head.root), options.masks.as_ref()].into_iter().flatten() {
+        for folder in std::iter::once(&head.root).chain(&options.masks) {
             if let Ok(real) = fs::canonicalize(folder) {
                 options.files.confine(&real).map_err(SourceError::io("open", folder))?;
             }

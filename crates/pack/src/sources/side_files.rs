@@ -3,7 +3,7 @@
 use super::SideFile;
 use super::bad::{BadInput, BadKind, Flaw};
 use super::walk::{Tree, mtime_ns};
-use super::words::plural;
+use super::words::{plural, shown};
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,11 +85,11 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     }
     if !tree.single {
         // It was refused, for example because it is a link that leads out of the source.
-        return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", path.display())));
+        return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", shown(path))));
     }
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(Flaw::new(BadKind::Special, format!("its data `{}` is no regular file", path.display())));
+        return Err(Flaw::new(BadKind::Special, format!("its data `{}` is no regular file", shown(path))));
     }
     Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path: path.to_owned() })
 }

@@ -8,6 +8,7 @@ use super::cancel::Cancel;
 use super::error::{Result, SourceError};
 use super::files::Files;
 use super::walk_store;
+use super::words::shown;
 use rayon::prelude::*;
 use shardpack_format::{Hint, Setting};
 use std::collections::HashMap;
@@ -155,15 +156,17 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
     }
     let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
     let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
-    if metadata.is_file() {
-        return single(src, &real, &metadata);
-    }
-    if !metadata.is_dir() {
+    if !metadata.is_file() && !metadata.is_dir() {
         let found = "a pipe, socket or device";
         return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
     }
     if follow == Follow::Inside {
-        files.confine(&real).map_err(SourceError::io("open", src))?;
+        // Beside a single file lie its data, its mask and its metadata.
+        let folder = if metadata.is_file() { real.parent().unwrap_or(&real) } else { &real };
+        files.confine(folder).map_err(SourceError::io("open", src))?;
+    }
+    if metadata.is_file() {
+        return single(src, &real, &metadata);
     }
     let exclude: Vec<_> =
         exclude.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| *path != real).collect();
@@ -341,7 +344,7 @@ impl Walk<'_> {
         let outside = !target.starts_with(self.root);
         if outside && self.follow == Follow::Inside {
             let hint = Hint::set([Setting::on("follow_links")]).then(" follows it");
-            return Err(link(format!("link leads out of the source: `{}`", target.display())).with_hint(hint));
+            return Err(link(format!("link leads out of the source: `{}`", shown(&target))).with_hint(hint));
         }
         let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
         if self.exclude.iter().any(|path| target.starts_with(path)) {
@@ -355,7 +358,7 @@ impl Walk<'_> {
             return Err(special());
         }
         if folder.is_loop(&target) {
-            return Err(link(format!("link leads in a circle: `{}`", target.display())));
+            return Err(link(format!("link leads in a circle: `{}`", shown(&target))));
         }
         let entered_by = Some(Arc::new(Link { home: folder.real.clone(), outer: folder.entered_by.clone() }));
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))

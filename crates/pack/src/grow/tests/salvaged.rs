@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::salvage::{SalvageOptions, Survey, restore_manifest};
+use shardpack_format::Note;
 use std::path::Path;
 
 #[test]
@@ -16,7 +17,10 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let scan = |options: &SalvageOptions| Survey::scan(&out, options, &AtomicBool::new(false)).unwrap();
     let newest = SalvageOptions::default();
     let survey = scan(&newest);
-    assert_eq!((survey.samples(), survey.places_lost(), survey.notes), (4, 0, Vec::new()));
+    let texts = |notes: &[Note]| notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>();
+    let by = |name: &str, n: u32| format!("samples are those of generation {n}, by `{name}`");
+    let notes = texts(&survey.notes);
+    assert_eq!((survey.samples(), survey.places_lost(), notes), (4, 0, vec![by("manifest.json", 2)]));
     remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
     let survey = scan(&newest);
     assert_eq!((survey.samples(), survey.places_lost()), (3, 0), "{:?}", survey.lost);
@@ -45,7 +49,10 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
         if let Some(bytes) = lost {
             fs::write(&path, bytes).unwrap();
         }
-        crate::salvage::restore_manifest(&out, &newest).unwrap();
+        let notes = texts(&scan(&newest).notes);
+        assert!(notes.contains(&by("manifest-0004.json", 4)), "{notes:?}");
+        let restored = restore_manifest(&out, &newest).unwrap();
+        assert_eq!(texts(&restored.notes), [by("manifest-0004.json", 4)]);
         assert_eq!(fs::read(&path).unwrap(), before);
     }
     fs::remove_file(out.join("manifest.json.damaged")).unwrap();

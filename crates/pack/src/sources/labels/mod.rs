@@ -66,7 +66,7 @@ pub(crate) fn read(
 ) -> Result<Labels> {
     let key_column = options.key_column.as_deref();
     options.files.check(file)?;
-    let table = options.files.open(file).map_err(SourceError::io("open", file))?;
+    let table = options.files.open_named(file).map_err(SourceError::io("open", file))?;
     let mut input = BufReader::with_capacity(1 << 20, &table);
     let start = input.fill_buf().map_err(SourceError::io("read", file))?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
