@@ -1,7 +1,7 @@
 //! Masks that follow their picture: for each pixel of the view the value at its centre.
 
-use super::points::{Kept, Shape, check_rows};
 use super::record::FieldOf;
+use super::shape::{Kept, Shape, check_rows};
 use crate::fields::loses;
 use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Limits, Result};

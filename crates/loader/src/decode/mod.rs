@@ -19,7 +19,9 @@ mod record;
 mod row;
 mod scene_rows;
 mod scratch;
+mod shape;
 mod transform;
+mod values;
 mod volumes;
 
 pub(crate) use bench::Bench;

@@ -1,23 +1,16 @@
 //! Takes values that are no tensors out of the record that a thread has in hand for its tensors.
 
 use super::mask::instances;
-use super::points::{Kept, Shape, moved, rows_of};
+use super::points::moved;
 use super::polygons;
-use crate::fields::{Followed, Follows, Object, ObjectPlan};
+use super::shape::{Kept, Shape, rows_of};
+use super::values::Values;
+use crate::fields::{Follows, Object, ObjectPlan};
 use crate::options::Align;
 use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldValue, Limits};
 use shardpack_reader::Result;
 use shardpack_reader::raw::name_field;
-
-/// What the values of a sample are taken from.
-pub(crate) trait Values {
-    /// A stored value; `None` if the sample has none.
-    fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError>;
-
-    /// What the view shows of a picture; `None` if the sample has none.
-    fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError>;
-}
 
 /// The values of one sample, field by field; `None` where it has none.
 ///

@@ -1,10 +1,10 @@
 //! Boxes and keypoints that follow their picture.
 
 use super::polygons;
+use super::shape::{Kept, Shape, floats, rows_of};
 use crate::options::{Align, BoxFormat};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Hint, Result, Setting};
-use shardpack_jpeg::Crop;
 
 /// Relative: a box that touches the border of its picture may lose this by rounding.
 const ROUNDING: f64 = 1e-6;
@@ -14,45 +14,6 @@ const FAR: f64 = 10.0;
 
 /// In pixels: a box that is rounded reaches so far beyond its picture.
 const BEYOND: f64 = 1.0;
-
-/// What is shown of a picture: its height and width, and the part.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) picture: [u32; 2],
-    pub(crate) crop: Crop,
-}
-
-/// Which rows of a field of boxes are left, of how many.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
-    pub(crate) of: usize,
-    pub(crate) rows: Vec<usize>,
-}
-
-impl Shape {
-    /// A point in the view, in pixels of it.
-    pub(super) fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
-        let Crop { area, inner, flip, .. } = self.crop;
-        let x = (x - area.x) * f64::from(inner.width) / area.width;
-        let y = (y - area.y) * f64::from(inner.height) / area.height;
-        let x = if flip { f64::from(inner.width) - x } else { x };
-        [f64::from(inner.x) + x, f64::from(inner.y) + y]
-    }
-
-    /// Width and height of what coordinates are given in: the picture, and the view.
-    pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
-        let [height, width] = self.picture.map(f64::from);
-        let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
-        if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
-    }
-
-    /// Whether a point is on what the view shows of the picture.
-    fn shows(&self, [x, y]: [f64; 2]) -> bool {
-        let Crop { inner, .. } = self.crop;
-        (f64::from(inner.x)..=f64::from(inner.right())).contains(&x)
-            && (f64::from(inner.y)..=f64::from(inner.bottom())).contains(&y)
-    }
-}
 
 /// Boxes, keypoints or polygons as the view shows them; of boxes, which are left. `kept`: of what
 /// belongs to boxes, which boxes are left.
@@ -249,36 +210,7 @@ fn keypoints(
     floats(&out, shape_of.to_vec())
 }
 
-/// The rows of an array whose boxes are left.
-///
-/// # Errors
-/// `Usage` if it has not as many rows as there were boxes.
-pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
-    let Some((&found, rest)) = array.shape().split_first() else {
-        let expected = format!("{}, one for each box", kept.of);
-        return Err(Error::usage("rows that belong to boxes", expected, "a single value"));
-    };
-    check_rows(usize::try_from(found).unwrap_or(usize::MAX), kept)?;
-    let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
-    let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
-    let shape = std::iter::once(kept.rows.len() as u64).chain(rest.iter().copied()).collect();
-    Array::new(array.dtype(), shape, rows.flatten().copied().collect())
-}
-
-/// # Errors
-/// `Usage` if there are not as many rows as there were boxes.
-pub(super) fn check_rows(found: usize, kept: &Kept) -> Result<()> {
-    if found == kept.of {
-        return Ok(());
-    }
-    Err(Error::usage("rows that belong to boxes", format!("{}, one for each box", kept.of), found))
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
-pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
-    Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())
-}
-
 /// The elements of an array, of whatever type.
 fn numbers(array: &Array) -> Result<Vec<f64>> {
     macro_rules! all {

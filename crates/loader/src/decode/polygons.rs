@@ -1,6 +1,6 @@
 //! Polygons that follow their picture: an array of points, or lists in lists of JSON, as COCO has them.
 
-use super::points::{Kept, Shape, check_rows, floats};
+use super::shape::{Kept, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use shardpack_array::Array;
 use shardpack_format::{Error, Limits, Result};

@@ -1,8 +1,8 @@
 //! A record in hand: its values, and what its pictures show.
 
-use super::objects::Values;
-use super::points::Shape;
 use super::recipe::Recipe;
+use super::shape::Shape;
+use super::values::Values;
 use crate::fields::{Col, Cut, FieldPlan, Followed, limits_of_a_part, orientation_of};
 use crate::large::{Large, There};
 use crate::sample::SampleAt;

@@ -2,13 +2,14 @@
 //! where they stay.
 
 use super::bench::Bench;
-use super::objects::{self, Values};
+use super::objects;
 use super::opening::Opening;
 use super::picture_row::{self, Shown, set_size};
 use super::recipe::{Common, Recipe};
 use super::record::{FieldOf, RecordOf, Source, Viewed};
 use super::scene_rows;
 use super::transform;
+use super::values::Values;
 use crate::fields::{Fields, From, JPEG};
 use crate::job::{Made, OddRow};
 use crate::large::{Large, There};

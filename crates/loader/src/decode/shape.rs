@@ -1,0 +1,77 @@
+//! The part of a picture that its view shows, and the rows of its boxes that are left: shared by
+//! everything that follows a picture.
+
+use shardpack_array::Array;
+use shardpack_format::{Dtype, Error, Result};
+use shardpack_jpeg::Crop;
+
+/// A picture and the part of it that the view shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) picture: [u32; 2],
+    pub(crate) crop: Crop,
+}
+
+/// Rows of a field of boxes that are left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) of: usize,
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Shape {
+    /// A point in the view, in pixels of it.
+    pub(super) fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        let Crop { area, inner, flip, .. } = self.crop;
+        let x = (x - area.x) * f64::from(inner.width) / area.width;
+        let y = (y - area.y) * f64::from(inner.height) / area.height;
+        let x = if flip { f64::from(inner.width) - x } else { x };
+        [f64::from(inner.x) + x, f64::from(inner.y) + y]
+    }
+
+    /// Width and height of what coordinates are given in: the picture, and the view.
+    pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
+        let [height, width] = self.picture.map(f64::from);
+        let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
+        if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
+    }
+
+    /// Whether a point is on what the view shows of the picture.
+    pub(super) fn shows(&self, [x, y]: [f64; 2]) -> bool {
+        let Crop { inner, .. } = self.crop;
+        (f64::from(inner.x)..=f64::from(inner.right())).contains(&x)
+            && (f64::from(inner.y)..=f64::from(inner.bottom())).contains(&y)
+    }
+}
+
+/// The rows of an array whose boxes are left.
+///
+/// # Errors
+/// `Usage` if it has not as many rows as there were boxes.
+pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
+    let Some((&found, rest)) = array.shape().split_first() else {
+        let expected = format!("{}, one for each box", kept.of);
+        return Err(Error::usage("rows that belong to boxes", expected, "a single value"));
+    };
+    check_rows(usize::try_from(found).unwrap_or(usize::MAX), kept)?;
+    let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
+    let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
+    let shape = std::iter::once(kept.rows.len() as u64).chain(rest.iter().copied()).collect();
+    Array::new(array.dtype(), shape, rows.flatten().copied().collect())
+}
+
+/// Checks that there is a row for each box.
+///
+/// # Errors
+/// `Usage` if not.
+pub(super) fn check_rows(found: usize, kept: &Kept) -> Result<()> {
+    if found == kept.of {
+        return Ok(());
+    }
+    Err(Error::usage("rows that belong to boxes", format!("{}, one for each box", kept.of), found))
+}
+
+/// An array of float32.
+pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
+    Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())
+}

@@ -1,0 +1,15 @@
+//! Where the values of a sample come from that are no tensors.
+
+use super::shape::Shape;
+use crate::fields::Followed;
+use shardpack_format::{Error as FormatError, FieldValue};
+use shardpack_reader::Result;
+
+/// Source of the values of one sample.
+pub(crate) trait Values {
+    /// A stored value; `None` if the sample has none.
+    fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError>;
+
+    /// What the view shows of a picture; `None` if the sample has none.
+    fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError>;
+}
