@@ -100,9 +100,8 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that stand in the manifest alone: no sample holds why its picture was kept, or the angles of
-/// its pixels.
-const NOT_STORED: [&str; 4] = ["kept_because", "profiles_dropped", "below_target", "angle_percentiles_rad"];
+/// Figures that stand in the manifest alone: no sample holds why its picture was kept.
+const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
 /// Compares the manifest's figures of fidelity with those of the samples, which stand in the
 /// indexes under a CRC32 of their own.

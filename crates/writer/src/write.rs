@@ -150,7 +150,7 @@ fn write_prepared<S: SampleSource>(
     let entries = run_all(&run, shards.collect(), journal, reused)?;
     let fidelity;
     let outcome = if options.part.is_some() {
-        fidelity = total::<S::Tally>(out, &entries)?.fidelity();
+        fidelity = total::<S::Tally>(out, &entries)?.report();
         disk.publish(&out.join(journal_name(options.part)))?;
         Outcome::PartComplete
     } else {
@@ -302,10 +302,11 @@ pub(crate) fn end_dataset<T: Tally>(
     entries: &BTreeMap<u32, Entry>,
 ) -> Result<serde_json::Map<String, serde_json::Value>> {
     let mut manifest = Manifest::new(id, metadata.clone());
-    manifest.fidelity = total::<T>(out, entries)?.fidelity();
+    let total = total::<T>(out, entries)?;
+    manifest.fidelity = total.fidelity();
     entries.values().for_each(|entry| manifest.push(entry.file.clone()));
     disk.replace(out, MANIFEST_NAME, MANIFEST_TEMPORARY, &manifest.encode()?)?;
-    Ok(manifest.fidelity)
+    Ok(total.report())
 }
 
 pub(crate) fn report(

@@ -362,7 +362,7 @@ fn what_is_not_read_is_named() {
         (base().with(277, &[6]), "TIFF bands"),
         (base().with(339, &[2]), "signed"),
         (base().with(256, &[0]), "TIFF width"),
-        (base().with(322, &[70_000]).with(323, &[70_000]), "at most"),
+        (base().with(322, &[70_000]).with(323, &[70_000]), "TIFF strip or tile is over the limit"),
         (base().with(256, &[200_000]).with(257, &[200_000]), "max_decoded_bytes"),
     ] {
         let error = refused(&made);

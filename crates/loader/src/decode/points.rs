@@ -210,7 +210,6 @@ fn keypoints(
     floats(&out, shape_of.to_vec())
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
 /// The elements of an array, of whatever type.
 fn numbers(array: &Array) -> Result<Vec<f64>> {
     macro_rules! all {

@@ -72,6 +72,7 @@ pub(super) fn check_rows(found: usize, kept: &Kept) -> Result<()> {
 }
 
 /// An array of float32.
+#[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
 pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
     Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())
 }

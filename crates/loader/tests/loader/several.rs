@@ -131,7 +131,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let (a, b) = (disk(&[20], 0), disk(&[10], 100));
     let (first, second) = (a.open(), b.open());
     let open = |dataset: &Dataset, sampling: Arc<dyn Sampling>| {
-        let options = LoaderOptions { sampling: Some(sampling), ..base() };
+        let options = LoaderOptions { batch_size: 4, sampling: Some(sampling), ..base() };
         Loader::open(dataset, options).map(|_| ()).map_err(|error| said(&error))
     };
     let mixed = mixture(&first, &second);

@@ -289,12 +289,14 @@ fn epochs_can_be_left_at_any_time() {
 fn floats_need_pictures_to_make_them_of() {
     let disk = Disk::alike(&[6]);
     let scaling = Some(Scaling::UNIT);
-    let error = Loader::open(&disk.open(), LoaderOptions { scaling, ..Way::Staged.base() }).unwrap_err();
-    let error = said(&error);
+    let options = LoaderOptions { batch_size: 2, scaling, ..Way::Staged.base() };
+    // Without a type they are float32.
+    assert!(Loader::open(&disk.open(), options.clone()).is_ok());
+    let raw = LoaderOptions { image: ImageMode::Raw, ..options.clone() };
+    let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
     assert!(error.contains("expected pictures that come as floats") && error.contains("float16 or float32"), "{error}");
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
-    let error =
-        Loader::open(&disk.open(), LoaderOptions { scaling, dtype, ..Way::Staged.base() }).unwrap_err().to_string();
+    let error = Loader::open(&disk.open(), LoaderOptions { dtype, ..options }).unwrap_err().to_string();
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 

@@ -205,7 +205,7 @@ fn arrays_of_another_shape_or_type_are_said_when_they_are_loaded() {
     });
     let large = scenes(None, Dtype::I64, |_| 0);
     let union = concat(&[&large, &dir]).unwrap();
-    let options = |fields: &str| LoaderOptions { fields: Some(vec![fields.into()]), ..base() };
+    let options = |fields: &str| LoaderOptions { batch_size: 2, fields: Some(vec![fields.into()]), ..base() };
     let text = Loader::open(&union, options("cube")).map(|_| ()).unwrap_err().to_string();
     assert!(text.contains("shape of the arrays `cube`") && text.contains("found several"), "{text}");
     assert!(Loader::open(&union, options("label")).is_ok());

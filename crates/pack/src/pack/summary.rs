@@ -74,8 +74,8 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
-    /// Percentiles of the spectral angle over the pixels. `None` without spectra, and for datasets that
-    /// grew or were merged from records whose pixels were not measured in this run.
+    /// Percentiles of the spectral angle over the pixels. `None` without spectra, where a part of the
+    /// pixels was not measured in this run, and in manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angle_percentiles_rad: Option<AnglePercentiles>,
     /// Key of the sample with the largest absolute error; `None` without any error.

@@ -233,7 +233,7 @@ fn reading_can_be_watched_and_stopped() {
     let disk = Disk::alike(12, Harm::None);
     let dataset = open(&disk);
     let stage = Arc::new(PlayedStage::new(0, 1));
-    let options = resident(&stage, &LoaderOptions::default());
+    let options = resident(&stage, &LoaderOptions { batch_size: 4, ..LoaderOptions::default() });
     let (cancel, most) = (AtomicBool::new(false), AtomicU64::new(0));
     let progress = |done: u64, all: u64| {
         assert_eq!(all, stored(&dataset));

@@ -61,7 +61,8 @@ fn refused(source: &Source, feature: impl fmt::Display) -> CubeError {
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
-        FormatError::UnsupportedVersion(version) => format!("a superblock of version {version}"),
+        // Superblocks have versions 0 to 3; another number is damage.
+        FormatError::UnsupportedVersion(version @ ..=3) => format!("a superblock of version {version}"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
             format!("a data layout of version {version}, of HDF5 before 1.6.3")
@@ -340,11 +341,13 @@ mod tests {
             (FormatError::UnsupportedFilter(32_008), "the filter 32008 (bitshuffle)"),
             (FormatError::UnsupportedFilter(4), "the filter 4 (szip)"),
             (FormatError::UnsupportedFilter(999), "the filter 999"),
-            (FormatError::UnsupportedVersion(9), "a superblock of version 9"),
+            (FormatError::UnsupportedVersion(1), "a superblock of version 1"),
         ] {
             assert_eq!(unread(&Error::Format(error)).as_deref(), Some(feature));
         }
-        for error in [FormatError::InvalidLayoutVersion(7), FormatError::SignatureNotFound] {
+        for error in
+            [FormatError::InvalidLayoutVersion(7), FormatError::UnsupportedVersion(32), FormatError::SignatureNotFound]
+        {
             assert_eq!(unread(&Error::Format(error)), None);
         }
     }
