@@ -1,6 +1,6 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
-use shardpack_format::Hinted;
+use shardpack_format::{Hinted, visible};
 use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
 use shardpack_writer::Output;
@@ -66,7 +66,7 @@ impl Destination {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
                 if given {
-                    let found = format!("`{}`", self.path.display());
+                    let found = format!("`{}`", visible(&self.path.to_string_lossy()));
                     return Err(Error::usage(format!("output with the option `{option}`"), "a URL", found));
                 }
             }
@@ -83,9 +83,11 @@ impl Destination {
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
-        remote::Source::Local(path) => {
-            Err(Error::usage(format!("`{url}`"), "a URL of a store", format!("the path `{}`", path.display())))
-        }
+        remote::Source::Local(path) => Err(Error::usage(
+            format!("`{url}`"),
+            "a URL of a store",
+            format!("the path `{}`", visible(&path.to_string_lossy())),
+        )),
     }
 }
 
@@ -149,7 +151,8 @@ pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the cop
 /// If it is one.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", path.display());
+        let text =
+            format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible(&path.to_string_lossy()));
         anyhow::bail!(Hinted::new(text, hint));
     }
     Ok(())
@@ -161,7 +164,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow:
 /// If it is one.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> anyhow::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", path.display());
+        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible(&path.to_string_lossy()));
         anyhow::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
     }
     Ok(())

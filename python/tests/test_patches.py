@@ -130,7 +130,7 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         ({"open_scenes": 3}, "open_scenes: expected several patches"),
         ({"patches_per_sample": 3, "cube": "whole"}, "expected a size of patches"),
         ({"patches_per_sample": 3, "cube": "center8x8"}, "places of their own"),
-        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "at most the patches of an epoch, 24, found 100"),
+        ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "at most 24 (patches in an epoch), found 100"),
     ]:
         with pytest.raises(ValueError) as raised:
             sp.Loader(scenes, **({"cube": "patch16x12", "fields": ["cube", "mask"], "batch_size": 2} | options))  # type: ignore[arg-type]

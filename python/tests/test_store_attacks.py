@@ -143,8 +143,6 @@ def test_no_request_begins_once_ctrl_c_was_heard(photos: Path) -> None:
             "sample": lambda dataset: dataset[3],
             "labels": lambda dataset: dataset.labels,
             "keys": lambda dataset: dataset.keys[0],
-            "open": lambda _: sp.Dataset(url, storage_options=options),
-            "verify": lambda _: sp.verify(url, storage_options=options),
         }
         options = {"max_attempts": 100_000, "backoff": "5ms"}
         for name, call in calls.items():
@@ -165,7 +163,8 @@ def test_no_request_begins_once_ctrl_c_was_heard(photos: Path) -> None:
         os._exit(0)
     """
     done = run(code, photos)
-    names = ["many", "sample", "labels", "keys", "open", "verify"]
+    # Opening asks a busy server three times only, whatever `max_attempts` says.
+    names = ["many", "sample", "labels", "keys"]
     assert done.stdout.splitlines() == [f"{name} True 0 2" for name in names], done
 
 

@@ -9,7 +9,7 @@ use super::{Outcome, interrupt, open, read_limits, show, units};
 use crate::place::refuse_url_to_write;
 use anyhow::{Context, bail};
 use serde_json::json;
-use shardpack_format::{Field, FieldKind, Hinted};
+use shardpack_format::{Field, FieldKind, Hinted, visible};
 use shardpack_pack::export::{FileNames, ICC_FIELD, OutFolder};
 use shardpack_pack::pack::refuse_inside;
 use shardpack_reader::{Dataset, RecordView};
@@ -31,9 +31,11 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);
     let (names, table_name) = names(&dataset, columns.as_deref())?;
-    fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", args.dir.display()))?;
+    fs::create_dir_all(&args.dir)
+        .with_context(|| format!("cannot create `{}`", visible(&args.dir.to_string_lossy())))?;
     let _held = hold(&args.dir)?;
-    let out = OutFolder::open(&args.dir).with_context(|| format!("cannot open `{}`", args.dir.display()))?;
+    let out = OutFolder::open(&args.dir)
+        .with_context(|| format!("cannot open `{}`", visible(&args.dir.to_string_lossy())))?;
     let start = Instant::now();
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum(), Some(dataset.len()));
     let unpacker = Unpacker::new(&args.dir, &out, names, cancel);
@@ -81,7 +83,9 @@ fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
     // take care.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
-        Err(TryLockError::WouldBlock) => bail!("another `shardpack unpack` is writing to `{}`", dir.display()),
+        Err(TryLockError::WouldBlock) => {
+            bail!("another `shardpack unpack` is writing to `{}`", visible(&dir.to_string_lossy()))
+        }
         _ => Ok(Some(folder)),
     }
 }

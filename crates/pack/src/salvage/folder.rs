@@ -3,7 +3,7 @@
 use super::{SalvageOptions, Survey};
 use crate::sources::words::plural;
 use anyhow::{Context, bail};
-use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting};
+use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible};
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,8 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn look(path: &Path, options: &SalvageOptions, survey: &mut Survey) -> anyhow::Result<Self> {
-        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", path.display()))?.is_dir() {
+        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible(&path.to_string_lossy())))?.is_dir()
+        {
             return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new(), folder: None });
         }
         let folder = SalvageFolder::open(path)?;
@@ -73,7 +74,7 @@ impl Folder {
         if shards.is_empty() {
             bail!(
                 "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
-                path.display()
+                visible(&path.to_string_lossy())
             );
         }
         Ok(Self { shards, manifest, root: path.to_owned(), folder: Some(folder) })

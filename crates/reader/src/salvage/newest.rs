@@ -5,7 +5,7 @@ use crate::fs::{Storage, read_exact_at};
 use crate::opening::{is_being_packed, read_manifest};
 use shardpack_format::{
     Error as FormatError, FOOTER_BYTES, Footer, Hint, Limits, MANIFEST_NAME, Manifest, Setting, ShardEntry,
-    generation_name, generation_of_name, generation_of_shard_name,
+    generation_name, generation_of_name, generation_of_shard_name, visible,
 };
 use std::cmp::Ordering;
 use std::path::Path;
@@ -83,7 +83,10 @@ impl Newest {
         if self.is_certain || all_generations {
             return Ok(());
         }
-        let what = format!("`{}`: samples that were removed may be among those in its shards", folder.display());
+        let what = format!(
+            "`{}`: samples that were removed may be among those in its shards",
+            visible(&folder.to_string_lossy())
+        );
         let found = self.manifest.as_ref().map_or("none".to_owned(), |(name, _)| format!("`{name}`, and later files"));
         Err(Error::usage(what, "a whole manifest of the newest generation", found).with_hint(
             Hint::new("put a copy of the newest manifest into its place, or use ")

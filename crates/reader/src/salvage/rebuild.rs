@@ -6,7 +6,7 @@ use crate::handles::ShardFile;
 use crate::shard::{Shard, ShardOptions};
 use crate::verify::hash_file;
 use shardpack_format::{
-    Error as FormatError, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name, generation_of_name,
+    Error as FormatError, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name, generation_of_name, visible,
 };
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,11 @@ fn rebuild(
         shards.push((name, shard));
     }
     let Some((_, first)) = shards.first() else {
-        return Err(Error::usage(format!("`{}`", folder.path().display()), "at least one shard", "none"));
+        return Err(Error::usage(
+            format!("`{}`", visible(&folder.path().to_string_lossy())),
+            "at least one shard",
+            "none",
+        ));
     };
     let (id, metadata) = (first.identity().dataset_id, first.index().metadata().clone());
     shards.retain(|(_, shard)| {
