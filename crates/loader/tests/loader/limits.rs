@@ -252,7 +252,7 @@ fn a_panic_in_a_check_is_said_and_nobody_waits_for_it() {
         for threads in [1, 4] {
             let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
             let report = verify(disk.path(), &options).unwrap();
-            // One for each value: a panic ends no run. One sample of each shard has no value.
+            // One for each picture: a panic ends no run. One sample of each shard has no picture.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
             assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
