@@ -7,7 +7,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use shardpack_array::ArrayDecoder;
-use shardpack_format::{Dtype, Field};
+use shardpack_format::{Dtype, Field, to_usize};
 use shardpack_loader::order::{Attribute, Split};
 use shardpack_pack::export::{Content, content, frames};
 use shardpack_pack::pack::is_figure;
@@ -132,7 +132,7 @@ impl Dataset {
     }
 
     fn __len__(&self) -> usize {
-        usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
+        to_usize(self.inner.len())
     }
 
     /// The path or the URL of the manifest, or of the lone shard. A `pathlib.Path` of a URL would lose

@@ -8,7 +8,7 @@ use crate::watch::{heard, watch};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shardpack_format::Error;
+use shardpack_format::{Error, to_usize};
 use shardpack_loader::order::State;
 use shardpack_loader::{EpochPhase, Watch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -105,7 +105,7 @@ impl Loader {
 
     /// Batches of the whole epoch, wherever a state went on.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, |loader| usize::try_from(loader.epoch_len()).unwrap_or(usize::MAX))
+        self.with(py, |loader| to_usize(loader.epoch_len()))
     }
 
     /// Makes the next iteration this epoch, from its beginning; what is left of it, if a state of it

@@ -4,6 +4,7 @@ use crate::errors::raise;
 use crate::watch::heard;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use shardpack_format::to_usize;
 use shardpack_reader::{Listed, ReadAt, Storage};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -57,7 +58,7 @@ pub(crate) struct Object {
 #[pymethods]
 impl Object {
     fn __len__(&self) -> usize {
-        usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
+        to_usize(self.inner.len())
     }
 
     /// Says that bytes will be read soon.
@@ -67,7 +68,7 @@ impl Object {
 
     /// At least one byte and at most `count`, unless the object ends at `offset`.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let count = count.min(usize::try_from(self.inner.len().saturating_sub(offset)).unwrap_or(usize::MAX));
+        let count = count.min(to_usize(self.inner.len().saturating_sub(offset)));
         let inner = Arc::clone(&self.inner);
         let read = heard(py, true, move |_| {
             let mut bytes = vec![0; count];

@@ -6,7 +6,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};
-use shardpack_format::FieldKind;
+use shardpack_format::{FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub fn values(path: &Path) -> Result<Vec<String>, Error> {
                 (Some(dtype), [column, ..]) => {
                     columns.next();
                     let mut values = column.bytes().chunks(usize::try_from(dtype.bytes()).unwrap_or(1));
-                    let value = values.nth(usize::try_from(record.index()).unwrap_or(usize::MAX));
+                    let value = values.nth(to_usize(record.index()));
                     (dtype.to_string(), sha256(value.unwrap_or_default()))
                 }
                 _ if record.field(&field.name)?.is_none() => ("absent".to_owned(), "-".to_owned()),

@@ -4,7 +4,7 @@
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, to_usize};
 
 /// Bytes that are read at once: a block and its coded form fit the second-level cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
@@ -90,9 +90,7 @@ impl ArraySource for Array {
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
     // No source can fill a shape that overflows: it ends at the first read.
-    bytes.unwrap_or_else(|| {
-        array.dtype().array_bytes(array.shape()).map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
-    })
+    bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, |n| to_usize(n)))
 }
 
 /// Elements of the array.

@@ -4,7 +4,7 @@
 //! Used before a frame goes to a decoder, on the CPU or on a GPU, that may behave in undefined ways
 //! on damaged input.
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, to_usize};
 use std::ops::Range;
 
 /// Largest window that a frame may ask for: the size that RFC 8878 recommends every decoder to
@@ -79,7 +79,7 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
     }
     loop {
         let header = take(skip(3, "zstd block header")?)?;
-        let size = usize::try_from(header >> 3).unwrap_or(usize::MAX);
+        let size = to_usize(header >> 3);
         if size > MAX_BLOCK_BYTES {
             return Err(Error::format("zstd block", format!("at most {MAX_BLOCK_BYTES} bytes"), size));
         }

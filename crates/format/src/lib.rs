@@ -22,6 +22,7 @@ mod json;
 mod limits;
 mod manifest;
 mod name;
+mod number;
 mod plain_url;
 mod record;
 mod record_builder;
@@ -45,6 +46,7 @@ pub use name::{
     MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, generation_of_shard_name,
     shard_name, shard_name_of,
 };
+pub use number::to_usize;
 pub use plain_url::plain_urls;
 pub use record::{FRAME_BYTES, FieldPlace, FieldValue, Frame, RECORD_MAGIC, Record};
 pub use record_builder::{RecordBuilder, StoredField};

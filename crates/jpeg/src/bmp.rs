@@ -5,7 +5,7 @@
 //! does it. Alpha is dropped.
 #![deny(clippy::indexing_slicing)]
 
-use shardpack_format::{Error, Limits, Result};
+use shardpack_format::{Error, Limits, Result, to_usize};
 
 /// A picture, as its header describes it.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl<'a> Bmp<'a> {
                 return Err(Error::format("BMP", "pixels, masks or run lengths, of 1 to 32 bits", found));
             }
         };
-        let start = usize::try_from(long(10)?).unwrap_or(usize::MAX);
+        let start = to_usize(long(10)?);
         let entry_bytes = if is_core { 3 } else { 4 };
         let palette = match bits {
             1..=8 => {
@@ -152,7 +152,7 @@ impl<'a> Bmp<'a> {
         if self.coding == Coding::Runs {
             return self.decode_runs(&color, rgb);
         }
-        let stored = usize::try_from(self.row_bytes()).unwrap_or(usize::MAX);
+        let stored = to_usize(self.row_bytes());
         let rows = rgb.chunks_exact_mut(self.width as usize * 3);
         let each = |(from, to): (&[u8], &mut [u8])| self.decode_row(from, to.as_chunks_mut::<3>().0, &color);
         let pixels = self.pixels.chunks_exact(stored);

@@ -24,7 +24,7 @@ use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
-use shardpack_format::{Error, Limits, Result};
+use shardpack_format::{Error, Limits, Result, to_usize};
 
 /// What was done with the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -476,7 +476,7 @@ fn expected_bytes(quality: u8, (width, height): (u32, u32)) -> usize {
         93..=97 => 550,
         _ => 900,
     };
-    usize::try_from(u64::from(width) * u64::from(height) * permille / 1000).unwrap_or(usize::MAX)
+    to_usize(u64::from(width) * u64::from(height) * permille / 1000)
 }
 
 #[cfg(test)]

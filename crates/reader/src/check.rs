@@ -2,7 +2,7 @@
 //! `shardpack_format`; here stands their order, and the file's part in them.
 
 use crate::shard::Shard;
-use shardpack_format::{Error, FRAME_BYTES, Frame, Record};
+use shardpack_format::{Error, FRAME_BYTES, Frame, Record, to_usize};
 
 /// Where a record's CRC32 comes from.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(crate) fn check_record<'a>(shard: &Shard, record: u64, bytes: &'a [u8], crc:
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
     // Before the CRC32: a sound record in the wrong place is not a damaged one.
     index.check_frame(record, number, &frame)?;
-    let end = usize::try_from(frame.record_bytes).unwrap_or(usize::MAX);
+    let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;
     let limits = &shard.options().limits;
     let parsed = Record::parse_trusted(frame, bytes, limits).map_err(|e| e.at(offset))?;

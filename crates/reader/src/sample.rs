@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
-use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Schema};
+use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Schema, to_usize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -209,7 +209,7 @@ impl Parts {
 
     /// Length of the record without padding.
     pub(crate) fn record_bytes(&self) -> usize {
-        usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX)
+        to_usize(self.frame.record_bytes)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::handles::ShardFile;
 use crate::union::{Cast, Values, Within};
 use shardpack_format::{
     Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, Schema, SharedMetadata, align_up,
+    to_usize,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -250,12 +251,12 @@ impl Shard {
     /// bytes are in the cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
-        let length = usize::try_from(row.length).unwrap_or(usize::MAX);
+        let length = to_usize(row.length);
         let mut crc = crc32fast::Hasher::new();
         let mut at = 0;
         for step in bytes.chunks_mut(STEP_BYTES) {
             self.file.read_exact_at(step, row.offset.saturating_add(at as u64))?;
-            let start = usize::try_from(FRAME_BYTES).unwrap_or(usize::MAX).saturating_sub(at).min(step.len());
+            let start = to_usize(FRAME_BYTES).saturating_sub(at).min(step.len());
             let end = length.saturating_sub(at).min(step.len());
             let body = step.get(start..end);
             crc.update(body.ok_or_else(|| Error::internal("body of a record", start, end))?);

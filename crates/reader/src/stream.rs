@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fetch::{slice, whole};
 use crate::sample::{Parts, RecordView, Sample};
 use crate::shard::{Shard, room};
-use shardpack_format::{Error as FormatError, FRAME_BYTES};
+use shardpack_format::{Error as FormatError, FRAME_BYTES, to_usize};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -265,9 +265,9 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
 /// CRC32 of a record's body, as long as the index says that it is; whether the frame says the same
 /// is looked at when the record's turn comes.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
-    let length = usize::try_from(shard.row(record)?.length).unwrap_or(usize::MAX);
+    let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
-    let frame = usize::try_from(FRAME_BYTES).unwrap_or(usize::MAX);
+    let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
     // The index was checked: no row is shorter than a frame, or longer than its place.
     body.map(crc32fast::hash)
@@ -339,7 +339,7 @@ impl Current {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
         let parsed = shard.check(record, padded, self.crc(record))?;
-        let length = usize::try_from(parsed.frame.record_bytes).unwrap_or(usize::MAX);
+        let length = to_usize(parsed.frame.record_bytes);
         let bytes = whole(padded, length)?;
         Ok(RecordView::new(self.index(record), record, parsed, bytes, shard))
     }
@@ -357,7 +357,7 @@ impl Current {
     }
 
     fn crc(&self, record: u64) -> Crc {
-        let at = usize::try_from(record - self.run.first_record).unwrap_or(usize::MAX);
+        let at = to_usize(record - self.run.first_record);
         self.run.crcs.get(at).map_or_else(|| self.run.place.shard.crc(), |crc| Crc::Known(*crc))
     }
 

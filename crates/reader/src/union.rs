@@ -5,7 +5,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
-use shardpack_format::{Dtype, Error as FormatError, Field, FieldKind, Schema};
+use shardpack_format::{Dtype, Error as FormatError, Field, FieldKind, Schema, to_usize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ impl Cast {
     /// # Errors
     /// `Format` if a label is none of the dataset's classes.
     pub(crate) fn apply(&self, shard: &Shard) -> Result<Within> {
-        let (own, records) = (shard.schema(), usize::try_from(shard.len()).unwrap_or(usize::MAX));
+        let (own, records) = (shard.schema(), to_usize(shard.len()));
         let stored = self.schema.stored().map(|field| {
             let position = own.stored_position(&field.name)?;
             shard.stored_at(position)

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, PATIENCE};
 use crate::readers::Readers;
 use bytes::Bytes;
+use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -71,7 +72,7 @@ impl Block {
         let first = inner.pieces.partition_point(|(start, _)| *start <= at).saturating_sub(1);
         let mut done = 0_usize;
         for (start, bytes) in inner.pieces.iter().skip(first) {
-            let skip = usize::try_from((at + done as u64).saturating_sub(*start)).unwrap_or(usize::MAX);
+            let skip = to_usize((at + done as u64).saturating_sub(*start));
             let from = bytes.get(skip..).unwrap_or_default();
             let to = buffer.get_mut(done..).unwrap_or_default();
             let count = from.len().min(to.len());

@@ -8,6 +8,7 @@ use crate::cache_block::{Cached, PAGE, Span, bytes_of, is_block, pages_of};
 use bytes::Bytes;
 use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, fstat, mkdir, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
+use shardpack_format::to_usize;
 use shardpack_reader::{CacheStats, Error, Result};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -199,7 +200,7 @@ impl Cache {
             let at = offset.saturating_add(done as u64);
             let Some((span, file)) = self.block_at(object, at) else { break };
             let wanted = at..span.bytes(object).end.min(at.saturating_add(rest.len() as u64));
-            let len = usize::try_from(wanted.end.saturating_sub(wanted.start)).unwrap_or(usize::MAX);
+            let len = to_usize(wanted.end.saturating_sub(wanted.start));
             let Some(out) = rest.get_mut(..len).filter(|out| !out.is_empty()) else { break };
             if self.read_block(object, (span, &file), &wanted, out).is_none() {
                 break;
@@ -245,7 +246,7 @@ impl Cache {
                 return;
             }
             let range = span.bytes(object);
-            let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let len = to_usize(range.end - range.start);
             let Some((bytes, after)) = rest.split_at_checked(len) else { return };
             rest = after;
             let head = span.head(object, bytes);

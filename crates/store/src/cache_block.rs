@@ -11,6 +11,7 @@
 //! | | the pages; the last one of an object may be shorter |
 
 use sha2::{Digest, Sha256};
+use shardpack_format::to_usize;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -173,7 +174,7 @@ fn sum_of(identity: &str, sums: &[u8]) -> u32 {
 
 /// At most the bytes of a block.
 fn usize_of(small: u64) -> usize {
-    usize::try_from(small).unwrap_or(usize::MAX)
+    to_usize(small)
 }
 
 #[cfg(test)]

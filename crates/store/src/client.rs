@@ -13,7 +13,7 @@ use crate::tuner::Tuner;
 use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
-use shardpack_format::Hinted;
+use shardpack_format::{Hinted, to_usize};
 use shardpack_reader::{Error, Result, Traffic};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -323,7 +323,7 @@ impl Client {
         }
         if let Some((cache, object)) = self.shared.cache_of(pin) {
             let unknown = self.shared.state().unknown(pin, &(offset..end));
-            let unknown = usize::try_from(unknown).unwrap_or(usize::MAX).min(buffer.len());
+            let unknown = to_usize(unknown).min(buffer.len());
             let read = cache.read(&object, offset, buffer.get_mut(..unknown).unwrap_or_default());
             if read > 0 {
                 return Ok(read);

@@ -1,5 +1,6 @@
 //! How a store is reached, how long it may take, and how much is read ahead.
 
+use shardpack_format::to_usize;
 use shardpack_reader::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -127,7 +128,7 @@ impl StoreOptions {
             "max_attempts" => self.max_attempts = u32::try_from(number()?).unwrap_or(u32::MAX),
             "read_ahead_bytes" => self.read_ahead_bytes = number()?,
             "max_in_flight" => {
-                let most = usize::try_from(number()?).unwrap_or(usize::MAX);
+                let most = to_usize(number()?);
                 self.in_flight = (self.in_flight.0.min(most), most);
             }
             "hedge" => self.hedge = value.parse().map_err(|_| wrong("`true` or `false`"))?,

@@ -13,6 +13,7 @@ use crate::object::Pin;
 use crate::readers::Readers;
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter};
+use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
@@ -34,7 +35,7 @@ pub(crate) struct Turns {
 impl Turns {
     /// A block is held twice while it is written: pieces, and all of them together.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
-        let room = usize::try_from(read_ahead_bytes / (2 * WHOLE * PAGE)).unwrap_or(usize::MAX);
+        let room = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {
             locks: (0..TURNS).map(|_| Mutex::default()).collect(),
             room: Semaphore::new(room.clamp(1, Semaphore::MAX_PERMITS)),
@@ -162,7 +163,7 @@ fn gone() -> Failure {
 
 /// Hands on what of `bytes`, which stand at `at`, is wanted and in the block's range.
 fn push(block: &Block, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
-    let place = |offset: u64| usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(bytes.len());
+    let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(block.range.start.max(wanted.start))..place(block.range.end.min(wanted.end));
     if !part.is_empty() {
         block.push(bytes.slice(part));

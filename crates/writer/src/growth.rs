@@ -21,6 +21,7 @@ use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknes
 use serde_json::{Map, Value};
 use shardpack_format::{
     Hint, Limits, MANIFEST_NAME, Manifest, Setting, generation_name, generation_of_name, shard_name, shard_name_of,
+    to_usize,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -213,7 +214,7 @@ impl<'a> Growth<'a> {
         let mut total = T::default();
         let count = plan.metadata().shards.unwrap_or(0);
         for number in 0..count {
-            let place = usize::try_from(number).unwrap_or(usize::MAX);
+            let place = to_usize(number);
             match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
                 (Some(entry), ..) => {
                     let mut file = entry.file.clone();

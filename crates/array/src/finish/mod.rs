@@ -20,7 +20,7 @@ pub(crate) use target::Target;
 
 use crate::turn::Turn;
 use shardpack_base::parts::part;
-use shardpack_format::{Dtype, ElementType, Error, Layout, Result};
+use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
 /// In which type values come out.
@@ -204,7 +204,7 @@ impl Finish {
             false => Target::of_window(self, decoded, (shape, Layout::AsShape, layout), window.clone())?,
         };
         check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&size)?, out)?;
-        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let number = |n: u64| to_usize(n);
         let pixel = number(bands) * decoded.size();
         let run = number(size[1]) * pixel;
         let (mut scratch, mut out) = (Scratch::default(), out);

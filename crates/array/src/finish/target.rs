@@ -6,7 +6,7 @@ use super::{Factors, Fill, Finish};
 use crate::halves::widen;
 use crate::turn::Turn;
 use shardpack_base::parts::{check_length, part_mut, split_mut};
-use shardpack_format::{Dtype, ElementType, Layout, Result};
+use shardpack_format::{Dtype, ElementType, Layout, Result, to_usize};
 use std::ops::Range;
 
 /// From decoded elements, in order, to the bytes of a row.
@@ -56,7 +56,7 @@ impl Target {
         let [_, _, bands] = shape;
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
         // No axis is longer than memory, or there are no elements.
-        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let number = |n: u64| to_usize(n);
         let [rows, columns, bands] = shape.map(number);
         Ok(Self {
             decoded,

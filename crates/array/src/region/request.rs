@@ -1,6 +1,6 @@
 //! What a caller requests with a region, and what it gets.
 
-use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result};
+use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
 /// Which bands of the pixels.
@@ -23,7 +23,7 @@ impl Bands {
             Self::Range(range) => (range.clone(), &[][..]),
             Self::List(list) => (0..0, list.as_slice()),
         };
-        range.chain(list.iter().copied()).map(|band| usize::try_from(band).unwrap_or(usize::MAX))
+        range.chain(list.iter().copied()).map(|band| to_usize(band))
     }
 }
 

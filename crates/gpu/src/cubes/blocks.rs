@@ -4,7 +4,7 @@
 use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
 use shardpack_array::Region;
-use shardpack_format::{ArrayDescriptor, Layout};
+use shardpack_format::{ArrayDescriptor, Layout, to_usize};
 use std::ops::Range;
 
 /// Elements of a block.
@@ -46,7 +46,7 @@ impl Blocks {
     /// So many elements from this one on.
     fn need(&mut self, (start, length): (u64, u64)) {
         let Some(last) = length.checked_sub(1).map(|more| (start + more) / EACH) else { return };
-        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let number = |n: u64| to_usize(n);
         if let Some(blocks) = self.needed.get_mut(number(start / EACH)..=number(last)) {
             blocks.fill(true);
         }

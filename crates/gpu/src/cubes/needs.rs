@@ -12,7 +12,9 @@ use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_K
 use crate::config::STATUS_BYTES;
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_augment::Noise;
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform};
+use shardpack_format::{
+    ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, to_usize,
+};
 
 /// Chunks of bands that a warp takes where nothing ties one to the next.
 const CHUNKS_EACH: u32 = 4;
@@ -194,7 +196,7 @@ impl<'a> Needs<'a> {
             placer.place(&self.payload, self.stored_bytes)?;
         }
         let places = Places::new(placer.planes, tasks);
-        let taken = usize::try_from(room.at).unwrap_or(usize::MAX).saturating_sub(at);
+        let taken = to_usize(room.at).saturating_sub(at);
         let (scratch_taken, most) = (room.scratch - scratch, self.scratch_bytes(blocks));
         if scratch_taken > most {
             return Err(Error::internal("scratch of an array", format!("at most {most}"), scratch_taken));

@@ -8,7 +8,7 @@ use super::wire::{
 };
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, to_usize};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -150,7 +150,7 @@ impl Work {
     /// them to zero.
     #[must_use]
     pub fn statuses(&self) -> Range<usize> {
-        let start = usize::try_from(self.status_at).unwrap_or(usize::MAX);
+        let start = to_usize(self.status_at);
         start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
 

@@ -5,6 +5,7 @@ use super::changes::{CHANGE_THREADS, CHANGED_BYTES, PACKED};
 use super::record::{BYTES_THREADS, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
 use super::{Dtype, Output};
 use crate::driver::{Launch, Params};
+use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 
 /// Where the tables stand among the uploaded bytes.
@@ -139,9 +140,9 @@ impl Batch {
             weights: weights as usize * 2,
             precisions: self.rows.len() * 8,
             planes: blocks as usize * 64,
-            levels: usize::try_from(self.level_bytes).unwrap_or(usize::MAX),
+            levels: to_usize(self.level_bytes),
             status: self.rows.len() * 4,
-            out: usize::try_from(self.out_bytes).unwrap_or(usize::MAX),
+            out: to_usize(self.out_bytes),
         }
     }
 

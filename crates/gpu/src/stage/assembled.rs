@@ -9,6 +9,7 @@ use crate::cubes::{self, Fault, Work};
 use crate::driver::{Arena, Block, Launch};
 use crate::gather::Gather;
 use crate::pictures::{self, Batch, Regions};
+use shardpack_format::to_usize;
 use shardpack_loader::stage::{RowFault, Spot};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -102,7 +103,7 @@ impl Assembled {
         let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
         let cubes = cubes::assemble(&cubes, &arrays, start, scratch.end, &mut tables);
         let cubes = cubes.map_err(|error| error.to_string())?;
-        let slot_bytes = usize::try_from(cubes.slot_bytes()).unwrap_or(usize::MAX);
+        let slot_bytes = to_usize(cubes.slot_bytes());
         let (regions, memory_bytes) = pictures.layout(slot_bytes);
         let upload_bytes = start + tables.len();
         Ok((

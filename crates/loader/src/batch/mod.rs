@@ -12,7 +12,7 @@ use crate::plan::{Plan, Row};
 use crate::rows::Rows;
 use crate::sample::{SampleAt, draw_key};
 use crate::stage::{DeviceId, StreamHandle};
-use shardpack_format::ElementType;
+use shardpack_format::{ElementType, to_usize};
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
@@ -188,7 +188,7 @@ impl Batch {
         (self.patch_axes() > 0).then(|| {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
-                let row = usize::try_from(row).unwrap_or(usize::MAX);
+                let row = to_usize(row);
                 // Of a sample that is skipped because of what the device has found, the place is known.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);

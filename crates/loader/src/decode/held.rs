@@ -10,7 +10,7 @@ use crate::patches::{PatchAt, PatchPlan};
 use crate::read::WholeScene;
 use crate::sample::SampleAt;
 use shardpack_array::{ArrayDecoder, Bands, Region, Wanted};
-use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Layout, Limits, Result};
+use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Layout, Limits, Result, to_usize};
 use std::sync::Arc;
 
 impl ArrayRows {
@@ -54,7 +54,7 @@ impl ArrayRows {
         let (_, layout) = axes(&of.field.shape, channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
         let mut held = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
-        let length = usize::try_from(found.bytes).unwrap_or(usize::MAX);
+        let length = to_usize(found.bytes);
         let out = held.bytes.get_mut(..length).unwrap_or_default();
         let limits = &of.shard.options().limits;
         self.decoder.decode_wanted(value.codec, &descriptor, value.bytes, &wanted, out, limits)?;

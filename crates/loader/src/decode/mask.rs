@@ -4,7 +4,7 @@ use super::record::FieldOf;
 use super::shape::{Kept, Shape, check_rows};
 use crate::fields::loses;
 use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Limits, Result};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Limits, Result, to_usize};
 use shardpack_jpeg::PixelLayout;
 
 /// Scratch memory that a thread keeps at most from one mask to the next.
@@ -77,7 +77,7 @@ impl MaskRows {
         let mut region = Region::new(top as u64, left as u64, shown_rows as u64, shown_columns as u64);
         region.layout = Layout::AsShape;
         let element = usize::try_from(descriptor.decoded.bytes()).unwrap_or(1);
-        let channels = usize::try_from(channels).unwrap_or(usize::MAX);
+        let channels = to_usize(channels);
         let pixel = channels.saturating_mul(element);
         let bytes = shown_rows.saturating_mul(shown_columns).saturating_mul(pixel);
         if self.pixels.len() < bytes {
@@ -142,7 +142,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&Kept>, limit
             return Err(if is_one { error.with_hint("one mask for all is aligned as a mask") } else { error });
         }
     };
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let count = to_usize(count);
     let rows: Vec<usize> = match kept {
         Some(kept) => {
             check_rows(count, kept)?;

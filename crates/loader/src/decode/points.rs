@@ -4,7 +4,7 @@ use super::polygons;
 use super::shape::{Kept, Shape, floats, rows_of};
 use crate::options::{Align, BoxFormat};
 use shardpack_array::Array;
-use shardpack_format::{Dtype, Error, Hint, Result, Setting};
+use shardpack_format::{Dtype, Error, Hint, Result, Setting, to_usize};
 
 /// Relative: a box that touches the border of its picture may lose this by rounding.
 const ROUNDING: f64 = 1e-6;
@@ -178,7 +178,7 @@ fn keypoints(
             return Err(Error::usage("shape", expected, format!("{shape_of:?}")));
         }
     };
-    let size = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
+    let size = |length: u64| to_usize(length);
     let (points, width) = (size(points), size(width));
     let (from, to) = shape.units(relative);
     let mut out = Vec::with_capacity(numbers.len());

@@ -19,7 +19,7 @@ use crate::rows::RowMut;
 use crate::sample::{RowOf, SampleAt, name};
 use crate::stage::{Prepared, Spot, StageSlot, Value};
 use crate::stats::{Counters, add, add_since};
-use shardpack_format::{Error as FormatError, FieldValue};
+use shardpack_format::{Error as FormatError, FieldValue, to_usize};
 use shardpack_jpeg::{FRAMES, Frames, Rendering};
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
@@ -347,7 +347,7 @@ impl Bench {
         let at = self.placed(common, (shard, Source::Whole { frame: &frame, bytes }), at).map_err(place)?;
         self.arrays.begin();
         for (number, _) in &odd.fields {
-            let number = usize::try_from(*number).unwrap_or(usize::MAX);
+            let number = to_usize(*number);
             let found = recipe.fields.plans.get(number).zip(odd.handle.spot(number));
             let Some((field, (slot, spot))) = found else {
                 return Err(Error::internal("field that the device found odd", "one of the device", number));

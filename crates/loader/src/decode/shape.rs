@@ -2,7 +2,7 @@
 //! everything that follows a picture.
 
 use shardpack_array::Array;
-use shardpack_format::{Dtype, Error, Result};
+use shardpack_format::{Dtype, Error, Result, to_usize};
 use shardpack_jpeg::Crop;
 
 /// A picture and the part of it that the view shows.
@@ -53,7 +53,7 @@ pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
         let expected = format!("{}, one for each box", kept.of);
         return Err(Error::usage("rows that belong to boxes", expected, "a single value"));
     };
-    check_rows(usize::try_from(found).unwrap_or(usize::MAX), kept)?;
+    check_rows(to_usize(found), kept)?;
     let row = array.bytes().len().checked_div(kept.of).unwrap_or(0);
     let rows = kept.rows.iter().filter_map(|&number| array.bytes().get(number * row..(number + 1) * row));
     let shape = std::iter::once(kept.rows.len() as u64).chain(rest.iter().copied()).collect();

@@ -4,6 +4,7 @@ use crate::fields::FieldPlan;
 use crate::options::{Transform, TransformField, TransformRow};
 use crate::rows::RowMut;
 use shardpack_format::Error as FormatError;
+use shardpack_format::to_usize;
 use shardpack_jpeg::DrawKey;
 
 /// Has a row changed. `dims` are the axes of its ragged fields, `missing` the numbers of fields that
@@ -27,7 +28,7 @@ pub(crate) fn change(
             false => &*plan.shape,
             true => dims.get(plan.dims_at..plan.dims_at + plan.shape.len()).unwrap_or_default(),
         };
-        let length = usize::try_from(plan.dtype.array_bytes(shape)?).unwrap_or(usize::MAX);
+        let length = to_usize(plan.dtype.array_bytes(shape)?);
         let found = part.len();
         let bytes = part.get_mut(..length).ok_or_else(|| FormatError::internal("bytes of a row", length, found))?;
         fields.push(TransformField { name: &plan.name, dtype: plan.dtype, shape, bytes });

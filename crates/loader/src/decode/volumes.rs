@@ -9,7 +9,7 @@ use crate::patches::PatchAt;
 use crate::sample::SampleAt;
 use shardpack_array::{As, Finish, decoded_as};
 use shardpack_format::{
-    ArrayDescriptor, ElementType, Error as FormatError, FieldValue, Layout, Result as FormatResult,
+    ArrayDescriptor, ElementType, Error as FormatError, FieldValue, Layout, Result as FormatResult, to_usize,
 };
 
 impl Volume {
@@ -83,14 +83,14 @@ impl ArrayRows {
                 continue;
             }
             let length = a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel);
-            cut.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
+            cut.resize(to_usize(length), 0);
             copy_box(whole, (sides, pixel), (*origin, volume.size), &mut cut)?;
             if finish.turn.is_none() {
                 finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
                 continue;
             }
             // Each plane is turned by itself.
-            let planes = usize::try_from(a).unwrap_or(usize::MAX).max(1);
+            let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {
                 finish.apply(descriptor.decoded, ([b, c, channels], Layout::AsShape), plane, out)?;
@@ -111,7 +111,7 @@ pub(crate) fn copy_box(
     (origin, size): ([u64; 3], [u64; 3]),
     out: &mut [u8],
 ) -> FormatResult<()> {
-    let row = usize::try_from(size[2].saturating_mul(pixel)).unwrap_or(usize::MAX);
+    let row = to_usize(size[2].saturating_mul(pixel));
     let rows = (0..size[0]).flat_map(|plane| (0..size[1]).map(move |row| (plane, row)));
     let expected = out.len();
     let mut copied = 0;

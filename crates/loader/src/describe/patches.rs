@@ -4,7 +4,7 @@ use crate::fields::{Cut, FieldPlan, From, Size, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
 use crate::order::Unit;
 use crate::patches::{ClassPlan, Grid, PatchPlan, Patches, Place};
-use shardpack_format::{Hint, Setting};
+use shardpack_format::{Hint, Setting, to_usize};
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Mutex;
 
@@ -133,10 +133,10 @@ impl PatchPlan {
             return Err(Error::usage(what, "one", "several, which the index does not tell")
                 .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
-        let mut counts = vec![1; usize::try_from(dataset.len()).unwrap_or(usize::MAX)];
+        let mut counts = vec![1; to_usize(dataset.len())];
         let mut start = 0_usize;
         for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
-            let end = start.saturating_add(usize::try_from(info.samples).unwrap_or(usize::MAX));
+            let end = start.saturating_add(to_usize(info.samples));
             let of_shard = counts.get_mut(start..end).unwrap_or_default();
             start = end;
             let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };

@@ -9,7 +9,7 @@ use super::permutation::Permutation;
 use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling, Unit};
 use super::streams;
-use shardpack_format::{Hint, Setting};
+use shardpack_format::{Hint, Setting, to_usize};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
@@ -192,7 +192,7 @@ impl Table {
         let counts: Vec<u32> = (0..scenes.len()).map(|position| count(position).unwrap_or(1)).collect();
         let mut rounds = vec![0];
         let mut end = 0_u64;
-        for round in counts.chunks(usize::try_from(open).unwrap_or(usize::MAX)) {
+        for round in counts.chunks(to_usize(open)) {
             end += round.iter().map(|&count| u64::from(count)).sum::<u64>();
             rounds.push(end);
         }
@@ -273,7 +273,7 @@ impl Epoch {
             }
             Table::Each { counts, rounds } => {
                 let number = rounds.partition_point(|&start| start <= position).checked_sub(1)?;
-                let open = usize::try_from(self.open).unwrap_or(usize::MAX);
+                let open = to_usize(self.open);
                 let counts = counts.chunks(open).nth(number)?;
                 let first = (number as u64).checked_mul(self.open)?;
                 let scenes = counts.len() as u64;

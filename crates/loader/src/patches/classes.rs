@@ -1,7 +1,7 @@
 //! Patches where a class of the mask is: for classes that a random place would hardly ever show.
 
 use shardpack_array::{Array, ArrayDecoder};
-use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits};
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits, to_usize};
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<Run>, FormatError> {
         }
         Some(runs)
     }
-    let (bytes, runs) = (mask.bytes(), usize::try_from(most / size_of::<Run>() as u64).unwrap_or(usize::MAX));
+    let (bytes, runs) = (mask.bytes(), to_usize(most / size_of::<Run>() as u64));
     let found = match mask.dtype() {
         Dtype::Bool | Dtype::U8 => collect(bytes, runs, |[value]| value.into()),
         Dtype::I8 => collect(bytes, runs, |value| i8::from_le_bytes(value).into()),

@@ -13,6 +13,7 @@ pub use place::{PatchAt, Place};
 use crate::memory::suits;
 use crate::order::{Patched, Sampling, Sources, Unit};
 use shardpack_format::Error as FormatError;
+use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +88,7 @@ impl PatchPlan {
         let patched = match (&self.counts, self.unit) {
             (Some(counts), unit) => {
                 let of = |source: Range<u64>| {
-                    let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
+                    let size = |n| to_usize(n);
                     counts.get(size(source.start)..size(source.end)).unwrap_or_default().to_vec()
                 };
                 let counts = (0..).map_while(|source| sources.samples(source)).map(of).collect();
@@ -146,7 +147,7 @@ impl PatchPlan {
         let other = free.pop();
         drop(free);
         drop(other);
-        vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)]
+        vec![0; to_usize(bytes)]
     }
 
     /// Takes memory of a scene back.

@@ -22,6 +22,7 @@ use crate::stage::Stage;
 use epochs::Epoch;
 use scenes::{Scenes, draw_of};
 use shardpack_format::Error as FormatError;
+use shardpack_format::to_usize;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
@@ -312,7 +313,7 @@ impl Planner {
             let sizes = self.sizes.get(before.0..).unwrap_or_default();
             for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
                 let spec = field.spec(self.fields.layout, self.fields.scaling, &self.fields.changes);
-                let more = |sum: usize, bytes: u64| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+                let more = |sum: usize, bytes: u64| sum.saturating_add(to_usize(bytes));
                 plan.staged_bytes = more(plan.staged_bytes, stage.staged_bytes(&spec, 1, stored, bytes as u64));
                 plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, 1, bytes as u64));
             }
@@ -326,7 +327,7 @@ impl Planner {
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
-        let place = usize::try_from(read).unwrap_or(usize::MAX);
+        let place = to_usize(read);
         if read == count {
             plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached, scene });
         }

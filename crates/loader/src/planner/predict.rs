@@ -11,7 +11,7 @@ use crate::patches::PatchPlan;
 use crate::plan::alignment;
 use crate::read::size_class;
 use crate::stage::Room;
-use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting};
+use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting, to_usize};
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -147,7 +147,7 @@ pub(crate) fn predict(
         }
     }
     let output_bytes = host_bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(device_bytes);
-    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let bytes = |bytes: u64| to_usize(bytes);
     let room = Room {
         rows: bytes(rows),
         output_bytes: bytes(output_bytes.min(options.max_batch_bytes)),
@@ -368,9 +368,9 @@ fn spread(
     /// samples.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
-    let step = usize::try_from(dataset.len().div_ceil(ROWS)).unwrap_or(usize::MAX).max(1);
+    let step = to_usize(dataset.len().div_ceil(ROWS)).max(1);
     // One of `step` rows stands for all of them.
-    let together = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(step);
+    let together = to_usize(rows).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
     for number in some_shards(dataset, shards) {
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };

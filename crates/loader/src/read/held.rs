@@ -4,7 +4,7 @@
 use crate::patches::PatchPlan;
 use shardpack_array::Finish;
 use shardpack_base::parts::part;
-use shardpack_format::{Dtype, Error, Layout, Result};
+use shardpack_format::{Dtype, Error, Layout, Result, to_usize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl WholeScene {
         let Some((window, finish)) = self.patches.get(place) else {
             return Err(Error::internal("patch of a scene", format!("one of {}", self.patches.len()), place));
         };
-        let length = usize::try_from(self.dtype.array_bytes(&self.shape)?).unwrap_or(usize::MAX);
+        let length = to_usize(self.dtype.array_bytes(&self.shape)?);
         let elements = part(&self.bytes, 0..length, "elements of a scene")?;
         finish.apply_to_window(self.dtype, (self.shape, self.layout), window.clone(), elements, out)
     }

@@ -9,7 +9,7 @@ pub(crate) use scene::{Patch, Scene, SceneRead, SceneRecord};
 
 use crate::fault;
 use crate::sample::Key;
-use shardpack_format::{Error as FormatError, Frame, Record};
+use shardpack_format::{Error as FormatError, Frame, Record, to_usize};
 use shardpack_reader::raw::slice;
 use shardpack_reader::{Error, Result};
 use shardpack_reader::{Shard, raw::room};
@@ -95,7 +95,7 @@ impl ReadJob {
         }
         let length = span.end - span.start;
         let bytes = class_room(&mut loaded.buffer, length)?;
-        let (room, wanted) = (bytes.len(), usize::try_from(length).unwrap_or(usize::MAX));
+        let (room, wanted) = (bytes.len(), to_usize(length));
         let Some(bytes) = bytes.get_mut(..wanted) else {
             return Err(Error::internal("buffer of a run", format!("{length} bytes"), room));
         };
@@ -122,8 +122,7 @@ fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &E
         return Err(fault::copy(whole));
     }
     let span = shard.span(&(record..record + 1))?;
-    let range = usize::try_from(span.start - start).unwrap_or(usize::MAX)
-        ..usize::try_from(span.end - start).unwrap_or(usize::MAX);
+    let range = to_usize(span.start - start)..to_usize(span.end - start);
     let place = buffer.get_mut(range).ok_or_else(|| Error::internal("record", "inside the run", record))?;
     shard.file().read_exact_at(place, span.start)?;
     Ok(span.end - span.start)
@@ -135,12 +134,12 @@ pub(crate) const HEAD_BYTES: usize = 4 << 10;
 /// Frame and head of a record, by its own CRC32 and the index: the body's was not compared.
 pub(crate) fn head(shard: &Shard, record: u64) -> Result<(Frame, Vec<u8>)> {
     let span = shard.span(&(record..record.saturating_add(1)))?;
-    let length = usize::try_from(span.end - span.start).unwrap_or(usize::MAX);
+    let length = to_usize(span.end - span.start);
     let mut bytes = vec![0; length.min(HEAD_BYTES)];
     shard.file().read_exact_at(&mut bytes, span.start)?;
     let frame = Frame::parse(&bytes)?;
     shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
-    let wanted = usize::try_from(frame.head_bytes).unwrap_or(usize::MAX).min(length);
+    let wanted = to_usize(frame.head_bytes).min(length);
     if wanted > bytes.len() {
         // Bounded by the record, whose length the limits bound.
         shard.check_length(record)?;
@@ -182,7 +181,7 @@ pub(crate) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> 
     if (buffer.len() as u64) < class {
         *buffer = Vec::new();
         // What fails here fails there.
-        _ = buffer.try_reserve_exact(usize::try_from(class).unwrap_or(usize::MAX));
+        _ = buffer.try_reserve_exact(to_usize(class));
     }
     room(buffer, class)
 }

@@ -2,7 +2,7 @@
 
 use shardpack_array::change_runs;
 use shardpack_augment::Noise;
-use shardpack_format::{ElementType, Error, Layout, Result};
+use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
 /// What is added to the values of a row, after all else has become of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +39,7 @@ impl RowNoise {
         match layout {
             Layout::AsShape => change_runs(dtype, values, |first, run| add(first, 1, run)),
             Layout::BandMajor => {
-                let pixels = usize::try_from(rows.saturating_mul(columns)).unwrap_or(usize::MAX);
+                let pixels = to_usize(rows.saturating_mul(columns));
                 let plane = pixels.saturating_mul(dtype.size()).max(1);
                 (0_u64..).zip(values.chunks_mut(plane)).try_for_each(|(band, values)| {
                     change_runs(dtype, values, |first, run| add(first * bands + band, bands, run))

@@ -5,6 +5,7 @@ use super::open::{Open, Phase};
 use crate::job::{Mend, Mended, OddRow};
 use crate::plan::Plan;
 use crate::rows::Rows;
+use shardpack_format::to_usize;
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Open {
                 last.fields.push((fault.field, fault.reason));
                 continue;
             }
-            let place = usize::try_from(fault.row).unwrap_or(usize::MAX);
+            let place = to_usize(fault.row);
             let planned = self.plan.rows.get(place);
             let read = planned.and_then(|row| self.plan.reads.get(usize::try_from(row.read).ok()?));
             let handle = handles.get_mut(place).and_then(Option::take);
@@ -57,7 +58,7 @@ impl Open {
     pub(crate) fn mended(&mut self, rows: Vec<Mended>, stride: usize) {
         self.phase = Phase::Done;
         for Mended { row, dims, fault } in rows {
-            let start = usize::try_from(row).unwrap_or(usize::MAX).saturating_mul(stride);
+            let start = to_usize(row).saturating_mul(stride);
             if let Some(to) = self.plan.dims.get_mut(start..start.saturating_add(stride)) {
                 to.copy_from_slice(&dims);
             }

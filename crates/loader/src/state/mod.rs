@@ -17,6 +17,7 @@ use crate::rows::Rows;
 use crate::stage::{Ending, Room};
 use open::{Open, Phase, Work, judge};
 use runs::Runs;
+use shardpack_format::to_usize;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -200,7 +201,7 @@ impl State {
                 open.plan.objects.push((outcome.row, objects));
             }
             if stride > 0 {
-                let row = usize::try_from(outcome.row).unwrap_or(usize::MAX).saturating_mul(stride);
+                let row = to_usize(outcome.row).saturating_mul(stride);
                 let from = dims.get(i * stride..(i + 1) * stride);
                 if let (Some(to), Some(from)) = (open.plan.dims.get_mut(row..row.saturating_add(stride)), from) {
                     to.copy_from_slice(from);

@@ -8,6 +8,7 @@ use crate::read::Loaded;
 use crate::rows::{RowMut, Rows};
 use crate::sample::RowOf;
 use crate::stage::RowFault;
+use shardpack_format::to_usize;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ impl Open {
     /// to a row.
     pub(crate) fn claim(&mut self, count: usize, stride: usize, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
         for (row, run) in self.work.ready.drain(..count) {
-            let place = usize::try_from(row).unwrap_or(usize::MAX);
+            let place = to_usize(row);
             let handle = self.work.handles.get_mut(place).and_then(Option::take);
             let (Some(handle), Some(planned)) = (handle, self.plan.rows.get(place)) else {
                 // Said: a row that nobody decodes would be waited for.
@@ -118,7 +119,7 @@ pub(crate) fn judge(plan: &mut Plan, work: &mut Work, allowed: u64, stride: usiz
             return Err(error);
         }
         skipped += 1;
-        let row = usize::try_from(row).unwrap_or(usize::MAX);
+        let row = to_usize(row);
         if let Some(mask) = plan.mask.get_mut(row) {
             *mask = false;
         }

@@ -9,7 +9,7 @@ use super::{Jpeg, OddPicture, PackOptions, PictureOptions, SampleError, Tally, p
 use crate::sources::picture::{Picture, probe_picture};
 use crate::sources::{Content, Entry, Listing};
 use shardpack_array::{ArrayEncoder, Trial};
-use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
+use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField, to_usize};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -148,7 +148,7 @@ impl<'a> Images<'a> {
         if !entry.frames.is_empty() {
             return self.make_clip((maker, source, clip), entry, look);
         }
-        source.resize(usize::try_from(entry.bytes).unwrap_or(usize::MAX), 0);
+        source.resize(to_usize(entry.bytes), 0);
         self.listing.read_into(entry, source)?;
         maker.make(source, picture, self.options, self.icc, look)
     }
@@ -162,7 +162,7 @@ impl<'a> Images<'a> {
     ) -> Result<Stored<'b>, SampleError> {
         let mut clip = ClipMaker::default();
         for (number, frame) in entry.frames.iter().enumerate() {
-            source.resize(usize::try_from(frame.bytes).unwrap_or(usize::MAX), 0);
+            source.resize(to_usize(frame.bytes), 0);
             self.listing.read_frame(frame, source)?;
             let picture = probe_picture(source).ok().flatten().filter(|picture| picture.jpeg.is_some());
             let picture = picture.ok_or_else(|| SampleError::Picture {

@@ -7,7 +7,7 @@ use crate::sources::cubes::{CubeOptions, CubeRun, load_mask};
 use crate::sources::words::shown;
 use crate::sources::{Entry, Listing};
 use shardpack_array::{Array, ArrayEncoder, Trial};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, to_usize};
 
 /// How the masks of the pictures of a listing are stored.
 pub(super) struct PictureMasks {
@@ -92,7 +92,7 @@ fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     for row in 0..rows {
         let start = centre(row, height, rows) * width;
         for column in 0..columns {
-            let at = usize::try_from(start + centre(column, width, columns)).unwrap_or(usize::MAX);
+            let at = to_usize(start + centre(column, width, columns));
             let at = at.saturating_mul(element);
             let label = mask.bytes().get(at..at.saturating_add(element));
             out.extend(label.ok_or_else(|| Error::internal("label of a mask", mask.bytes().len(), at))?);

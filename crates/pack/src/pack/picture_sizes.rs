@@ -8,7 +8,7 @@ use crate::sources::picture::{JpegFacts, Picture};
 use crate::sources::words::shown;
 use crate::sources::{Entry, Listing};
 use rayon::prelude::*;
-use shardpack_format::Hinted;
+use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 
 /// What a record takes besides the picture: frame, head and padding.
@@ -93,7 +93,7 @@ fn try_ratio(listing: &Listing, jpeg: &Jpeg) -> anyhow::Result<(u64, u64)> {
     let sizes = tried.par_iter().map(|entry| -> Result<(u64, u64), SampleError> {
         let first = entry.frames.first();
         let bytes = first.map_or(entry.bytes, |frame| frame.bytes);
-        let mut source = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        let mut source = vec![0; to_usize(bytes)];
         match first {
             Some(frame) => listing.read_frame(frame, &mut source)?,
             None => listing.read_into(entry, &mut source)?,

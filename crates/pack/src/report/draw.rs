@@ -2,6 +2,7 @@
 
 use crate::sources::{Content, Entry, Listing};
 use shardpack_base::{halves, philox4x32_10};
+use shardpack_format::to_usize;
 use shardpack_report::data::Strata;
 use shardpack_report::stats::Stratum;
 use std::collections::BTreeMap;
@@ -88,7 +89,7 @@ impl Draw {
 
     /// From one number of samples to a larger one.
     pub(super) fn range(&self, from: u64, to: u64) -> &[usize] {
-        let clamp = |count: u64| usize::try_from(count).unwrap_or(usize::MAX).min(self.order.len());
+        let clamp = |count: u64| to_usize(count).min(self.order.len());
         self.order.get(clamp(from)..clamp(to)).unwrap_or_default()
     }
 
@@ -114,7 +115,7 @@ pub(super) fn known(entry: &Entry) -> [f64; 2] {
 fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *sizes.entry(name.as_str()).or_default() += 1);
-    let most = usize::try_from(samples / PER_STRATUM).unwrap_or(usize::MAX).clamp(1, MOST_STRATA);
+    let most = to_usize(samples / PER_STRATUM).clamp(1, MOST_STRATA);
     if sizes.len() <= most {
         return sizes.into_keys().enumerate().map(|(number, name)| (name, number)).collect();
     }

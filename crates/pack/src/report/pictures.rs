@@ -7,6 +7,7 @@ use super::record::{first_field, limits, scalar_byte};
 use crate::compare::{PictureReference, ReferencePixels};
 use crate::pack::{Jpeg, PackOptions, Tally};
 use crate::sources::{Content, Entry, Listing};
+use shardpack_format::to_usize;
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_report::data::Measure;
@@ -144,7 +145,7 @@ impl<'a> PictureScorer<'a> {
 fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<Pixels, String> {
     let entry = listing.samples.get(position).ok_or("no such sample")?;
     let Content::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };
-    let mut bytes = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
+    let mut bytes = vec![0; to_usize(entry.bytes)];
     listing.read_into(entry, &mut bytes).map_err(|error| first_line(&error.to_string()))?;
     let orientation = picture.orientation();
     let mut rgb = Vec::new();

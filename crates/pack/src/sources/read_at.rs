@@ -1,6 +1,7 @@
 //! Reads parts of a file, or of bytes in memory, by offset.
 
 use super::files::{Files, Opened};
+use shardpack_format::to_usize;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -50,7 +51,7 @@ impl FileAt {
     /// Opens `path`, which is `len` bytes long.
     pub(crate) fn open(files: &Files, path: &Path, len: u64) -> io::Result<Self> {
         let file = files.open(path)?;
-        let mut head = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(HEAD_BYTES)];
+        let mut head = vec![0; to_usize(len).min(HEAD_BYTES)];
         file.read_exact_at(&mut head, 0)?;
         Ok(Self { file, len, head })
     }

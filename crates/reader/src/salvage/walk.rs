@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::handles::ShardFile;
 use crate::shard::room;
 use shardpack_format::{
-    ALIGNMENT, Error as FormatError, FRAME_BYTES, Frame, HEADER_BYTES, Index, Limits, RECORD_MAGIC, Record,
+    ALIGNMENT, Error as FormatError, FRAME_BYTES, Frame, HEADER_BYTES, Index, Limits, RECORD_MAGIC, Record, to_usize,
 };
 use std::ops::Range;
 
@@ -227,7 +227,7 @@ impl Walk {
     }
 
     fn in_window(&self, offset: u64) -> usize {
-        usize::try_from(offset.saturating_sub(self.window_range.start)).unwrap_or(usize::MAX)
+        to_usize(offset.saturating_sub(self.window_range.start))
     }
 
     /// Up to 64 bytes from `offset` on, once they are loaded.

@@ -124,7 +124,7 @@ fn variance(values: &[f64]) -> f64 {
 fn student(freedom: u64) -> f64 {
     const EXACT: [f64; 12] =
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
-    let index = usize::try_from(freedom).unwrap_or(usize::MAX).saturating_sub(1);
+    let index = usize::try_from(freedom).map_or(usize::MAX, |n| n.saturating_sub(1));
     EXACT.get(index).copied().unwrap_or_else(|| {
         // An expansion around the normal quantile; off by less than 0.002 from 13 on.
         let (z, v) = (1.959_964_f64, real(freedom));

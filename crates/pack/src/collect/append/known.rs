@@ -8,7 +8,7 @@ use crate::collect::value::{Sample, Value};
 use crate::collect::{Classes, Collector, lock};
 use crate::grow::OnKnownKey;
 use crate::sources::words::{plural, short};
-use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting};
+use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting, to_usize};
 use shardpack_reader::Scalar;
 use std::collections::HashSet;
 
@@ -147,7 +147,7 @@ impl Behind {
 /// What is behind the frame of a record, which alone says where the record is, without padding.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
-    let place = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let place = |bytes: u64| to_usize(bytes);
     let body = record.get(place(FRAME_BYTES)..place(end));
     Ok(body.ok_or_else(|| shardpack_format::Error::internal("record", end, record.len()))?)
 }

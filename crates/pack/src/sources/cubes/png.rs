@@ -7,7 +7,7 @@ use super::npz::MAX_DEFLATE_RATIO;
 use super::select::Want;
 use super::source::Source;
 use png::{BitDepth, ColorType};
-use shardpack_format::{Dtype, Hint, Setting};
+use shardpack_format::{Dtype, Hint, Setting, to_usize};
 use std::io::BufReader;
 
 /// A PNG whose header was read.
@@ -60,7 +60,7 @@ impl<'a> Png<'a> {
             BitDepth::Four => 4,
             BitDepth::Eight | BitDepth::Sixteen => return Ok(packed),
         };
-        let per_row = usize::try_from(width * channels).unwrap_or(usize::MAX);
+        let per_row = to_usize(width * channels);
         let samples = packed.chunks_exact(line.max(1)).flat_map(|row| {
             let values = row
                 .iter()

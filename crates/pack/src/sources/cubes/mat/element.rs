@@ -3,7 +3,7 @@
 
 use super::super::error::{CubeError, Result};
 use super::super::source::Source;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, to_usize};
 use std::io::{ErrorKind, Read};
 
 /// Type numbers that are not numeric types.
@@ -102,7 +102,7 @@ impl<R: Read> Elements<'_, R> {
             let mut chunk = vec![0; 64 << 10];
             while left > 0 {
                 self.source.check_cancel()?;
-                let length = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
+                let length = to_usize(left).min(chunk.len());
                 let (part, _) = chunk.split_at_mut(length);
                 self.reader.read_exact(part).map_err(|error| damaged(self.source, error))?;
                 convert(part, stored, target, self.big_endian, &mut out).ok_or_else(|| {

@@ -7,7 +7,7 @@ use super::budget::Chunks;
 use super::chunk::{self, Compression};
 use super::ifd::Ifd;
 use super::predictor::{self, Predictor};
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, to_usize};
 
 /// A tile may be larger than the picture, but only up to a limit: this many times its bytes, or 16
 /// MiB.
@@ -277,7 +277,7 @@ impl Page {
 
 /// A length that was checked against memory that exists.
 fn size(length: u64) -> usize {
-    usize::try_from(length).unwrap_or(usize::MAX)
+    to_usize(length)
 }
 
 fn dtype(source: &Source, ifd: &Ifd) -> Result<Dtype> {
