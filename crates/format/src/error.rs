@@ -256,3 +256,17 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
+
+/// Stops at a state that the code excludes, whatever the input: the one place where the libraries panic.
+///
+/// Threads of a pool catch the panic at their edge and hand it on with [`Error::panicked`].
+///
+/// # Panics
+///
+/// Always.
+#[cold]
+#[track_caller]
+#[allow(clippy::panic, reason = "a bug, not an input: see above")]
+pub fn bug(what: &str) -> ! {
+    panic!("{what}")
+}
