@@ -1,8 +1,8 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
 use shardpack_format::{Hinted, visible};
-use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
+use shardpack_sources::SourceOptions;
 use shardpack_writer::Output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

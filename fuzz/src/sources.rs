@@ -1,7 +1,7 @@
 //! Files of a source, as `pack` meets them: cubes of every format, and tables of labels.
 
-use shardpack_pack::sources::cubes::{self, CubeOptions};
-use shardpack_pack::sources::{OnBadInput, SourceOptions, enumerate};
+use shardpack_sources::cubes::{self, CubeOptions};
+use shardpack_sources::{OnBadInput, SourceOptions, enumerate};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 

@@ -15,7 +15,7 @@ use shardpack_format::Dtype;
 use shardpack_pack::arguments::{ArgumentError, Word};
 use shardpack_pack::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use shardpack_pack::grow::OnKnownKey;
-use shardpack_pack::sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
+use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

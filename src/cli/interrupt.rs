@@ -2,7 +2,7 @@
 //! later, unless it still has a result to write. A second one ends it at once.
 
 use shardpack_pack::pack::SampleError;
-use shardpack_pack::sources::cubes::CubeError;
+use shardpack_sources::cubes::CubeError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

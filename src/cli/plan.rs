@@ -4,7 +4,7 @@ use super::pack::args::PlanArgs;
 use super::{Outcome, interrupt, show, units};
 use crate::place::for_packing;
 use shardpack_pack::pack::{Forecast, PartForecast, forecast};
-use shardpack_pack::sources::SourceError;
+use shardpack_sources::SourceError;
 use std::path::Path;
 use std::sync::Arc;
 

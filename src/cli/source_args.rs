@@ -3,7 +3,7 @@
 use super::args::words;
 use clap::Args;
 use shardpack_pack::arguments::{SourceArguments, Word, parse_size, parse_spatial, spelled_size};
-use shardpack_pack::sources::Kind;
+use shardpack_sources::Kind;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 

@@ -121,7 +121,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
         ("salvage", "crates/pack/src/salvage/"),
         ("salvage", "crates/reader/src/salvage/"),
         // Every part of reading a source is one of packing; of adding, `AddOptions::can_follow` decides.
-        ("pack", "crates/pack/src/sources/"),
+        ("pack", "crates/sources/src/"),
         ("pack", "crates/pack/src/pack/"),
     ];
     let mut checked = 0;

@@ -44,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-gpu-play", &[]),
     ("shardpack-store", &["shardpack-format", "shardpack-reader", "shardpack-writer"]),
     ("shardpack-report", &[]),
+    ("shardpack-sources", &["shardpack-format", "shardpack-jpeg", "shardpack-array", "shardpack-reader"]),
     (
         "shardpack-pack",
         &[
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-reader",
             "shardpack-writer",
             "shardpack-report",
+            "shardpack-sources",
         ],
     ),
     (
@@ -68,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-gpu",
             "shardpack-store",
             "shardpack-report",
+            "shardpack-sources",
             "shardpack-pack",
         ],
     ),
@@ -82,6 +85,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-loader",
             "shardpack-writer",
             "shardpack-gpu",
+            "shardpack-sources",
             "shardpack-pack",
         ],
     ),

@@ -5,7 +5,7 @@ use crate::making::{contents, cube, run, write_cubes, write_npy};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Voice};
 use shardpack_pack::pack::{Jpeg, PackOptions, PictureOptions};
-use shardpack_pack::sources::{OnBadInput, SourceOptions};
+use shardpack_sources::{OnBadInput, SourceOptions};
 use std::fs;
 use std::path::Path;
 

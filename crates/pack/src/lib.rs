@@ -1,8 +1,7 @@
 //! Datasets made and taken apart: what the `shardpack` command and the Python package do.
 //!
 //! - [`arguments`] are the options of all of it, by their names.
-//! - [`sources`] lists the files of a folder: pictures, cubes, labels, masks.
-//! - [`pack`] makes a dataset of them, [`collect`] of samples that a program hands over one at a
+//! - [`pack`] makes a dataset of what [`shardpack_sources`] lists, [`collect`] of samples that a program hands over one at a
 //!   time.
 //! - [`grow`] adds samples to a dataset, and removes some, as its next generation.
 //! - [`export`] writes files back, durably; [`salvage`] copies what is whole of a damaged dataset.
@@ -23,16 +22,18 @@
 pub mod arguments;
 pub mod collect;
 pub mod compare;
-mod elements;
 pub mod export;
 pub mod grow;
 pub mod npy;
 pub mod pack;
-mod regular;
 pub mod report;
 pub mod salvage;
-pub mod sources;
 
 #[cfg(test)]
 #[path = "../../../tests/bounded/mod.rs"]
 mod bounded;
+
+#[cfg(test)]
+#[path = "../../sources/src/testing/files.rs"]
+#[allow(dead_code, unused_imports, reason = "the tests of `shardpack-sources` use the rest")]
+mod testing;

@@ -10,7 +10,6 @@ mod restore;
 pub use restore::{Restored, restore_manifest, tally_of};
 
 use crate::pack::{Tally, copy_record};
-use crate::sources::words::plural;
 use anyhow::{Context, bail};
 use folder::Folder;
 use serde_json::json;
@@ -18,6 +17,7 @@ use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Manifest, Metadata, Note, Record, Schema,
 };
 use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
+use shardpack_sources::words::plural;
 use shardpack_writer::{
     Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, WriteOptions, write_dataset,
 };

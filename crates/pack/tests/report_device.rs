@@ -3,8 +3,8 @@
 
 use shardpack_pack::pack::{self, Jpeg, PackOptions, PictureOptions};
 use shardpack_pack::report::{DecodingDevice, Hooks, MetricCommand, Plan, ReportOptions, open};
-use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::Dataset;
+use shardpack_sources::SourceOptions;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -5,7 +5,7 @@ use super::super::examples;
 use clap::Args;
 use shardpack_pack::arguments::{Word, parse_size, parse_threads, spelled_size};
 use shardpack_pack::grow::{AddOptions, OnKnownKey};
-use shardpack_pack::sources::OnBadInput;
+use shardpack_sources::OnBadInput;
 use std::path::PathBuf;
 
 /// Pack more files behind a dataset, by its own recipe: its next generation.

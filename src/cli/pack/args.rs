@@ -11,7 +11,7 @@ use shardpack_pack::arguments::{
     HowJpeg, PackArguments, Word, parse_part, parse_size, parse_target, parse_threads, spelled_size,
 };
 use shardpack_pack::pack::Share;
-use shardpack_pack::sources::OnBadInput;
+use shardpack_sources::OnBadInput;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 

@@ -13,8 +13,8 @@ use shardpack_pack::pack::{
     FieldSummary, Hooks, PackOptions, PackReport, PackedSplits, Planned, pack, pack_splits, report_json,
     unfinished_json,
 };
-use shardpack_pack::sources::{BadInput, Kind, LabelsFrom};
 use shardpack_reader::peak_rss_bytes;
+use shardpack_sources::{BadInput, Kind, LabelsFrom};
 use shardpack_writer::{Outcome as Written, Output, Report};
 use std::cell::RefCell;
 use std::path::Path;

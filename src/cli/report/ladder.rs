@@ -5,7 +5,7 @@ use shardpack_array::{Coder, Filter};
 use shardpack_jpeg::ChromaSampling;
 use shardpack_pack::arguments::{PackArguments, ReportArguments, Value, Word};
 use shardpack_pack::report::{CubeTraits, Noise, Plan, two_digits};
-use shardpack_pack::sources::Kind;
+use shardpack_sources::Kind;
 use std::path::Path;
 
 /// Options of `pack` by their names.

@@ -140,7 +140,7 @@ fn as_it_stands(name: &str, text: String) -> anyhow::Result<Box<RawValue>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardpack_pack::sources::{SourceOptions, Values, enumerate};
+    use shardpack_sources::{SourceOptions, Values, enumerate};
 
     #[test]
     fn the_table_gives_way_to_folders() {

@@ -3,10 +3,10 @@
 use super::value::{Named, parse_target};
 use super::{ArgumentError, Result, SourceArguments, Value};
 use crate::pack::{Jpeg, PackOptions, PictureOptions, Share};
-use crate::sources::{OnBadInput, SourceOptions};
 use shardpack_array::ArrayOptions;
 use shardpack_format::{Hint, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
+use shardpack_sources::{OnBadInput, SourceOptions};
 use shardpack_writer::Part;
 use std::path::{Path, PathBuf};
 

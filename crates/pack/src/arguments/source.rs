@@ -3,9 +3,9 @@
 use super::value::Named;
 use super::words::Word;
 use super::{ArgumentError, MAX_BYTES, Result, Value};
-use crate::sources::cubes::CubeOptions;
-use crate::sources::{Kind, LabelColumn, SourceOptions};
 use shardpack_format::{Hint, Setting};
+use shardpack_sources::cubes::CubeOptions;
+use shardpack_sources::{Kind, LabelColumn, SourceOptions};
 use std::path::PathBuf;
 
 /// How a source is read.

@@ -3,10 +3,10 @@
 use super::*;
 use crate::grow::{AddOptions, OnKnownKey};
 use crate::pack::Share;
-use crate::sources::{Kind, OnBadInput};
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::ChromaSampling;
+use shardpack_sources::{Kind, OnBadInput};
 use std::collections::BTreeSet;
 
 fn every_word<T: Word + std::fmt::Debug>(count: usize) {

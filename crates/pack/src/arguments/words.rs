@@ -4,9 +4,9 @@ use super::Result;
 use super::pack::HowJpeg;
 use crate::grow::OnKnownKey;
 use crate::pack::Share;
-use crate::sources::{Kind, OnBadInput};
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_jpeg::ChromaSampling;
+use shardpack_sources::{Kind, OnBadInput};
 
 /// A choice that is spelled as a word.
 ///

@@ -2,8 +2,8 @@
 
 use super::error::{CollectError, Result};
 use super::value::{Number, Value};
-use crate::sources::picture::probe_picture;
 use shardpack_format::{Dtype, FieldKind};
+use shardpack_sources::picture::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 

@@ -5,9 +5,9 @@ use crate::pack::clip_maker::ClipMaker;
 use crate::pack::picture_maker::{self, Look, PictureMaker, PictureNote, Stored};
 use crate::pack::picture_totals::PictureFigures;
 use crate::pack::{Jpeg, PictureOptions, SampleError};
-use crate::sources::picture::probe_picture;
 use shardpack_array::Array;
 use shardpack_format::{Codec, Dtype};
+use shardpack_sources::picture::probe_picture;
 
 /// Pixels as an array: uint8, grey or RGB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

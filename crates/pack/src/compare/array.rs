@@ -3,9 +3,9 @@
 
 use super::decibels::psnr;
 use super::ssim::mean_ssim;
-use crate::elements::floats_of;
 use shardpack_array::Array;
 use shardpack_array::F16_MIN_NORMAL;
+use shardpack_array::floats_of;
 use shardpack_format::{Error, Result};
 
 /// Bands that SSIM is measured on.

@@ -10,7 +10,6 @@ mod noise;
 mod picture;
 mod ssim;
 
-pub use crate::elements::floats_of;
 pub use array::{ArrayDifference, BandDifferences, DifferenceOptions, PixelAngle, SpectralAngles, compare_arrays};
 pub use noise::{band_noise, noise_bytes};
 pub use picture::{PictureDifference, PictureReference, ReferencePixels};

@@ -1,7 +1,7 @@
 //! The noise of a cube, estimated from the cube itself.
 
-use crate::elements::floats_of;
 use shardpack_array::Array;
+use shardpack_array::floats_of;
 
 /// Most differences that one estimate is made of.
 const MOST: usize = 1 << 16;

@@ -3,9 +3,9 @@
 use super::some;
 use crate::pack::images::picture;
 use crate::pack::{Jpeg, PackOptions};
-use crate::sources::{Listing, Values};
 use anyhow::{Context, bail};
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
+use shardpack_sources::{Listing, Values};
 use std::collections::{BTreeSet, HashMap};
 
 /// Numbers the classes of `listing` as the dataset does. Its own keep their numbers; new ones come
@@ -94,7 +94,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                 bail!("column `{name}`: expected {expected}, as in the dataset, found {}", values.type_name())
             }
         };
-        listing.columns.push(crate::sources::Column { name: field.name.clone(), values });
+        listing.columns.push(shardpack_sources::Column { name: field.name.clone(), values });
     }
     Ok(())
 }
@@ -113,11 +113,12 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
             bail!(Hinted::new(text, "pack them into a dataset of their own; `concat` takes both as one"))
         }
     };
-    let keys = |of: &dyn Fn(&crate::sources::Entry) -> bool| {
+    let keys = |of: &dyn Fn(&shardpack_sources::Entry) -> bool| {
         listing.samples.iter().filter(|entry| of(entry)).map(|entry| entry.key.as_str()).collect()
     };
     if !has("icc") && options.pictures.jpeg != Jpeg::Keep && !options.pictures.keep_metadata {
-        let profile = |entry: &crate::sources::Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
+        let profile =
+            |entry: &shardpack_sources::Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
         refuse("a colour profile", "icc", keys(&profile))?;
     }
     if !has("mask") {

@@ -2,11 +2,11 @@
 
 use super::{AddOptions, OnKnownKey, all_held, before, some};
 use crate::pack::images::picture;
-use crate::sources::words::{plural, short};
-use crate::sources::{Content, Entry, Listing, Values};
 use anyhow::bail;
 use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
+use shardpack_sources::words::{plural, short};
+use shardpack_sources::{Content, Entry, Listing, Values};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;

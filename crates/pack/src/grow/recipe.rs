@@ -3,13 +3,13 @@
 use super::AddOptions;
 use crate::pack::picture_maker::recipe_of_pictures;
 use crate::pack::{Jpeg, PackOptions, PictureOptions, Share};
-use crate::sources::cubes::CubeOptions;
-use crate::sources::{Kind, LabelColumn, OnBadInput, SourceOptions};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use shardpack_array::Trial;
 use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Recipe, Schema, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
+use shardpack_sources::cubes::CubeOptions;
+use shardpack_sources::{Kind, LabelColumn, OnBadInput, SourceOptions};
 use std::path::Path;
 
 /// What a recipe says that packing more with it must know.

@@ -5,9 +5,9 @@ mod salvaged;
 
 use super::*;
 use crate::pack::{Hooks, PackOptions, pack};
-use crate::sources::{Kind, OnBadInput, SourceOptions};
 use shardpack_format::{Hinted, Voice};
 use shardpack_reader::{VerifyOptions, verify};
+use shardpack_sources::{Kind, OnBadInput, SourceOptions};
 use shardpack_writer::Outcome;
 use std::collections::BTreeMap;
 use std::fs;
@@ -268,7 +268,7 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
-    let hints = error.downcast_ref::<crate::sources::SourceError>().unwrap().hints();
+    let hints = error.downcast_ref::<shardpack_sources::SourceError>().unwrap().hints();
     assert!(error.to_string().contains("expected the column `photo` of the keys"), "{error}");
     assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` names another");
     place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
@@ -289,7 +289,7 @@ fn links_are_followed_if_that_is_asked_for() {
     fs::create_dir(place.path("week")).unwrap();
     std::os::unix::fs::symlink(place.path("elsewhere/b.jpg"), place.path("week/b.jpg")).unwrap();
     let error = place.add("week", &AddOptions::default()).unwrap_err();
-    let hints = error.downcast_ref::<crate::sources::SourceError>().unwrap().hints();
+    let hints = error.downcast_ref::<shardpack_sources::SourceError>().unwrap().hints();
     assert!(hints.iter().any(|hint| hint.told(Voice::Command) == "`--follow-links` follows it"), "{hints:?}");
     let added = place.add("week", &AddOptions { follow_links: true, ..AddOptions::default() }).unwrap();
     assert_eq!(added.samples, 2);

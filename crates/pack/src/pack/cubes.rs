@@ -4,13 +4,13 @@ use super::fidelity::{self, Totals};
 use super::stored_value::{self, Standing, StoredValue};
 use super::tries::mask_file_options;
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
-use crate::sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
-use crate::sources::unpacked::read_meta;
-use crate::sources::words::{plural, shown};
-use crate::sources::{Content, Entry, Listing};
 use serde_json::{Value, json};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Hint, Note, Recipe, RecordBuilder, Schema};
+use shardpack_sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
+use shardpack_sources::unpacked::read_meta;
+use shardpack_sources::words::{plural, shown};
+use shardpack_sources::{Content, Entry, Listing};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
@@ -373,7 +373,7 @@ impl Cubes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{OnBadInput, enumerate};
+    use shardpack_sources::{OnBadInput, enumerate};
     use std::fs::File;
 
     /// A cube of 1 MiB of float32: large enough that a second block is read after the first.

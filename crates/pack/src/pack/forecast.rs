@@ -3,10 +3,10 @@
 
 use super::{PackOptions, SampleError, cubes, default_memory, images, plan_of, refuse_cube_options, schema};
 use super::{refuse_overlap, refuse_picture_options};
-use crate::sources::{self, Kind, Listing, listing_file};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_reader::peak_rss_bytes;
+use shardpack_sources::{Kind, Listing, listing_file};
 use shardpack_writer::{Part, Plan, SampleSource, array_expression};
 use std::ops::Range;
 use std::path::Path;
@@ -143,8 +143,8 @@ pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> an
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     pool.install(|| {
         let started = Instant::now();
-        let anew = sources::SourceOptions { listing: None, ..options.source.clone() };
-        let listing = sources::enumerate(src, &anew)?;
+        let anew = shardpack_sources::SourceOptions { listing: None, ..options.source.clone() };
+        let listing = shardpack_sources::enumerate(src, &anew)?;
         let listing_seconds = started.elapsed().as_secs_f64();
         if let Some(file) = &options.source.listing {
             listing_file::write(&listing, &anew, file)?;

@@ -35,8 +35,6 @@ pub use sample_error::SampleError;
 pub use splits::{PackedSplits, pack_splits};
 pub use summary::{AnglePercentiles, ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
-use crate::sources::words::plural;
-use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing};
 use anyhow::bail;
 use fidelity::Totals;
 use picture_totals::PictureFigures;
@@ -44,6 +42,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::{Hint, Hinted, Note, Schema, Setting, Voice};
+use shardpack_sources::words::plural;
+use shardpack_sources::{BadInput, Kind, LabelsFrom, Listing};
 use shardpack_writer::{
     Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
 };
@@ -138,7 +138,7 @@ pub fn pack(
     refuse_overlap(src, out.folder(), &options.source.files)?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let listing = pool.install(|| sources::enumerate(src, &options.source))?;
+    let listing = pool.install(|| shardpack_sources::enumerate(src, &options.source))?;
     drop(pool);
     pack_listing(&listing, &out, options, hooks)
 }
@@ -263,7 +263,7 @@ impl PackReport {
             labels_from: listing.labels_from.clone(),
             bad: listing.bad.clone(),
             notes: listing.notes.iter().cloned().chain(report.notes.iter().cloned().map(Note::new)).collect(),
-            deep_pictures: sources::deep(&listing.samples).count() as u64,
+            deep_pictures: shardpack_sources::deep(&listing.samples).count() as u64,
             trials,
             memory_bytes,
             ..Self::unchanged(listing.kind, report)

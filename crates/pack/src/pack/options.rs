@@ -1,8 +1,8 @@
 //! The options of packing.
 
-use crate::sources::{OnBadInput, SourceOptions};
 use shardpack_array::ArrayOptions;
 use shardpack_jpeg::ReencodeOptions;
+use shardpack_sources::{OnBadInput, SourceOptions};
 use shardpack_writer::Part;
 
 /// How JPEG pictures are stored.

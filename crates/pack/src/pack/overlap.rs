@@ -1,10 +1,10 @@
 //! Source and output that are not apart.
 
-use crate::sources::Files;
-use crate::sources::words::shown;
 use anyhow::{Context, bail};
 use shardpack_format::Hinted;
 use shardpack_reader::is_url;
+use shardpack_sources::Files;
+use shardpack_sources::words::shown;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 

@@ -2,13 +2,13 @@
 
 use super::picture_totals::{PictureFigures, ReencodedFigures};
 use super::{FieldTotals, Jpeg, PictureOptions, PictureTotals, SampleError, Tally};
-use crate::sources::picture::{JpegFacts, Picture};
 use serde_json::{Map, Value, json};
 use shardpack_format::{Error, Limits};
 use shardpack_jpeg::{
     ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
     ReencodeOutcome, Resize, TileOptions, TileOutcome, check_markers, tidied,
 };
+use shardpack_sources::picture::{JpegFacts, Picture};
 
 /// Makes stored pictures, one after the other. Each thread has its own.
 #[derive(Default)]

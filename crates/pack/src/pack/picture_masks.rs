@@ -3,11 +3,11 @@
 use super::stored_value::StoredValue;
 use super::tries::{mask_file_options, ratio};
 use super::{PackOptions, SampleError};
-use crate::sources::cubes::{CubeOptions, CubeRun, load_mask};
-use crate::sources::words::shown;
-use crate::sources::{Entry, Listing};
 use shardpack_array::{Array, ArrayEncoder, Trial};
 use shardpack_format::{Error, Result, to_usize};
+use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask};
+use shardpack_sources::words::shown;
+use shardpack_sources::{Entry, Listing};
 
 /// How the masks of the pictures of a listing are stored.
 pub(super) struct PictureMasks {

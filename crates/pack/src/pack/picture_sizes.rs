@@ -4,12 +4,12 @@
 use super::images::picture;
 use super::picture_maker::Look;
 use super::{Jpeg, PictureOptions, SampleError};
-use crate::sources::picture::{JpegFacts, Picture};
-use crate::sources::words::shown;
-use crate::sources::{Entry, Listing};
 use rayon::prelude::*;
 use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+use shardpack_sources::picture::{JpegFacts, Picture};
+use shardpack_sources::words::shown;
+use shardpack_sources::{Entry, Listing};
 
 /// What a record takes besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;

@@ -4,9 +4,9 @@
 use super::cubes::Cubes;
 use super::images::{Beside, Images};
 use super::{PackOptions, SampleError, Tally, refuse_cube_options, refuse_picture_options, schema};
-use crate::sources::{Kind, Listing};
 use shardpack_array::ArraySettings;
 use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, IndexBuilder, Schema};
+use shardpack_sources::{Kind, Listing};
 use shardpack_writer::{Encoded, SampleSource};
 
 /// What packing makes of the samples of a listing under some options.

@@ -1,9 +1,9 @@
 //! Why one sample could not be packed, whose fault it is, and what to do about it.
 
-use crate::sources::SourceError;
-use crate::sources::cubes::CubeError;
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, Hint, Setting};
+use shardpack_sources::SourceError;
+use shardpack_sources::cubes::CubeError;
 
 /// Why one sample could not be packed.
 #[derive(Debug, thiserror::Error)]

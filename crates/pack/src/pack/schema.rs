@@ -1,9 +1,9 @@
 //! Schema, classes and recipe of the dataset to be written.
 
 use super::PackOptions;
-use crate::sources::{LabelsFrom, Listing, Values};
 use serde_json::{Value, json};
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Metadata, Recipe, Schema};
+use shardpack_sources::{LabelsFrom, Listing, Values};
 
 /// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
 /// the label table.

@@ -2,10 +2,10 @@
 //! with the others.
 
 use super::{Common, Hooks, PackOptions, PackReport, pack_like, refuse_overlap};
-use crate::sources::{BadInput, splits};
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{Hinted, MANIFEST_NAME, Note};
+use shardpack_sources::{BadInput, splits};
 use shardpack_writer::Output;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Values that come from names and tables: labels and columns, packed for a record.
 
-use crate::sources::{Entry, Listing, Values};
 use sha2::{Digest, Sha256};
 use shardpack_format::{Dtype, Field};
+use shardpack_sources::{Entry, Listing, Values};
 
 /// The scalar field `label`, if the listing has classes.
 pub(super) fn label_field(listing: &Listing) -> Option<Field> {

@@ -1,8 +1,6 @@
 //! Chooses codecs: loads a few samples, crops them, and hands them to the trial.
 
 use super::PackOptions;
-use crate::sources::cubes::{CubeOptions, CubeRun, load_mask, open};
-use crate::sources::{Entry, Listing};
 use anyhow::Context;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -10,6 +8,8 @@ use shardpack_array::{
     Array, ArrayLayout, ArrayOptions, ArraySource, BandDifference, Coder, EncodeError, Filter, Trial, Values,
     crop_for_trial, trial,
 };
+use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
+use shardpack_sources::{Entry, Listing};
 
 /// The samples that the trial looks at: the first, the middle and the last.
 const SAMPLES: usize = 3;

@@ -5,7 +5,6 @@ use super::maker::Maker;
 use super::measure::{Bench, Outcome, Sampled, first_line};
 use super::{Opened, ReportOptions, dashed, datasets, gallery, panels, rates};
 use crate::pack::SampleEncoder;
-use crate::sources::{Content as Kinds, Entry, Kind};
 use shardpack_format::Voice;
 use shardpack_reader::peak_rss_bytes;
 use shardpack_report::conclude::{conclude, default_conditions};
@@ -15,6 +14,7 @@ use shardpack_report::data::{
 };
 use shardpack_report::stats::{Drawn, needed, predict};
 use shardpack_report::want::Want;
+use shardpack_sources::{Content as Kinds, Entry, Kind};
 use std::collections::BTreeMap;
 
 /// How many samples it takes until the prediction of every candidate is as narrow as it should be.
@@ -247,7 +247,7 @@ pub fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-fn unscored_note(whole: &[Sampled], listing: &crate::sources::Listing) -> Option<String> {
+fn unscored_note(whole: &[Sampled], listing: &shardpack_sources::Listing) -> Option<String> {
     let unscored = |one: &Sampled| {
         one.outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Stored(stored) => stored.measured.unscored.clone(),
@@ -258,7 +258,7 @@ fn unscored_note(whole: &[Sampled], listing: &crate::sources::Listing) -> Option
     let (position, reason) = all.next()?;
     let count = all.count() + 1;
     let key = listing.samples.get(position).map_or("", |entry| entry.key.as_str());
-    let samples = crate::sources::words::plural(count as u64, "sample");
+    let samples = shardpack_sources::words::plural(count as u64, "sample");
     Some(format!("{samples} could not be scored under some candidates (first: `{}`: {reason})", key.escape_debug()))
 }
 

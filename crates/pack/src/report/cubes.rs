@@ -5,11 +5,11 @@ use super::measure::{Measured, first_line};
 use super::record::{first_field, limits};
 use crate::compare::{ArrayDifference, BandDifferences, DifferenceOptions, band_noise, compare_arrays, noise_bytes};
 use crate::pack::Tally;
-use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, load};
-use crate::sources::{Content, Entry, Listing};
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype};
 use shardpack_report::data::{Measure, NO_NOISE};
+use shardpack_sources::cubes::{CubeInfo, CubeOptions, LoadedCube, load};
+use shardpack_sources::{Content, Entry, Listing};
 use shardpack_writer::EncodedSample;
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ pub(super) fn traits(listing: &Listing, options: &CubeOptions) -> CubeTraits {
 fn has_fractions(cube: &Array) -> bool {
     let mut rows = cube.bytes().chunks(1 << 20);
     rows.any(|bytes| {
-        crate::compare::floats_of(cube.dtype(), bytes).iter().any(|value| value.is_finite() && value.fract() != 0.0)
+        shardpack_array::floats_of(cube.dtype(), bytes).iter().any(|value| value.is_finite() && value.fract() != 0.0)
     })
 }
 

@@ -5,10 +5,10 @@
 use super::maker::Maker;
 use super::measure::{Bench, first_line};
 use crate::pack::{Hooks as PackHooks, Jpeg, PackOptions, PictureOptions, pack_listing};
-use crate::sources::{Kind, Listing};
 use anyhow::{Context, bail, ensure};
 use shardpack_array::{ArrayOptions, Values};
 use shardpack_report::data::{Metric, MetricValue, Report};
+use shardpack_sources::{Kind, Listing};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Which samples are looked at: a stratified draw that grows without being drawn again.
 
-use crate::sources::{Content, Entry, Listing};
 use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
 use shardpack_report::data::Strata;
 use shardpack_report::stats::Stratum;
+use shardpack_sources::{Content, Entry, Listing};
 use std::collections::BTreeMap;
 
 /// Samples that are drawn first if the number is open.
@@ -143,7 +143,7 @@ pub(super) fn random(seed: u64, stream: u64, at: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{SourceOptions, enumerate};
+    use shardpack_sources::{SourceOptions, enumerate};
 
     fn listing(files: &[(&str, usize)]) -> Listing {
         let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Three bands of a cube as a picture.
 
-use crate::compare::floats_of;
 use serde_json::{Map, Value};
 use shardpack_array::Array;
+use shardpack_array::floats_of;
 
 /// Wavelengths that are shown as red, green and blue, in nm.
 const SHOWN_NM: [f64; 3] = [650.0, 550.0, 450.0];

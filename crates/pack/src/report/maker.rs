@@ -2,12 +2,12 @@
 
 use super::record::limits;
 use crate::pack::{Jpeg, PackOptions, PictureOptions, SampleEncoder, Tally};
-use crate::sources::{Listing, SourceOptions};
 use serde_json::Value;
 use shardpack_array::{ArrayOptions, ArraySettings};
 use shardpack_format::{Error, Record, Schema};
 use shardpack_jpeg::{ReencodeOptions, Resize};
 use shardpack_reader::Dataset;
+use shardpack_sources::{Listing, SourceOptions};
 use shardpack_writer::{Encoded, EncodedSample};
 
 /// Makes the record of a sample.

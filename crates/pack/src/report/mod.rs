@@ -29,7 +29,6 @@ pub use draw::default_samples;
 
 use crate::arguments::Value;
 use crate::pack::{PackOptions, SampleEncoder};
-use crate::sources::{self, Kind, Listing, OnBadInput, SourceOptions};
 use draw::Draw;
 use maker::{Maker, Packed};
 use measure::{Bench, Outcome, Sampled};
@@ -37,6 +36,7 @@ use shardpack_format::Note;
 use shardpack_reader::Dataset;
 use shardpack_report::data::{Content, Report};
 use shardpack_report::want::Want;
+use shardpack_sources::{Kind, Listing, OnBadInput, SourceOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -128,12 +128,12 @@ pub struct Opened {
 /// Lists the sources. Files that cannot be read are left out and reported, whatever the options say.
 ///
 /// # Errors
-/// As [`sources::enumerate`].
+/// As [`shardpack_sources::enumerate`].
 pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> anyhow::Result<Opened> {
     let start = Instant::now();
     let options = SourceOptions { on_bad_input: OnBadInput::Skip, ..options.clone() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let listing = pool.install(|| sources::enumerate(src, &options))?;
+    let listing = pool.install(|| shardpack_sources::enumerate(src, &options))?;
     Ok(Opened { listing, path: src.to_owned(), options, start })
 }
 

@@ -4,8 +4,9 @@ use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
 use super::gallery::shown_candidate;
 use super::measure::{Bench, Measured, Outcome, Sampled, Scorer};
-use crate::compare::{ArrayDifference, BandDifferences, PixelAngle, floats_of};
+use crate::compare::{ArrayDifference, BandDifferences, PixelAngle};
 use shardpack_array::Array;
+use shardpack_array::floats_of;
 use shardpack_report::data::{BandError, CubePanel, Report, SpectrumPair, Why};
 use shardpack_report::stats::histogram;
 

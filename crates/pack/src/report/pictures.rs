@@ -6,11 +6,11 @@ use super::measure::{Measured, first_line};
 use super::record::{first_field, limits, scalar_byte};
 use crate::compare::{PictureReference, ReferencePixels};
 use crate::pack::{Jpeg, PackOptions, Tally};
-use crate::sources::{Content, Entry, Listing};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_report::data::Measure;
+use shardpack_sources::{Content, Entry, Listing};
 use shardpack_writer::EncodedSample;
 
 /// RGB pixels, with width and height.

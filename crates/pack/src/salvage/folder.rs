@@ -1,10 +1,10 @@
 //! The folder of a damaged dataset: which of its shards are scanned.
 
 use super::{SalvageOptions, Survey};
-use crate::sources::words::plural;
 use anyhow::{Context, bail};
 use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible};
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
+use shardpack_sources::words::plural;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

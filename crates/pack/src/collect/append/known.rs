@@ -7,9 +7,9 @@ use crate::collect::layout::Layout;
 use crate::collect::value::{Sample, Value};
 use crate::collect::{Classes, Collector, lock};
 use crate::grow::OnKnownKey;
-use crate::sources::words::{plural, short};
 use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting, to_usize};
 use shardpack_reader::Scalar;
+use shardpack_sources::words::{plural, short};
 use std::collections::HashSet;
 
 /// What came of them.

@@ -408,9 +408,9 @@ fn truth_values_are_numbers_of_classes_too() {
 #[test]
 fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
     use crate::pack::{Hooks, Jpeg, PackOptions, PictureOptions, pack};
-    use crate::sources::SourceOptions;
-    use crate::sources::testing::npy_of;
+    use crate::testing::npy_of;
     use shardpack_jpeg::{ReencodeOptions, Resize};
+    use shardpack_sources::SourceOptions;
     let cancel = AtomicBool::new(false);
     let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,126 @@
+//! Clips: each folder that holds pictures is one sample, and its pictures are the frames.
+
+use super::bad::{BadInput, BadKind, Flaw};
+use super::kind::Content;
+use super::listing::{Entry, SideFile};
+use super::walk::FoundFile;
+use shardpack_format::{Hint, Setting};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+/// Puts the pictures of each folder together. A clip with a frame that cannot be packed is left out
+/// with it: without the frame it would be another clip.
+pub(super) fn group(root: &Path, samples: Vec<Entry>, bad: &mut Vec<BadInput>) -> Vec<Entry> {
+    let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let mut clips: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    for sample in samples {
+        let Some(folder) = folder_of(&sample.key) else {
+            let detail = "expected pictures in folders, each folder a clip, found one beside them";
+            let hint = Hint::new("move the frames of each clip into a folder, or leave ")
+                .and([Setting::named("clips")])
+                .then(" out");
+            bad.push(Flaw::new(BadKind::NoClip, detail).with_hint(hint).of(sample.key));
+            continue;
+        };
+        match &sample.content {
+            Content::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
+            Content::Picture(picture) => {
+                let detail = format!("expected a JPEG, as frames of clips are stored, found {}", picture.media_type);
+                let hint = Hint::new("convert the frames, such as by `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
+                bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
+            }
+            Content::Cube(_) => bad.push(super::wrong_kind(&sample.content).of(sample.key)),
+        }
+    }
+    // Files that nobody takes for frames stand beside many clips.
+    let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
+    let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
+    let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));
+    let flaw =
+        || Flaw::new(BadKind::NoClip, "expected a clip whose frames can all be packed, found others in its folder");
+    bad.extend(left_out.into_iter().map(|(folder, _)| flaw().of(folder)));
+    whole.into_iter().filter_map(|(folder, frames)| clip(root, folder, frames)).collect()
+}
+
+fn clip(root: &Path, key: String, mut frames: Vec<Entry>) -> Option<Entry> {
+    frames.sort_by(|a, b| natural(&a.key, &b.key));
+    let bytes = frames.iter().fold(0_u64, |sum, frame| sum.saturating_add(frame.bytes));
+    let (first, mtime_ns) = frames.first().map(|first| (first.content.clone(), first.mtime_ns))?;
+    let file = |frame: Entry| SideFile { path: root.join(&frame.key), bytes: frame.bytes, mtime_ns: frame.mtime_ns };
+    let mut clip = Entry::new(FoundFile { key, bytes, mtime_ns }, first, None);
+    clip.frames = frames.into_iter().map(file).collect();
+    Some(clip)
+}
+
+/// As people count: `frame2` before `frame10`. Names that differ in leading zeros alone are compared
+/// by their bytes.
+fn natural(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    while let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) {
+        let order = if x.is_ascii_digit() && y.is_ascii_digit() {
+            let (m, after_m) = digits(left);
+            let (n, after_n) = digits(right);
+            (left, right) = (after_m, after_n);
+            m.len().cmp(&n.len()).then_with(|| m.cmp(n))
+        } else {
+            left = left.get(x.len_utf8()..).unwrap_or_default();
+            right = right.get(y.len_utf8()..).unwrap_or_default();
+            x.cmp(&y)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
+}
+
+/// The number at the start, without leading zeros, and what follows it.
+fn digits(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    (number.trim_start_matches('0'), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+    use crate::testing::{Jpeg, put};
+    use crate::{OnBadInput, SourceError, SourceOptions, enumerate};
+
+    #[test]
+    fn frames_are_in_the_order_in_which_people_count() {
+        let mut names = ["f10", "f9", "f2b", "f2a", "f02", "f1", "g", "f2", "f", "é1", "f99999999999999999999999"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, ["f", "f1", "f02", "f2", "f2a", "f2b", "f9", "f10", "f99999999999999999999999", "g", "é1"]);
+    }
+
+    #[test]
+    fn each_folder_of_pictures_is_a_sample() {
+        let root = tempfile::tempdir().unwrap();
+        for (clip, frames) in [("run/a", 3), ("run/b", 12), ("walk/a", 1)] {
+            for frame in 0..frames {
+                put(root.path(), &format!("{clip}/{frame}.jpg"), Jpeg::default().bytes());
+            }
+        }
+        put(root.path(), "run/a/notes.txt", b"hello");
+        let options = SourceOptions { clips: true, ..SourceOptions::default() };
+        let listing = enumerate(root.path(), &options).unwrap();
+        let found: Vec<_> = listing.samples.iter().map(|entry| (entry.key.as_str(), entry.frames.len())).collect();
+        assert_eq!(found, [("run/a", 3), ("run/b", 12), ("walk/a", 1)]);
+        assert_eq!(listing.classes, ["run", "walk"]);
+        let last = &listing.samples[1].frames[11];
+        assert!(last.path.ends_with("run/b/11.jpg"));
+        assert_eq!(listing.samples[1].source_bytes(), 12 * last.bytes);
+
+        // What is no frame takes its clip with it; what lies beside the folders is named.
+        put(root.path(), "run/b/12.jpg", b"\xff\xd8\xff");
+        put(root.path(), "beside.jpg", Jpeg::default().bytes());
+        let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &options) else { panic!("two files are bad") };
+        let keys: Vec<_> = bad.list.iter().map(|bad| bad.key.as_str()).collect();
+        assert_eq!(keys, ["beside.jpg", "run/b", "run/b/12.jpg"]);
+        let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..options };
+        let listing = enumerate(root.path(), &skip).unwrap();
+        assert_eq!(listing.samples.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["run/a", "walk/a"]);
+    }
+}

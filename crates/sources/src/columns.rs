@@ -1,0 +1,147 @@
+//! Columns of values, one value for each sample, without an allocation for each.
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::Error;
+
+/// Many short texts in one buffer.
+///
+/// ```
+/// use shardpack_sources::columns::Texts;
+/// let texts: Texts = ["a", "", "bc"].into_iter().collect();
+/// assert_eq!(texts.get(2), Some("bc"));
+/// assert_eq!(texts.iter().collect::<Vec<_>>(), ["a", "", "bc"]);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Texts {
+    buffer: String,
+    ends: Vec<u64>,
+}
+
+impl Texts {
+    /// No texts.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { buffer: String::new(), ends: Vec::new() }
+    }
+
+    /// Adds a text.
+    pub fn push(&mut self, text: &str) {
+        self.buffer.push_str(text);
+        self.ends.push(self.buffer.len() as u64);
+    }
+
+    /// The text at `index`.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&str> {
+        let end = usize::try_from(*self.ends.get(index)?).ok()?;
+        let start = match index.checked_sub(1) {
+            Some(before) => usize::try_from(*self.ends.get(before)?).ok()?,
+            None => 0,
+        };
+        self.buffer.get(start..end)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        (0..self.len()).filter_map(|index| {
+            let text = self.get(index);
+            debug_assert!(text.is_some(), "text {index} of {}", self.len());
+            text
+        })
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Texts {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(texts: I) -> Self {
+        let mut out = Self::default();
+        texts.into_iter().for_each(|text| out.push(text));
+        out
+    }
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Values {
+    /// `true` and `false`.
+    Bool(Vec<bool>),
+    /// Integers.
+    Int(Vec<i64>),
+    /// Numbers, not all of them integers.
+    Float(#[serde(with = "super::listing_file::bits")] Vec<f64>),
+    /// Anything else.
+    Text(Texts),
+    /// Lists and objects, as the JSON that stands in the table.
+    Json(Texts),
+}
+
+impl Values {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bool(values) => values.len(),
+            Self::Int(values) => values.len(),
+            Self::Float(values) => values.len(),
+            Self::Text(texts) | Self::Json(texts) => texts.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What they are, in words.
+    #[must_use]
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "true or false",
+            Self::Int(_) => "integers",
+            Self::Float(_) => "numbers",
+            Self::Text(_) => "text",
+            Self::Json(_) => "lists or objects",
+        }
+    }
+
+    /// The values at `order`, in that order.
+    ///
+    /// # Errors
+    /// `Internal` if there is no such row: without it, all later samples would have the values of
+    /// others.
+    pub fn permuted(&self, order: &[u32]) -> Result<Self, Error> {
+        fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> Result<C, Error> {
+            let value =
+                |&row: &u32| get(row as usize).ok_or_else(|| Error::internal("row of a column", "a value", row));
+            order.iter().map(value).collect()
+        }
+        Ok(match self {
+            Self::Bool(values) => Self::Bool(pick(order, |row| values.get(row).copied())?),
+            Self::Int(values) => Self::Int(pick(order, |row| values.get(row).copied())?),
+            Self::Float(values) => Self::Float(pick(order, |row| values.get(row).copied())?),
+            Self::Text(texts) => Self::Text(pick(order, |row| texts.get(row))?),
+            Self::Json(texts) => Self::Json(pick(order, |row| texts.get(row))?),
+        })
+    }
+}
+
+/// A named column: one value for each sample, in the order of the samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name, which becomes the name of a field.
+    pub name: String,
+    /// Its values.
+    pub values: Values,
+}

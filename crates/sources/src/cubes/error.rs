@@ -1,0 +1,195 @@
+//! What can go wrong with a cube file: one error type, which always names the file.
+
+use shardpack_format::{Hint, Setting};
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Result of this module.
+pub type Result<T, E = CubeError> = std::result::Result<T, E>;
+
+/// Why a cube could not be read. Every variant names the file; see [`CubeError::path`].
+///
+/// ```
+/// use shardpack_sources::cubes::{CubeError, CubeOptions, load};
+/// let error = load("no-such-file.npy".as_ref(), &CubeOptions::default()).unwrap_err();
+/// assert!(matches!(error, CubeError::Io { .. }));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CubeError {
+    /// The operating system refused, or the disk failed.
+    #[error("{}: {what}: {error}", Quoted(path))]
+    Io {
+        /// The file.
+        path: Box<Path>,
+        /// What was attempted.
+        what: &'static str,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The file breaks its format, or is cut off.
+    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
+    Format {
+        /// The file.
+        path: Box<Path>,
+        /// The part of the file, in the words of its format.
+        what: Box<str>,
+        /// What is accepted there.
+        expected: Box<str>,
+        /// What was found there.
+        found: Box<str>,
+        /// What to do next.
+        hint: Option<Box<Hint>>,
+    },
+    /// The file may be whole, but its content cannot become a cube here: complex numbers, four
+    /// axes, another compression, ….
+    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
+    Unsupported {
+        /// The file.
+        path: Box<Path>,
+        /// The part of the file, in the words of its format.
+        what: Box<str>,
+        /// What is accepted there.
+        expected: Box<str>,
+        /// What was found there.
+        found: Box<str>,
+        /// What to do next.
+        hint: Option<Box<Hint>>,
+    },
+    /// The options do not fit this file.
+    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
+    Usage {
+        /// The file.
+        path: Box<Path>,
+        /// The option.
+        what: Box<str>,
+        /// What it may be for this file.
+        expected: Box<str>,
+        /// What it was.
+        found: Box<str>,
+        /// What to do next.
+        hint: Option<Box<Hint>>,
+    },
+    /// The file may be valid, but it needs more memory than
+    /// [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
+    #[error("{}: {what} is over the limit: {found} > {limit} bytes", Quoted(path))]
+    Limit {
+        /// The file.
+        path: Box<Path>,
+        /// The quantity.
+        what: Box<str>,
+        /// The limit, in bytes.
+        limit: u64,
+        /// What the file needs, in bytes.
+        found: u64,
+    },
+    /// Something happened that the code rules out, whatever the file holds: always
+    /// [`shardpack_format::Error::Internal`].
+    #[error("{}: {error}", Quoted(path))]
+    Internal {
+        /// The file.
+        path: Box<Path>,
+        /// What happened.
+        error: Box<shardpack_format::Error>,
+    },
+    /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
+    #[error("{}: interrupted while it was read", Quoted(path))]
+    Cancelled {
+        /// The file.
+        path: Box<Path>,
+    },
+}
+
+impl CubeError {
+    /// The file that the error is about.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Io { path, .. }
+            | Self::Format { path, .. }
+            | Self::Unsupported { path, .. }
+            | Self::Usage { path, .. }
+            | Self::Limit { path, .. }
+            | Self::Internal { path, .. }
+            | Self::Cancelled { path } => path,
+        }
+    }
+
+    /// What to do next. It is no part of the text.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } => {
+                hint.as_deref().cloned()
+            }
+            Self::Limit { .. } => {
+                Some(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
+            }
+            Self::Internal { error, .. } => error.hint(),
+            Self::Io { .. } | Self::Cancelled { .. } => None,
+        }
+    }
+
+    pub(super) fn cancelled(path: &Path) -> Self {
+        Self::Cancelled { path: path.into() }
+    }
+
+    pub(super) fn io(path: &Path, what: &'static str, error: io::Error) -> Self {
+        Self::Io { path: path.into(), what, error }
+    }
+
+    pub(super) fn format(
+        path: &Path,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::Format { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
+    }
+
+    pub(super) fn unsupported(
+        path: &Path,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        let [what, expected, found] = [text(what), text(expected), text(found)];
+        Self::Unsupported { path: path.into(), what, expected, found, hint: None }
+    }
+
+    pub(super) fn usage(
+        path: &Path,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::Usage { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
+    }
+
+    pub(super) fn limit(path: &Path, what: impl fmt::Display, limit: u64, found: u64) -> Self {
+        Self::Limit { path: path.into(), what: text(what), limit, found }
+    }
+
+    /// Adds the next step. Variants without a hint do not change.
+    #[must_use]
+    pub(super) fn with_hint(mut self, next: impl Into<Hint>) -> Self {
+        if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
+            *hint = Some(Box::new(next.into()));
+        }
+        self
+    }
+}
+
+fn text(value: impl fmt::Display) -> Box<str> {
+    value.to_string().into_boxed_str()
+}
+
+/// A path in backticks, with control characters escaped: file names are data too.
+struct Quoted<'a>(&'a Path);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0.to_string_lossy().escape_debug())
+    }
+}

@@ -1,0 +1,139 @@
+//! Label masks: one class number per pixel, from any cube file of one band and from PNG.
+
+use super::cube::{CubeOptions, LoadedMask};
+use super::error::Result;
+use super::png::Png;
+use super::select::Want;
+use super::source::Source;
+use super::{known, load_as, sniff};
+use shardpack_array::Array;
+use shardpack_array::floats_of;
+use shardpack_format::Dtype;
+use std::path::Path;
+
+/// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from
+/// PNG.
+///
+/// Integers and booleans are not changed. Floats must all be integers, and become the smallest
+/// integer type that holds them (unsigned unless one is negative). A PNG must be grey or use a
+/// palette, whose indices are the labels; 1, 2 and 4 bits become uint8. `options.variable` names
+/// the array in files with several; the default is the one with two axes.
+///
+/// # Errors
+/// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
+/// colours, and `Format` if a float is not an integer.
+pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    options.run.or_cancelled(path, load_from(&source, options))
+}
+
+/// Reads a label mask as [`load_mask`] does, out of the bytes of a file that is in memory: a member of
+/// an archive, say. Errors call it `name`. Formats of several files cannot be read so.
+///
+/// ```
+/// use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of};
+/// let error = mask_of("a.seg.png".as_ref(), b"no picture".to_vec(), &CubeOptions::default()).unwrap_err();
+/// assert!(matches!(error, CubeError::Format { .. } | CubeError::Unsupported { .. }));
+/// ```
+///
+/// # Errors
+/// As [`load_mask`].
+pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<LoadedMask> {
+    options.run.or_cancelled(name, load_from(&Source::held(name, bytes, &options.run), options))
+}
+
+/// Height and width of a label mask. Of a PNG only the header is read.
+///
+/// # Errors
+/// As [`load_mask`].
+pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    if source.prefix(8)? == sniff::PNG {
+        let [height, width, _] = labels(&source)?.layout().shape;
+        return Ok([height, width]);
+    }
+    match *options.run.or_cancelled(path, load_from(&source, options))?.array.shape() {
+        [height, width] => Ok([height, width]),
+        ref other => Err(source.unsupported("label mask", "one band", format_args!("shape {other:?}"))),
+    }
+}
+
+fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
+    if source.prefix(8)? == sniff::PNG {
+        return Ok(LoadedMask { array: png(source, options)?, no_data: None });
+    }
+    let cube = load_as(known(source)?, source, &Want::Mask(options))?;
+    let &[height, width, 1] = cube.array.shape() else {
+        return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
+    };
+    let dtype = cube.array.dtype();
+    let mut bytes = cube.array.into_bytes();
+    let mut label = dtype;
+    if dtype.is_float() {
+        (label, bytes) = integers(source, width, &floats_of(dtype, &bytes))?;
+    }
+    Ok(LoadedMask { array: array(source, label, height, width, bytes)?, no_data: cube.no_data })
+}
+
+fn array(source: &Source, dtype: Dtype, height: u64, width: u64, bytes: Vec<u8>) -> Result<Array> {
+    Array::new(dtype, vec![height, width], bytes)
+        .map_err(|error| source.format("label mask", "as many labels as pixels", error))
+}
+
+/// Floats that are integers, as the smallest type that holds them.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was found first")]
+fn integers(source: &Source, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
+    // Beyond 2⁵³ a float64 cannot tell neighbouring integers apart.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let (mut low, mut high) = (0.0f64, 0.0f64);
+    for (pixel, &label) in (0u64..).zip(labels) {
+        if label.fract() != 0.0 || label.abs() > EXACT || label.is_nan() {
+            let found = format!("{label} at row {}, column {}", pixel / width, pixel % width);
+            return Err(source.format("label mask", "integers", found));
+        }
+        (low, high) = (low.min(label), high.max(label));
+    }
+    macro_rules! to {
+        ($type:ty) => {
+            labels.iter().flat_map(|&label| (label as $type).to_le_bytes()).collect()
+        };
+    }
+    let fits = |min: f64, max: f64| low >= min && high <= max;
+    Ok(if fits(0.0, f64::from(u8::MAX)) {
+        (Dtype::U8, to!(u8))
+    } else if fits(0.0, f64::from(u16::MAX)) {
+        (Dtype::U16, to!(u16))
+    } else if fits(0.0, f64::from(u32::MAX)) {
+        (Dtype::U32, to!(u32))
+    } else if fits(0.0, EXACT) {
+        (Dtype::U64, to!(u64))
+    } else if fits(f64::from(i8::MIN), f64::from(i8::MAX)) {
+        (Dtype::I8, to!(i8))
+    } else if fits(f64::from(i16::MIN), f64::from(i16::MAX)) {
+        (Dtype::I16, to!(i16))
+    } else if fits(f64::from(i32::MIN), f64::from(i32::MAX)) {
+        (Dtype::I32, to!(i32))
+    } else {
+        (Dtype::I64, to!(i64))
+    })
+}
+
+/// A grey or palette PNG.
+fn labels(source: &Source) -> Result<Png<'_>> {
+    let labels = Png::open(source)?;
+    if !matches!(labels.color(), png::ColorType::Grayscale | png::ColorType::Indexed) {
+        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
+        return Err(error.with_hint("save the class numbers themselves, not their colours"));
+    }
+    Ok(labels)
+}
+
+fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
+    let labels = labels(source)?;
+    let layout = labels.layout();
+    let [height, width, _] = layout.shape;
+    let stored = labels.read("label mask", options.max_bytes)?;
+    array(source, layout.dtype, height, width, layout.assemble(source, stored)?)
+}

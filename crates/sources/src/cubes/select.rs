@@ -1,0 +1,213 @@
+//! Chooses which of several arrays in one file is the cube.
+
+use super::cube::CubeOptions;
+use super::error::Result;
+use super::layout::Layout;
+use super::source::Source;
+use crate::words::{first, list, short};
+use shardpack_format::{Hint, Setting};
+
+/// How many of the names that were asked for a message has.
+const NAMED: usize = 8;
+
+/// What the caller wants, and its options.
+#[derive(Clone, Copy)]
+pub(super) enum Want<'a> {
+    /// Three axes, else two.
+    Cube(&'a CubeOptions),
+    /// Two axes.
+    Mask(&'a CubeOptions),
+}
+
+impl<'a> Want<'a> {
+    pub(super) const fn options(&self) -> &'a CubeOptions {
+        match self {
+            Self::Cube(options) | Self::Mask(options) => options,
+        }
+    }
+
+    pub(super) const fn max_bytes(&self) -> u64 {
+        self.options().max_bytes
+    }
+}
+
+/// The chosen array, its layout in the file, and the names of those that were passed over although
+/// the caller named none.
+pub(super) struct Chosen<'a, T> {
+    pub(super) array: &'a T,
+    pub(super) layout: Layout,
+    pub(super) others: Vec<String>,
+}
+
+/// An array that could be chosen.
+pub(super) struct Candidate<'a> {
+    pub(super) name: &'a str,
+    pub(super) dtype: String,
+    pub(super) dims: &'a [u64],
+}
+
+impl Candidate<'_> {
+    fn describe(&self) -> String {
+        format!("`{}` {} {}", short(self.name), describe_dims(self.dims), self.dtype)
+    }
+}
+
+/// `[4, 5]`, and no more axes than a picture could have.
+fn describe_dims(dims: &[u64]) -> String {
+    match dims.get(..8) {
+        Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
+        _ => format!("{dims:?}"),
+    }
+}
+
+/// The names of all arrays except `chosen` that are pictures or cubes themselves; none if the
+/// caller named the array.
+pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Vec<String> {
+    if !want.options().variable.is_empty() {
+        return Vec::new();
+    }
+    let pictures = candidates
+        .iter()
+        .enumerate()
+        .filter(|(index, candidate)| *index != chosen && candidate.dims.iter().filter(|&&axis| axis > 1).count() > 1);
+    pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
+}
+
+/// The index of the array for `want`: the named one; else the only one with three axes; else the
+/// only one with two.
+pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
+    let all = || match candidates {
+        [] => "no numeric array".to_owned(),
+        some => first(some.iter().map(Candidate::describe)),
+    };
+    let names = &want.options().variable;
+    for name in names {
+        if let Some(exact) = candidates.iter().position(|candidate| candidate.name == name) {
+            return Ok(exact);
+        }
+        let fitting = candidates.iter().enumerate().filter(|(_, candidate)| matches(name, candidate.name));
+        match fitting.map(|(place, _)| place).collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [one] => return Ok(*one),
+            several => {
+                let found = several.iter().filter_map(|place| candidates.get(*place)).map(Candidate::describe);
+                let expected = format!("one array whose name fits `{}`", short(name));
+                let found = first(found.collect::<Vec<_>>().into_iter());
+                return Err(source.usage("variable", expected, found).with_hint(name_one()));
+            }
+        }
+    }
+    if !names.is_empty() {
+        let wanted = list(names.iter().map(String::as_str), NAMED);
+        let expected = match names.len() {
+            1 => format!("a numeric array named {wanted}"),
+            _ => format!("a numeric array named as one of {wanted}"),
+        };
+        return Err(source.usage("variable", expected, all()));
+    }
+    let with_rank = |rank: usize| -> Vec<usize> {
+        // One row or one column is a list of wavelengths or labels, not a picture.
+        let picture = |dims: &[u64]| dims.len() == rank && (rank == 3 || !dims.contains(&1));
+        (0..).zip(candidates).filter(|(_, candidate)| picture(candidate.dims)).map(|(index, _)| index).collect()
+    };
+    let ranks: &[usize] = if matches!(want, Want::Cube(_)) { &[3, 2] } else { &[2] };
+    for &rank in ranks {
+        match with_rank(rank).as_slice() {
+            [] => {}
+            [one] if rank == 2 || !candidates.iter().any(|other| is_larger_matrix(other, candidates.get(*one))) => {
+                return Ok(*one);
+            }
+            // The only array of three axes may be the ground truth of a matrix of bands × pixels.
+            [_] => {
+                let expected = "a cube larger than the matrices beside it, or a name";
+                let hint = name_one().then("; a matrix of bands × pixels also needs ");
+                let hint = hint.and([Setting::any("spatial", "HxW")]);
+                return Err(source.usage("variable", expected, all()).with_hint(hint));
+            }
+            _ => {
+                let expected = format!("one array with {rank} axes, or a name");
+                return Err(source.usage("variable", expected, all()).with_hint(name_one()));
+            }
+        }
+    }
+    match candidates {
+        // Choose the only array there is. If it cannot be used, the error says why. But do not
+        // choose a lone vector: a MATLAB file that was cut short between two variables may look
+        // like this.
+        [one] if one.dims.len() != 2 => Ok(0),
+        _ => {
+            let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
+            Err(source.unsupported("arrays in the file", expected, all()))
+        }
+    }
+}
+
+fn name_one() -> Hint {
+    Hint::new("name one with ").and([Setting::any("variable", "NAME")])
+}
+
+/// Whether a name fits a pattern, in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let start = parts.next().unwrap_or_default();
+    let Some(end) = parts.next_back() else { return false };
+    let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    // The earliest place of each part leaves the most for those behind it.
+    inner.is_some_and(|inner| {
+        parts.try_fold(inner, |rest, part| Some(rest.split_at(rest.find(part)? + part.len()).1)).is_some()
+    })
+}
+
+/// Whether `other` is a matrix with more elements than `cube`.
+fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
+    let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));
+    other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
+}
+
+/// Like [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with
+/// that many pixels comes before a cube.
+pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
+    let options = want.options();
+    if let (Want::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
+        let pixels = height.checked_mul(width);
+        let fits = |dims: &[u64]| matches!(*dims, [a, b] if Some(a) == pixels || Some(b) == pixels);
+        let fitting: Vec<_> = (0..).zip(candidates).filter(|(_, candidate)| fits(candidate.dims)).collect();
+        match fitting.as_slice() {
+            [] => {}
+            [(one, _)] => return Ok(*one),
+            many => {
+                let found = first(many.iter().map(|(_, candidate)| candidate.describe()));
+                let expected = format!("one matrix of {height} x {width} pixels, or a name");
+                let error = source.usage("variable", expected, found);
+                return Err(error.with_hint(name_one()));
+            }
+        }
+    }
+    select(source, want, candidates)
+}
+
+/// `[height, width, channels]` of an array with two axes (one band) or three.
+pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
+    let shape = match *dims {
+        [h, w] => [h, w, 1],
+        [h, w, c] => [h, w, c],
+        _ => {
+            let axes = if dims.len() == 1 { "axis" } else { "axes" };
+            let error = source.unsupported(
+                "array shape",
+                "2 or 3 axes: [height, width, channels]",
+                format_args!("{} {axes}: {}", dims.len(), describe_dims(dims)),
+            );
+            let stack = dims.len() > 3;
+            return Err(if stack {
+                error.with_hint("save each cube of the stack to a file of its own")
+            } else {
+                error
+            });
+        }
+    };
+    if shape.contains(&0) {
+        return Err(source.unsupported("array shape", "at least one element", format_args!("{dims:?}")));
+    }
+    Ok(shape)
+}

@@ -1,0 +1,268 @@
+//! File access of this module: reads that know the file's length, and errors that name the file.
+
+use super::error::{CubeError, Result};
+use super::run::CubeRun;
+use crate::files::Opened;
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An open regular file. All reads give the offset, so there is no position to keep.
+pub(super) struct Source {
+    file: Arc<Opened>,
+    path: PathBuf,
+    len: u64,
+    run: CubeRun,
+    /// Memory of an earlier cube, for the first large piece of this one.
+    spare: Mutex<Vec<u8>>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("path", &self.path).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Pieces smaller than this are not worth the spare memory.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// How much is read or decoded between two checks of the flag that stops a run. Small in tests, so
+/// that a small file has many pieces.
+pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
+
+impl Source {
+    /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
+    pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
+        let file = run.files().open(path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => {
+                let found = if path.is_dir() { "a folder" } else { "something else" };
+                CubeError::usage(path, "source", "a regular file", found)
+            }
+            _ => CubeError::io(path, "cannot open", error),
+        })?;
+        let len = file.len();
+        Ok(Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() })
+    }
+
+    /// Bytes in memory, which messages call `path`.
+    pub(super) fn held(path: &Path, bytes: Vec<u8>, run: &CubeRun) -> Self {
+        let file = Opened::held(path, bytes);
+        let len = file.len();
+        Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
+    }
+
+    /// The same source, with memory to use before allocating more.
+    pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
+        self.spare = Mutex::new(spare);
+        self
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Checks that `[offset, offset + len)` is within the file. Call it before allocating memory
+    /// for it.
+    pub(super) fn check_range(&self, what: &str, offset: u64, len: u64) -> Result<()> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(self.format(
+                what,
+                format_args!("{len} bytes at offset {offset}"),
+                format_args!("a file of {} bytes", self.len),
+            )),
+        }
+    }
+
+    /// Exactly the bytes `[offset, offset + len)`, read directly into memory of that size.
+    pub(super) fn read_at(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>> {
+        self.check_range(what, offset, len)?;
+        let mut bytes = self.alloc(what, len)?;
+        self.seek(offset)?;
+        let mut left = len;
+        while left > 0 {
+            self.check_cancel()?;
+            let piece = left.min(PIECE_BYTES as u64);
+            // Read from the file itself, which fills fresh memory without writing zeros to it
+            // first.
+            let read = match self.file.file() {
+                Some(file) => { file }.take(piece).read_to_end(&mut bytes),
+                None => (&*self.file).take(piece).read_to_end(&mut bytes),
+            };
+            let read = read.map_err(|error| self.io(what, error))?;
+            if read as u64 != piece {
+                return Err(self.shrunk(what));
+            }
+            left -= piece;
+        }
+        Ok(bytes)
+    }
+
+    /// Fills `out` from `offset`.
+    pub(super) fn fill_at(&self, what: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.check_range(what, offset, out.len() as u64)?;
+        self.seek(offset)?;
+        for piece in out.chunks_mut(PIECE_BYTES) {
+            self.check_cancel()?;
+            (&*self.file).read_exact(piece).map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => self.shrunk(what),
+                _ => self.io(what, error),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Appends at most `len` bytes of `reader` to `out`, which has the memory; returns how many.
+    /// Little of a file may inflate to much, so the flag of the run is checked here, too.
+    pub(super) fn append(&self, reader: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<u64> {
+        let mut left = len;
+        while left > 0 {
+            self.run.check()?;
+            let piece = left.min(PIECE_BYTES as u64);
+            let read = reader.take(piece).read_to_end(out)? as u64;
+            left -= read;
+            if read < piece {
+                break;
+            }
+        }
+        Ok(len - left)
+    }
+
+    /// At most `len` bytes from `offset`: as many as there are.
+    pub(super) fn prefix(&self, len: u64) -> Result<Vec<u8>> {
+        self.read_at("first bytes", 0, len.min(self.len))
+    }
+
+    /// A stream over `[offset, offset + len)`. One at a time: streams share the file's position.
+    pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<Stream<'_>>> {
+        self.seek(offset)?;
+        Ok(Stream(self).take(len))
+    }
+
+    /// The whole file as a stream, for readers that seek on their own.
+    pub(super) const fn whole(&self) -> Stream<'_> {
+        Stream(self)
+    }
+
+    /// The file itself, to be read by offset.
+    #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "only HDF5 needs a handle of its own"))]
+    pub(super) const fn file(&self) -> &Arc<Opened> {
+        &self.file
+    }
+
+    /// What the cubes of the run share.
+    pub(super) const fn run(&self) -> &CubeRun {
+        &self.run
+    }
+
+    fn seek(&self, offset: u64) -> Result<()> {
+        let mut file = &*self.file;
+        file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
+    }
+
+    /// `Cancelled` if the flag of the run is raised. For loops that work without reading.
+    pub(super) fn check_cancel(&self) -> Result<()> {
+        if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
+    }
+
+    /// This many zeros. Returns an error instead of aborting if the machine does not have the
+    /// memory.
+    pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = self.alloc(what, len)?;
+        bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
+        Ok(bytes)
+    }
+
+    /// Makes `bytes` as long as `len`, in its own memory if that is enough.
+    pub(super) fn resize(&self, what: &'static str, bytes: &mut Vec<u8>, len: u64) -> Result<()> {
+        let len = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
+        bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| self.out_of_memory(what))?;
+        bytes.resize(len, 0);
+        Ok(())
+    }
+
+    /// Empty memory for `len` bytes. Returns an error instead of aborting if the machine does not
+    /// have it.
+    pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
+        let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
+        let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };
+        bytes.clear();
+        bytes.try_reserve_exact(count).map_err(|_| self.out_of_memory(what))?;
+        Ok(bytes)
+    }
+
+    fn take_spare(&self) -> Vec<u8> {
+        std::mem::take(&mut self.spare.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn io(&self, what: &'static str, error: std::io::Error) -> CubeError {
+        CubeError::io(&self.path, what, error)
+    }
+
+    pub(super) fn format(
+        &self,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> CubeError {
+        CubeError::format(&self.path, what, expected, found)
+    }
+
+    /// What the code rules out has happened.
+    pub(super) fn internal(&self, what: &str, expected: impl fmt::Display, found: impl fmt::Display) -> CubeError {
+        let error = Box::new(shardpack_format::Error::internal(what, expected, found));
+        CubeError::Internal { path: self.path.as_path().into(), error }
+    }
+
+    pub(super) fn unsupported(
+        &self,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> CubeError {
+        CubeError::unsupported(&self.path, what, expected, found)
+    }
+
+    pub(super) fn usage(
+        &self,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> CubeError {
+        CubeError::usage(&self.path, what, expected, found)
+    }
+
+    pub(super) fn limit(&self, what: impl fmt::Display, limit: u64, found: u64) -> CubeError {
+        CubeError::limit(&self.path, what, limit, found)
+    }
+
+    fn shrunk(&self, what: &'static str) -> CubeError {
+        self.format(what, format_args!("a file of {} bytes, as when it was opened", self.len), "a shorter one")
+    }
+
+    fn out_of_memory(&self, what: &'static str) -> CubeError {
+        self.io(what, std::io::Error::from(ErrorKind::OutOfMemory))
+    }
+}
+
+/// The file from its position on. Every read first checks the flag of the run.
+#[derive(Clone, Copy)]
+pub(super) struct Stream<'a>(&'a Source);
+
+impl Read for Stream<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.run.check()?;
+        (&*self.0.file).read(out)
+    }
+}
+
+impl Seek for Stream<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self.0.file).seek(to)
+    }
+}

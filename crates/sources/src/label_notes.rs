@@ -1,0 +1,381 @@
+//! Where labels came from, and folders whose names suggest that they are not classes.
+
+use super::kind::Kind;
+use super::words::{list, plural, verb};
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Hint, Note, Setting};
+use shardpack_reader::mask_names;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where the labels of a listing came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LabelsFrom {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// The names of the first-level folders.
+    Folders,
+    /// A column of the table of labels.
+    Column {
+        /// The table.
+        table: PathBuf,
+        /// The column.
+        column: String,
+    },
+}
+
+impl fmt::Display for LabelsFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("none"),
+            Self::Folders => f.write_str("the names of the first-level folders"),
+            Self::Column { table, column } => {
+                let table = table.to_string_lossy();
+                write!(f, "the column `{}` of `{}`", column.escape_debug(), table.escape_debug())
+            }
+        }
+    }
+}
+
+/// Names of splits of a dataset.
+const SPLITS: &[&str] =
+    &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
+
+/// Names of folders that hold the samples beside masks or labels.
+const INPUTS: &[&str] =
+    &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
+
+/// How many names are listed.
+const NAMED: usize = 8;
+
+/// Whether a folder's name says that it holds parts of samples which are no samples of their own.
+fn is_truth(name: &str) -> bool {
+    // Pictures of a field `target` are what a model makes as often as they are masks; a folder is
+    // not refused, but told.
+    mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
+}
+
+/// Whether a folder is called like a split: `train`, `Val`, `test2017`.
+pub(super) fn is_split(name: &str) -> bool {
+    is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
+}
+
+fn is_one_of(words: &[&str], name: &str) -> bool {
+    words.iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
+/// What is known of the folders of a source.
+pub(super) struct Folders<'a> {
+    pub(super) kind: Kind,
+    /// First-level folders with samples; all of them if each is a class.
+    pub(super) names: &'a [String],
+    /// Keys of the samples.
+    pub(super) keys: &'a [&'a str],
+    pub(super) labels: &'a LabelsFrom,
+    /// Whether the user has said if folders are classes.
+    pub(super) chosen: bool,
+    /// What the source is called in a hint.
+    pub(super) src: &'a str,
+}
+
+impl Folders<'_> {
+    /// What the user should know about the names of the folders.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        let known = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
+            self.names.iter().map(String::as_str).filter(|name| is_known(name)).collect()
+        };
+        let (splits, truths) = (known(&is_split), known(&is_truth));
+        let inputs = known(&|name| is_one_of(INPUTS, name));
+        let by_folder = *self.labels == LabelsFrom::Folders;
+        let mut notes = Vec::new();
+        notes.extend(self.splits(&splits));
+        let others = known(&|name| !is_truth(name) && !is_split(name));
+        // Classes may be called `mask` and `nothing`: there only folders that sound like samples
+        // say more.
+        let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
+        if !truths.is_empty() && !samples.is_empty() {
+            notes.push(self.parts("", samples, &truths));
+        } else if by_folder && !(inputs.is_empty() && truths.is_empty()) {
+            let names = list(inputs.iter().chain(&truths).copied(), NAMED);
+            let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
+            let note =
+                format!("labels are the names of folders, and {names} {look} like parts of a dataset, not classes");
+            let hint = Hint::new("pack the folder with the samples, or ").and([no_classes()]);
+            notes.push(Note::new(note).with_hint(hint));
+        }
+        notes.extend(self.parts_within());
+        if by_folder && notes.is_empty() {
+            notes.extend(self.one_class());
+        }
+        if notes.is_empty() && truths.is_empty() {
+            notes.extend(self.no_labels());
+        }
+        notes
+    }
+
+    /// Splits that become one dataset.
+    fn splits(&self, splits: &[&str]) -> Option<Note> {
+        let first = splits.first()?.escape_debug();
+        let names = list(splits.iter().copied(), NAMED);
+        let hint = Hint::set([Setting::on("splits")])
+            .then(format!(" packs each into a dataset of its own, with the same classes: `OUT/{first}`"));
+        let look = verb(splits.len() as u64, "looks", "look");
+        match (self.labels, self.kind) {
+            (LabelsFrom::Folders, _) => {
+                let note = format!("labels are the names of folders, and {names} {look} like splits, not classes");
+                Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
+            }
+            // Of pictures, nobody gets here who has not said how they are labelled.
+            (LabelsFrom::Nothing, Kind::Cubes) if !self.chosen => {
+                let note = format!("{names} {look} like splits of a dataset, and are packed into one");
+                Some(Note::new(note).with_hint(hint))
+            }
+            _ => None,
+        }
+    }
+
+    /// Folders of masks or labels beside those of samples, all `under` another folder.
+    fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
+        let shown = |names: &[&str]| {
+            let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
+            list(names.iter().map(String::as_str), NAMED)
+        };
+        let first = |names: &[&str]| {
+            let name = names.first().copied().unwrap_or_default();
+            format!("{}/{}{}", self.src, under.escape_debug(), name.escape_debug())
+        };
+        let note = format!(
+            "files in {} and in {} are all packed as samples, but {} {} like the masks or labels of the others",
+            shown(samples),
+            shown(truths),
+            shown(truths),
+            verb(truths.len() as u64, "looks", "look"),
+        );
+        let hint = Hint::new(format!("pack `{}` with ", first(samples)));
+        Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
+    }
+
+    /// The first folder within which samples stand beside masks or labels: `train/images`,
+    /// `train/labels`.
+    fn parts_within(&self) -> Option<Note> {
+        let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for key in self.keys {
+            let mut parts = key.split('/');
+            if let (Some(first), Some(second), Some(_)) = (parts.next(), parts.next(), parts.next()) {
+                within.entry(first).or_default().insert(second);
+            }
+        }
+        within.into_iter().find_map(|(folder, names)| {
+            let (truths, samples): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_truth(name));
+            let told = !truths.is_empty() && !samples.is_empty();
+            told.then(|| self.parts(&format!("{folder}/"), &samples, &truths))
+        })
+    }
+
+    /// One class for all samples, which stand in several folders further down.
+    fn one_class(&self) -> Option<Note> {
+        let folder = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let mut common = folder(self.keys.first()?)?;
+        for key in self.keys {
+            while !key.strip_prefix(common.as_str()).is_some_and(|rest| rest.starts_with('/')) {
+                common = folder(&common)?;
+            }
+        }
+        let below = self.keys.iter().map(|key| Some(key.get(common.len() + 1..)?.split_once('/')?.0));
+        let names = below.collect::<Option<BTreeSet<&str>>>()?;
+        (names.len() > 1).then(|| {
+            let class = common.split('/').next().unwrap_or_default();
+            let (folders, named) = (plural(names.len() as u64, "folder"), list(names.iter().copied(), NAMED));
+            let note = format!(
+                "one class `{}` for all samples: labels are the names of the first-level folders, and the samples \
+                 stand in {folders} further down ({named})",
+                class.escape_debug()
+            );
+            Note::new(note).with_hint(format!("pack `{}/{}`, whose folders they are", self.src, common.escape_debug()))
+        })
+    }
+
+    /// Cubes in folders, whose names are no labels unless the user says so.
+    fn no_labels(&self) -> Option<Note> {
+        let in_folders = self.keys.iter().all(|key| key.contains('/'));
+        let is_told = self.kind == Kind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
+        (is_told && in_folders && self.names.len() > 1).then(|| {
+            let note = format!(
+                "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})",
+                plural(self.names.len() as u64, "folder"),
+                list(self.names.iter().map(String::as_str), NAMED)
+            );
+            let hint = Hint::set([Setting::word("class_folders", "on")]).then(", or ");
+            Note::new(note).with_hint(hint.and([Setting::any("labels", "FILE")]))
+        })
+    }
+}
+
+/// Names of folders that are no labels.
+fn no_classes() -> Setting {
+    Setting::word("class_folders", "off")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Jpeg, npy, put};
+    use crate::{SourceOptions, enumerate};
+    use shardpack_format::Voice;
+
+    fn notes(files: &[(&str, Vec<u8>)], options: &SourceOptions) -> (String, Vec<String>) {
+        let root = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(path, bytes)| put(root.path(), path, bytes));
+        let listing = enumerate(root.path(), options).unwrap();
+        (listing.labels_from.to_string(), listing.notes.iter().map(|note| note.told(Voice::Command)).collect())
+    }
+
+    fn jpeg() -> Vec<u8> {
+        Jpeg::default().bytes()
+    }
+
+    #[test]
+    fn splits_are_no_classes() {
+        let files = [("train/a.jpg", jpeg()), ("Val/b.jpg", jpeg())];
+        let (from, told) = notes(&files, &SourceOptions::default());
+        assert_eq!(from, "the names of the first-level folders");
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("`Val`, `train` look like splits, not classes"), "{told:?}");
+        let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
+        assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
+        // Otherwise classes may have any name.
+        assert_eq!(notes(&[("cat/a.jpg", jpeg()), ("dog/b.jpg", jpeg())], &SourceOptions::default()).1, [""; 0]);
+    }
+
+    #[test]
+    fn images_and_labels_are_no_samples_alike() {
+        for (kind, file) in [("npy", npy()), ("jpg", jpeg())] {
+            let files = [(format!("images/a.{kind}"), file.clone()), (format!("labels/a.{kind}"), file)];
+            let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.clone())).collect();
+            let (_, told) = notes(&files, &SourceOptions::default());
+            assert_eq!(told.len(), 1, "{told:?}");
+            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like the \
+                        masks or labels";
+            assert!(told[0].starts_with(text), "{told:?}");
+            assert!(told[0].ends_with("hint: pack `SRC/images` with `--masks SRC/labels`"), "{told:?}");
+        }
+    }
+
+    /// Notes on cubes at `paths`.
+    fn of_cubes(paths: &[&str], options: &SourceOptions) -> Vec<String> {
+        notes(&paths.iter().map(|path| (*path, npy())).collect::<Vec<_>>(), options).1
+    }
+
+    #[test]
+    fn splits_of_cubes_are_told_and_not_offered_as_classes() {
+        let paths = ["train/a.npy", "val/b.npy"];
+        let told = of_cubes(&paths, &SourceOptions::default());
+        let text = "`train`, `val` look like splits of a dataset, and are packed into one\nhint: `--splits` packs \
+                    each into a dataset of its own, with the same classes: `OUT/train`";
+        assert_eq!(told, [text]);
+        for class_folders in [false, true] {
+            let options = SourceOptions { class_folders: Some(class_folders), ..SourceOptions::default() };
+            assert_eq!(of_cubes(&paths, &options).len(), usize::from(class_folders));
+        }
+    }
+
+    #[test]
+    fn labels_beside_folders_of_any_name_are_told() {
+        let told = of_cubes(&["labels/a.npy", "scans/a.npy"], &SourceOptions::default());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
+        assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
+        // Of classes it is said that one of them sounds like none.
+        let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
+        assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
+    }
+
+    #[test]
+    fn labels_within_folders_are_told() {
+        let paths = ["train/images/a.npy", "train/labels/a.npy", "val/images/b.npy", "val/labels/b.npy"];
+        let told = of_cubes(&paths, &SourceOptions::default());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("splits of a dataset"), "{told:?}");
+        assert!(told[1].starts_with("files in `train/images` and in `train/labels` are all packed"), "{told:?}");
+        assert!(told[1].ends_with("hint: pack `SRC/train/images` with `--masks SRC/train/labels`"), "{told:?}");
+        let told = of_cubes(&["land/scenes/a.npy", "land/label_maps/a.npy"], &SourceOptions::default());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told.iter().all(|note| !note.contains("--class-folders on")), "{told:?}");
+        // Samples alone, one level deeper.
+        assert_eq!(of_cubes(&["land/a/a.npy", "land/b/a.npy"], &SourceOptions::default()), [""; 0]);
+    }
+
+    #[test]
+    fn cubes_in_folders_have_no_labels_and_that_is_told() {
+        let files = [("p1/a.npy", npy()), ("p2/b.npy", npy())];
+        let (from, told) = notes(&files, &SourceOptions::default());
+        assert_eq!((from.as_str(), told.len()), ("none", 1));
+        assert!(told[0].starts_with("no labels: the cubes stand in 2 folders"), "{told:?}");
+        let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };
+        assert_eq!(notes(&files, &on), ("the names of the first-level folders".to_owned(), Vec::new()));
+        assert_eq!(notes(&[("p1/a.npy", npy())], &SourceOptions::default()).1, [""; 0]);
+    }
+
+    #[test]
+    fn one_class_above_the_folders_is_told() {
+        let told = |paths: &[&str]| {
+            let files: Vec<_> = paths.iter().map(|path| (*path, jpeg())).collect();
+            notes(&files, &SourceOptions::default()).1
+        };
+        assert_eq!(
+            told(&["x/y/cat/1.jpg", "x/y/dog/1.jpg", "x/y/dog/deep/2.jpg"]),
+            ["one class `x` for all samples: labels are the names of the first-level folders, \
+              and the samples stand in 2 folders further down (`cat`, `dog`)\n\
+              hint: pack `SRC/x/y`, whose folders they are"]
+        );
+        // One class, and folders that say nothing.
+        for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
+            assert_eq!(told(paths), [""; 0], "{paths:?}");
+        }
+        assert_eq!(told(&["x/cat/1.jpg", "y/dog/1.jpg"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_picture_beside_the_folders_of_classes_is_refused_by_name() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["cat/1.jpg", "dog/1.jpg", "stray.jpg"] {
+            put(root.path(), path, jpeg());
+        }
+        let list = |options: &SourceOptions| enumerate(root.path(), options);
+        let Err(crate::SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!() };
+        assert!(bad.to_string().contains("`stray.jpg`: expected samples in the folders of classes"), "{bad}");
+        let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
+        let off = "move it into the folder of its class; `--class-folders off` packs all samples without labels";
+        assert_eq!(hints, [off, "`--on-bad-input skip` packs the others, and lists these"]);
+        let skip = SourceOptions { on_bad_input: crate::OnBadInput::Skip, ..SourceOptions::default() };
+        assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
+        let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
+        assert_eq!(list(&off).unwrap().samples.len(), 3);
+        // A folder of pictures with some in folders is not one of classes, unless that is said.
+        put(root.path(), "other.jpg", jpeg());
+        assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
+        let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };
+        assert!(list(&on).unwrap_err().to_string().contains("in no class folder: 2"));
+    }
+
+    #[test]
+    fn a_table_is_named_with_its_column() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "train/a.jpg", jpeg());
+        for (text, column) in [
+            ("key,label\ntrain/a.jpg,x\n", "label"),
+            ("key,class\ntrain/a.jpg,x\n", "class"),
+            ("key,label\ntrain/a.jpg,3\n", "label"),
+        ] {
+            let table = root.path().join(".table.csv");
+            std::fs::write(&table, text).unwrap();
+            let listing =
+                enumerate(root.path(), &SourceOptions { labels: Some(table.clone()), ..SourceOptions::default() })
+                    .unwrap();
+            assert_eq!(listing.labels_from, LabelsFrom::Column { table, column: column.to_owned() });
+            assert_eq!(listing.notes, []);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! CSV with a header. The type of a column is the narrowest one that fits every cell: true/false,
+//! integer, number, text. Columns that are said to be text stay text.
+
+use super::{Rows, cells};
+use crate::columns::{Column, Texts, Values};
+use crate::error::{Result, SourceError};
+use std::cell::Cell;
+use std::io::{self, Read};
+
+/// Longest row of a table, in bytes. Each cell of a row takes eight bytes more while it is read, and
+/// an empty one stands for one byte of the file.
+const MAX_ROW: u64 = 16 << 20;
+
+/// How much the CSV reader takes from the file at a time. It may hold that much of the next row.
+const BUFFER: usize = 8 << 10;
+
+/// The file, of which only so much may be read before the row ends. An open quote would otherwise
+/// take the rest of it as one cell.
+struct Allowed<'a, R> {
+    input: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Allowed<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(out)?;
+        let left = self.left.get().checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.left.set(left);
+        Ok(read)
+    }
+}
+
+/// A column while it is read: the text of each cell, and the types that fit all of them.
+struct Building {
+    texts: Texts,
+    truths: bool,
+    integers: bool,
+    numbers: bool,
+    filled: bool,
+    /// Line of the first empty cell.
+    empty: Option<u64>,
+}
+
+impl Building {
+    const fn new(is_text: bool) -> Self {
+        let fits = !is_text;
+        Self { texts: Texts::new(), truths: fits, integers: fits, numbers: fits, filled: false, empty: None }
+    }
+
+    fn push(&mut self, text: &str, line: u64) {
+        self.texts.push(text);
+        let text = text.trim();
+        if text.is_empty() {
+            self.empty.get_or_insert(line);
+            return;
+        }
+        self.filled = true;
+        self.truths = self.truths && cells::truth(text).is_some();
+        self.integers = self.integers && cells::integer(text).is_some();
+        self.numbers = self.numbers && cells::number(text).is_some();
+    }
+
+    fn finish(self, name: String, rows: &Rows<'_>) -> Result<Column> {
+        let trimmed = || self.texts.iter().map(str::trim);
+        let values = if !self.filled || !(self.truths || self.integers || self.numbers) {
+            Values::Text(self.texts)
+        } else if self.truths {
+            Values::Bool(trimmed().filter_map(cells::truth).collect())
+        } else if self.integers {
+            Values::Int(trimmed().filter_map(cells::integer).collect())
+        } else {
+            Values::Float(trimmed().filter_map(cells::number).collect())
+        };
+        match (&values, self.empty) {
+            (Values::Text(_), _) | (_, None) => Ok(Column { name, values }),
+            (_, Some(line)) => {
+                let message =
+                    format!("an empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
+                Err(rows.error(Some(line), message, "fill it in, or write `nan` for an unknown number"))
+            }
+        }
+    }
+}
+
+pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let allowed = Cell::new(MAX_ROW + BUFFER as u64);
+    let input = Allowed { input, left: &allowed };
+    let mut options = ::csv::ReaderBuilder::new();
+    let mut reader = options.trim(::csv::Trim::Headers).buffer_capacity(BUFFER).from_reader(input);
+    let header = reader.headers().map_err(|error| damaged(rows, &error, 1, 0))?;
+    rows.check_count(header.len(), 1)?;
+    let header = header.clone();
+    let names: Vec<&str> = header.iter().collect();
+    let key_place = rows.key_column(&names, 1)?;
+    // Of lines that end in CR LF, the reader counts the LF with the line behind it.
+    let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
+    let behind = u64::from(reader.position().line() == 1 + inside);
+    let mut columns: Vec<_> = names.iter().map(|name| Building::new(rows.is_text(name))).collect();
+    let mut record = ::csv::StringRecord::new();
+    loop {
+        rows.cancel.check()?;
+        allowed.set(MAX_ROW + BUFFER as u64);
+        let start = reader.position().line();
+        if !reader.read_record(&mut record).map_err(|error| damaged(rows, &error, start, behind))? {
+            break;
+        }
+        let line = record.position().map_or(0, ::csv::Position::line) + behind;
+        if !rows.accept(record.get(key_place).unwrap_or_default(), line)? {
+            continue;
+        }
+        for (i, (column, text)) in columns.iter_mut().zip(&record).enumerate() {
+            if i != key_place {
+                column.push(text, line);
+            }
+        }
+    }
+    let named = names.iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
+    let finished = named.map(|(_, (name, column))| {
+        rows.cancel.check()?;
+        column.finish((*name).to_owned(), rows)
+    });
+    finished.collect()
+}
+
+/// `start` is the line in which the row begins, as the reader counts; it is `behind` by so many.
+fn damaged(rows: &Rows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
+    let line = error.position().map(|position| position.line() + behind);
+    match error.kind() {
+        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            let hint = "put cells that hold commas in quotes";
+            rows.error(line, format!("expected {expected_len} cells as in the header, found {len}"), hint)
+        }
+        ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
+        ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            let hint = "look for a quote that does not end";
+            rows.error(Some(start + behind), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
+        }
+        _ => rows.error(line, error.to_string(), ""),
+    }
+}

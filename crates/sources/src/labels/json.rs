@@ -1,0 +1,389 @@
+//! JSON Lines: one object per line, all with the same names; or one list of such objects. Types are
+//! those of JSON; lists and objects stay the text that they are.
+//!
+//! JSON has no NaN and no infinity. In a column of numbers, and in a column that holds nothing
+//! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
+//! `unpack` writes them that way.
+
+use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, Rows, cells};
+use crate::columns::{Column, Texts, Values};
+use crate::error::{Result, SourceError};
+use crate::words::short;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use shardpack_format::{Limits, check_json};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{BufRead, Read};
+
+/// One value of one row.
+#[derive(Debug, PartialEq)]
+enum Cell {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    /// A list or an object.
+    Json(String),
+    /// A value that no column can hold.
+    Unfit(Unfit),
+}
+
+/// Why no column can hold it. Refused once the column is known, and only in rows that count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unfit {
+    Null,
+    /// Outside int64, and float64 would lose digits.
+    Huge,
+}
+
+impl Unfit {
+    /// What is wrong, and what to do.
+    const fn reason(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
+            Self::Huge => ("expected an integer in the range of int64, found a larger one", "write it as a string"),
+        }
+    }
+}
+
+impl Cell {
+    fn of(raw: &RawValue) -> serde_json::Result<Self> {
+        let text = raw.get();
+        if text.starts_with(['[', '{']) {
+            // Whether a reader would take it is checked here: a table may hold anything.
+            return match check_json(text.as_bytes(), &Limits::default()) {
+                Ok(()) => Ok(Self::Json(in_one_line(text))),
+                Err(error) => Err(serde::de::Error::custom(error)),
+            };
+        }
+        serde_json::from_str(text)
+    }
+}
+
+/// A value in one line, as `unpack` has to write it. Breaks of lines, and what stands around them, are
+/// never within a string of JSON.
+fn in_one_line(text: &str) -> String {
+    if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
+}
+
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Cell;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Cell, E> {
+                Ok(Cell::Bool(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Cell, E> {
+                Ok(Cell::Int(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Cell, E> {
+                Ok(i64::try_from(value).map_or(Cell::Unfit(Unfit::Huge), Cell::Int))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Cell, E> {
+                Ok(Cell::Float(value))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Cell, E> {
+                Ok(Cell::Text(text.to_owned()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Cell, E> {
+                Ok(Cell::Unfit(Unfit::Null))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// The values of one line, in the order of the line.
+struct Row<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Row<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Row<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if pairs.len() == MAX_COLUMNS {
+                        let found = format!("expected at most {MAX_COLUMNS} values, found more");
+                        return Err(serde::de::Error::custom(found));
+                    }
+                    pairs.push((name, map.next_value()?));
+                }
+                Ok(Row(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// Reads JSON Lines.
+pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut table = Table::default();
+    let (mut text, mut line) = (Vec::new(), 0);
+    loop {
+        rows.cancel.check()?;
+        text.clear();
+        let mut piece = input.by_ref().take(MAX_LINE);
+        if piece.read_until(b'\n', &mut text).map_err(SourceError::io("read", rows.file))? == 0 {
+            break;
+        }
+        line += 1;
+        if text.len() as u64 == MAX_LINE && !text.ends_with(b"\n") {
+            return Err(rows.error(Some(line), format!("expected a line of at most {MAX_LINE} bytes, found more"), ""));
+        }
+        let bytes = if line == 1 { text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text) } else { &text };
+        if !bytes.trim_ascii().is_empty() {
+            table.add(bytes, line, rows)?;
+        }
+    }
+    Ok(table.finish(rows))
+}
+
+/// Whether a table that starts so is one list of objects.
+pub(super) fn is_list(start: &[u8]) -> bool {
+    let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
+}
+
+/// Reads one list of objects, a row each. It is held in memory: at most `MAX_LIST` bytes.
+pub(super) fn read_list(input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut text = Vec::new();
+    input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
+    if text.len() as u64 > MAX_LIST {
+        let message = format!("expected a list of at most {MAX_LIST} bytes, found more");
+        return Err(rows.error(None, message, "a table in JSON Lines, one object in each line, may be longer"));
+    }
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
+    let objects: Vec<&RawValue> = serde_json::from_slice(text).map_err(|error| {
+        let message =
+            format!("expected a list of JSON objects at column {}: {}", error.column(), without_place(&error));
+        rows.error(Some(error.line() as u64), message, "")
+    })?;
+    let (mut table, mut line, mut rest) = (Table::default(), 1, text);
+    for object in objects {
+        rows.cancel.check()?;
+        // The object is a part of the text: its address tells its line.
+        let start = object.get().as_ptr().addr().saturating_sub(rest.as_ptr().addr());
+        let (before, after) = rest.split_at_checked(start).unwrap_or((rest, &[]));
+        line += before.iter().filter(|byte| **byte == b'\n').count() as u64;
+        rest = after;
+        table.add(object.get().as_bytes(), line, rows)?;
+    }
+    Ok(table.finish(rows))
+}
+
+/// The rows so far.
+#[derive(Default)]
+struct Table {
+    /// The names in the first row, and which of them is the key.
+    header: Option<(Names, usize)>,
+    /// The first row that counts decides the type of a column.
+    columns: Vec<Option<Values>>,
+}
+
+impl Table {
+    /// Adds the object `bytes`, which stands in `line`.
+    fn add(&mut self, bytes: &[u8], line: u64, rows: &mut Rows<'_>) -> Result<()> {
+        let Row(pairs) = serde_json::from_slice(bytes).map_err(|error| {
+            let (message, hint) = no_object(&error);
+            rows.error(Some(line), message, hint)
+        })?;
+        let (names, key_place) = match &mut self.header {
+            Some(header) => header,
+            None => {
+                let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+                let key_place = rows.key_column(&names, line)?;
+                self.columns = pairs.iter().map(|_| None).collect();
+                self.header.insert((Names::new(&names), key_place))
+            }
+        };
+        let cells: Vec<(String, Cell)> = pairs
+            .into_iter()
+            .map(|(name, raw)| match Cell::of(raw) {
+                Ok(cell) => Ok((name, cell)),
+                Err(error) => {
+                    let message = format!("`{}`: {}", short(&name), without_place(&error));
+                    Err(rows.error(Some(line), message, ""))
+                }
+            })
+            .collect::<Result<_>>()?;
+        let cells = names.in_order(cells).map_err(|message| rows.error(Some(line), message, ""))?;
+        let key = match cells.get(*key_place) {
+            Some(Cell::Text(key)) => Cow::Borrowed(key.as_str()),
+            Some(Cell::Int(key)) => Cow::Owned(key.to_string()),
+            _ => {
+                let name = names.list.get(*key_place).map_or("", |n| n);
+                let message = format!("expected a string as the key `{}`, found another type", short(name));
+                return Err(rows.error(Some(line), message, ""));
+            }
+        };
+        if !rows.accept(&key, line)? {
+            return Ok(());
+        }
+        for ((column, cell), name) in self.columns.iter_mut().zip(cells).zip(&names.list) {
+            push(column, cell).map_err(|(message, hint)| {
+                rows.error(Some(line), format!("`{}`: {message}", name.escape_debug()), hint)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, rows: &Rows<'_>) -> Vec<Column> {
+        let Some((names, key_place)) = self.header else { return Vec::new() };
+        let named = names.list.into_iter().zip(self.columns).enumerate().filter(|(i, _)| *i != key_place);
+        let column = |(name, values): (String, _)| Column { values: finished(values, rows.is_text(&name)), name };
+        named.map(|(_, named)| column(named)).collect()
+    }
+}
+
+/// The names in the first row, and the position of each.
+struct Names {
+    list: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Names {
+    fn new(names: &[&str]) -> Self {
+        let list: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let places = list.iter().cloned().zip(0..).collect();
+        Self { list, places }
+    }
+
+    /// The cells of a row in the order of these names. The row must have exactly these names.
+    fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
+        let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
+        let mut unknown = None;
+        for (i, (name, cell)) in pairs.into_iter().enumerate() {
+            // Most tables have the same order in every row.
+            let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
+            match place.and_then(|place| cells.get_mut(place)) {
+                None => _ = unknown.get_or_insert(name),
+                Some(Some(_)) => return Err(format!("`{}` stands there twice", short(&name))),
+                Some(empty) => *empty = Some(cell),
+            }
+        }
+        if let Some((name, _)) = self.list.iter().zip(&cells).find(|(_, cell)| cell.is_none()) {
+            return Err(format!("expected `{}` as in the first row, found none", short(name)));
+        }
+        match unknown {
+            Some(name) => Err(format!("`{}` does not stand in the first row", short(&name))),
+            None => Ok(cells.into_iter().flatten().collect()),
+        }
+    }
+}
+
+/// The float that a string in a table means, if it is one of the three that JSON cannot write.
+fn not_finite(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+/// The content of a text column, if all of it is such floats.
+fn all_not_finite(values: &Values) -> Option<Vec<f64>> {
+    match values {
+        Values::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
+        _ => None,
+    }
+}
+
+/// A column after all its values were added.
+fn finished(values: Option<Values>, is_text: bool) -> Values {
+    let values = values.unwrap_or(Values::Text(Texts::new()));
+    let floats = if is_text { None } else { all_not_finite(&values) };
+    floats.map_or(values, Values::Float)
+}
+
+/// An empty column of the type of `cell`.
+const fn empty_like(cell: &Cell) -> Result<Values, Unfit> {
+    Ok(match cell {
+        Cell::Bool(_) => Values::Bool(Vec::new()),
+        Cell::Int(_) => Values::Int(Vec::new()),
+        Cell::Float(_) => Values::Float(Vec::new()),
+        Cell::Text(_) => Values::Text(Texts::new()),
+        Cell::Json(_) => Values::Json(Texts::new()),
+        Cell::Unfit(unfit) => return Err(*unfit),
+    })
+}
+
+/// Adds a cell. A column may mix integers and numbers if that loses nothing. Fails with the problem
+/// and a hint.
+fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static str)> {
+    const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
+    let inexact = || (INEXACT.to_owned(), "");
+    let like = empty_like(&cell).map_err(|unfit| {
+        let (what, hint) = unfit.reason();
+        (what.to_owned(), hint)
+    })?;
+    let found = like.type_name();
+    let column = column.get_or_insert(like);
+    let number = matches!(cell, Cell::Int(_) | Cell::Float(_));
+    if number && let Some(floats) = all_not_finite(column) {
+        *column = Values::Float(floats);
+    }
+    let cell = match (&*column, cell) {
+        (Values::Int(_) | Values::Float(_), Cell::Text(text)) => {
+            not_finite(&text).map_or(Cell::Text(text), Cell::Float)
+        }
+        (_, cell) => cell,
+    };
+    match (&mut *column, cell) {
+        (Values::Bool(values), Cell::Bool(value)) => values.push(value),
+        (Values::Int(values), Cell::Int(value)) => values.push(value),
+        (Values::Float(values), Cell::Float(value)) => values.push(value),
+        (Values::Float(values), Cell::Int(value)) => values.push(cells::exact(value).ok_or_else(inexact)?),
+        (Values::Int(values), Cell::Float(value)) => {
+            let mut floats =
+                values.iter().map(|&value| cells::exact(value)).collect::<Option<Vec<_>>>().ok_or_else(inexact)?;
+            floats.push(value);
+            *column = Values::Float(floats);
+        }
+        (Values::Text(texts), Cell::Text(text)) | (Values::Json(texts), Cell::Json(text)) => texts.push(&text),
+        (column, _) => {
+            let expected = column.type_name();
+            return Err((format!("expected {expected} as in the rows before, found {found}"), ""));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a line that is no object, and what to do.
+fn no_object(error: &serde_json::Error) -> (String, &'static str) {
+    let message = without_place(error);
+    match error.classify() {
+        Category::Syntax | Category::Eof => {
+            let hint = "a table in JSON Lines has one object in each line";
+            (format!("expected JSON at column {}: {message}", error.column()), hint)
+        }
+        Category::Data | Category::Io => (message, ""),
+    }
+}
+
+/// The text of an error, without "at line 1 column 7": the line is always the first.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())
+}

@@ -1,0 +1,215 @@
+//! The column of a table that holds the labels.
+
+use super::{LISTED_COLUMNS, Labels, Rows, list, short};
+use crate::classes;
+use crate::columns::{Column, Texts, Values};
+use crate::error::Result;
+use shardpack_format::{Hint, Note, Setting};
+use std::collections::HashSet;
+
+/// The field of the labels, and the name of the column that is looked for first.
+const LABEL: &str = "label";
+
+/// Which column of a table of labels holds the labels.
+///
+/// Texts become classes, and the column no field of its own. Other values become the field `label`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LabelColumn {
+    /// `label`, or a text column `class`. If there is neither, and folders give no labels, the only
+    /// text column, if half of its values or more are repeated; it then stays a field as well. Columns
+    /// of splits and licences are not looked at.
+    #[default]
+    Guessed,
+    /// `label`, or a text column `class`.
+    Usual,
+    /// The one of this name.
+    Named(String),
+    /// The text column of this name, which stays a field as well.
+    AlsoField(String),
+}
+
+/// Finds the labels among `columns`.
+pub(super) fn find(mut columns: Vec<Column>, wanted: &LabelColumn, rows: &Rows<'_>) -> Result<Labels> {
+    let position = |name: &str| columns.iter().position(|column| column.name == name);
+    let is_text = |place: &usize| matches!(columns.get(*place), Some(Column { values: Values::Text(_), .. }));
+    let (place, stays) = match wanted {
+        LabelColumn::Guessed | LabelColumn::Usual => {
+            (position(LABEL).or_else(|| position("class").filter(is_text)), false)
+        }
+        LabelColumn::Named(name) | LabelColumn::AlsoField(name) => {
+            let missing = || {
+                let found = list(columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
+                let message = format!("expected the column `{}` of the labels, found {found}", short(name));
+                let hint = Hint::set([Setting::any("label_column", "NAME")]).then(" names another");
+                rows.error(Some(1), message, hint)
+            };
+            (Some(position(name).ok_or_else(missing)?), matches!(wanted, LabelColumn::AlsoField(_)))
+        }
+    };
+    let Some((place, column)) = place.and_then(|place| Some((place, columns.get_mut(place)?))) else {
+        return Ok(Labels { columns, classes: None, label_column: None });
+    };
+    let name = column.name.clone();
+    let found = match &column.values {
+        Values::Text(texts) => {
+            rows.refuse_no_class(&name, texts)?;
+            Some(classes::by_text(texts)?)
+        }
+        _ => {
+            column.name = LABEL.to_owned();
+            None
+        }
+    };
+    if found.is_some() && !stays {
+        columns.remove(place);
+    }
+    if name != LABEL && columns.iter().filter(|column| column.name == LABEL).count() > usize::from(found.is_none()) {
+        let message = format!("the labels are in the column `{}`, and there is a column `label` too", short(&name));
+        return Err(rows.error(Some(1), message, "rename one of the two"));
+    }
+    Ok(Labels { columns, classes: found, label_column: Some(name) })
+}
+
+impl Labels {
+    /// Takes the only column of text for that of the classes, if its texts repeat as classes do; the
+    /// column stays a field. Returns what the user should know.
+    pub(crate) fn guess(&mut self) -> Result<Option<Note>> {
+        let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
+            Values::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
+            _ => None,
+        });
+        let first = of_text.next();
+        let others: Vec<&str> = of_text.map(|(name, _)| name.as_str()).collect();
+        let which = Hint::set([Setting::any("label_column", "NAME")]).then(" says which column holds them");
+        match first {
+            Some((name, texts)) if others.is_empty() && repeats(texts) => {
+                let (name, classes) = (name.clone(), classes::by_text(texts)?);
+                let note = format!(
+                    "using column `{}` as labels: it is the only text column, with {} different values; it stays a \
+                     field as well",
+                    short(&name),
+                    classes.names.len()
+                );
+                (self.classes, self.label_column) = (Some(classes), Some(name));
+                Ok(Some(Note::new(note).with_hint(which)))
+            }
+            _ if !self.columns.iter().any(may_be_classes) => Ok(None),
+            _ => {
+                let columns = list(self.columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
+                let note = format!("no labels: the table has no column `label` or `class`, only {columns}");
+                Ok(Some(Note::new(note).with_hint(which)))
+            }
+        }
+    }
+}
+
+/// More texts than these that are all different are captions, or names.
+const FEW: usize = 20;
+
+/// Columns of text that repeat, and say nothing of what a sample shows.
+const NO_LABELS: [&str; 7] = ["split", "subset", "set", "fold", "partition", "licence", "license"];
+
+/// Whether a column of this name holds no labels, unless the user says that it does.
+fn is_no_label(name: &str) -> bool {
+    NO_LABELS.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
+}
+
+/// Whether somebody may have meant a column for the classes.
+fn may_be_classes(column: &Column) -> bool {
+    !is_no_label(&column.name) && matches!(&column.values, Values::Text(texts) if texts.len() <= FEW || repeats(texts))
+}
+
+/// Whether texts look like classes: none is empty, and half of them or more repeat others.
+fn repeats(texts: &Texts) -> bool {
+    let different: HashSet<&str> = texts.iter().map(str::trim).collect();
+    !different.contains("") && different.len() < texts.len() && different.len() <= texts.len().div_ceil(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Jpeg, put, said, told};
+    use crate::{LabelsFrom, Listing, SourceError, SourceOptions, enumerate};
+
+    /// Four photos `0.jpg` to `3.jpg` in `folder`, with a table.
+    fn list(folder: &str, table: &str, label_column: LabelColumn) -> Result<Listing, SourceError> {
+        let root = tempfile::tempdir().unwrap();
+        (0..4).for_each(|n| put(root.path(), &format!("src/{folder}{n}.jpg"), Jpeg::default().bytes()));
+        put(root.path(), "labels.csv", table);
+        let labels = Some(root.path().join("labels.csv"));
+        enumerate(&root.path().join("src"), &SourceOptions { labels, label_column, ..SourceOptions::default() })
+    }
+
+    fn columns(listing: &Listing) -> Vec<&str> {
+        listing.columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
+    const SPECIES: &str = "filename,species,n\n0.jpg,owl,1\n1.jpg,fox,2\n2.jpg,owl,1\n3.jpg,fox,2\n";
+
+    #[test]
+    fn the_only_text_that_repeats_is_guessed_and_stays_a_field() {
+        let listing = list("", SPECIES, LabelColumn::Guessed).unwrap();
+        assert_eq!(listing.classes, ["fox", "owl"]);
+        assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0]);
+        assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
+        assert_eq!(columns(&listing), ["species", "n"]);
+        let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
+                    field as well\nhint: `--label-column NAME` says which column holds them";
+        assert_eq!(told(&listing), [note]);
+        // Folders that are classes come first.
+        let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
+        let listing = list("a/", &in_folder, LabelColumn::Guessed).unwrap();
+        assert_eq!((listing.classes.as_slice(), &listing.labels_from), (&["a".to_owned()][..], &LabelsFrom::Folders));
+    }
+
+    #[test]
+    fn splits_and_licences_are_no_labels() {
+        for name in ["split", "Subset", "set", "fold", "partition", "licence", "license"] {
+            let alone = SPECIES.replace("species", name).replace("owl", "train").replace("fox", "val");
+            let listing = list("", &alone, LabelColumn::Guessed).unwrap();
+            assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
+            assert_eq!(columns(&listing), [name, "n"]);
+            // Beside such a column another one may be the only one.
+            let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
+            assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
+            let named = LabelColumn::Named(name.to_owned());
+            assert_eq!(list("", &alone, named).unwrap().classes, ["train", "val"]);
+        }
+    }
+
+    #[test]
+    fn without_a_guess_the_columns_are_told() {
+        let two = SPECIES.replace(",1\n", ",a\n").replace(",2\n", ",b\n");
+        let note = "no labels: the table has no column `label` or `class`, only `species`, `n`\nhint: `--label-column \
+                    NAME` says which column holds them";
+        assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
+        let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
+        assert!(usual.classes.is_empty() && usual.notes.is_empty());
+        // Numbers alone are no classes that anybody forgot.
+        let numbers = "file,age\n0.jpg,1\n1.jpg,2\n2.jpg,3\n3.jpg,4\n";
+        assert!(list("", numbers, LabelColumn::Guessed).unwrap().notes.is_empty());
+        let captions: Texts = (0..30).map(|n| ["a", "b", "c"][n % 3]).collect();
+        assert!(repeats(&captions) && !repeats(&["a", ""].into_iter().collect()));
+        let all_different: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+        let values = Values::Text(all_different.iter().map(String::as_str).collect());
+        assert!(!may_be_classes(&Column { name: "caption".into(), values }));
+    }
+
+    #[test]
+    fn a_column_that_is_named_holds_the_labels() {
+        let named = |name: &str| LabelColumn::Named(name.to_owned());
+        let listing = list("", SPECIES, named("species")).unwrap();
+        assert_eq!((listing.classes.len(), columns(&listing), listing.notes.len()), (2, vec!["n"], 0));
+        // Numbers are labels themselves.
+        let listing = list("", SPECIES, named("n")).unwrap();
+        assert_eq!((listing.classes.len(), columns(&listing)), (0, vec!["species", "label"]));
+        let listing = list("", SPECIES, LabelColumn::AlsoField("species".to_owned())).unwrap();
+        assert_eq!((listing.classes.len(), columns(&listing)), (2, vec!["species", "n"]));
+        let missing = said(&list("", SPECIES, named("kind")).unwrap_err());
+        let text = "labels.csv`, line 1: expected the column `kind` of the labels, found `species`, `n`\nhint: \
+                    `--label-column NAME` names another";
+        assert!(missing.ends_with(text), "{missing}");
+        let both = said(&list("", &SPECIES.replace(",n\n", ",label\n"), named("species")).unwrap_err());
+        assert!(both.contains("the labels are in the column `species`, and there is a column `label` too"), "{both}");
+    }
+}

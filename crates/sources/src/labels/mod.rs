@@ -1,0 +1,274 @@
+//! `--labels FILE`: a table with one row per sample, in CSV with a header, in JSON Lines, or as a
+//! list of JSON objects.
+//!
+//! One column names the sample: the one that the user names, else the first of `KEY_NAMES`. The
+//! others become fields. How a row finds its sample is in `names.rs`, and which column holds the
+//! labels in `label_column.rs`. Every sample has exactly one row, and every row one sample.
+
+mod cells;
+mod csv;
+mod json;
+mod label_column;
+mod names;
+
+pub use label_column::LabelColumn;
+
+use super::cancel::Cancel;
+use super::classes::Classes;
+use super::columns::{Column, Texts};
+use super::error::{Result, SourceError};
+use super::words::{list, plural, short, verb};
+use crate::SourceOptions;
+use names::Names;
+use shardpack_format::{Hint, Setting};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// Names of the column that holds the key, best first.
+const KEY_NAMES: &[&str] =
+    &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
+
+/// Most columns of a table: the most fields that readers with default limits accept in a dataset.
+const MAX_COLUMNS: usize = 1024;
+
+/// How many columns an error names.
+const LISTED_COLUMNS: usize = 20;
+
+/// Longest line of a table, in bytes.
+const MAX_LINE: u64 = 64 << 20;
+
+/// Longest list of JSON objects, in bytes. Unlike lines it is read as a whole.
+const MAX_LIST: u64 = 1 << 30;
+
+/// Names of fields that `pack` makes itself. The table may not have such columns.
+const RESERVED_NAMES: &[&str] =
+    &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
+
+/// What a table holds, in the order of the samples.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Labels {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) classes: Option<Classes>,
+    /// The column with the labels. If there is one, folder names are not used.
+    pub(crate) label_column: Option<String>,
+}
+
+/// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
+/// skipped. `options.key_column` names the column of the keys, `options.text_columns` those that are
+/// text also where all cells are numbers. Stops when `cancel` is raised.
+pub(crate) fn read(
+    file: &Path,
+    options: &SourceOptions,
+    keys: &[&str],
+    left_out: &HashSet<&str>,
+    cancel: Cancel<'_>,
+) -> Result<Labels> {
+    let key_column = options.key_column.as_deref();
+    options.files.check(file)?;
+    let table = options.files.open_named(file).map_err(SourceError::io("open", file))?;
+    let mut input = BufReader::with_capacity(1 << 20, &table);
+    let start = input.fill_buf().map_err(SourceError::io("read", file))?;
+    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+    let (is_lines, is_list) = (start.trim_ascii_start().starts_with(b"{"), json::is_list(start));
+    let (line_of, row_of) = (vec![0; keys.len()], vec![0; keys.len()]);
+    let mut left_out: Vec<&str> = left_out.iter().copied().collect();
+    left_out.sort_unstable();
+    let (names, left_out) = (Names::new(keys), Names::new(&left_out));
+    let mut rows = Rows {
+        file,
+        key_column,
+        text_columns: &options.text_columns,
+        keys,
+        names,
+        left_out,
+        cancel,
+        line_of,
+        row_of,
+        count: 0,
+        names_of: Default::default(),
+    };
+    let columns = match (is_lines, is_list) {
+        (true, _) => json::read(input, &mut rows)?,
+        (_, true) => json::read_list(input, &mut rows)?,
+        _ => csv::read(input, &mut rows)?,
+    };
+    rows.finish()?;
+    let permuted = columns.into_iter().map(|column| {
+        cancel.check()?;
+        Ok(Column { values: column.values.permuted(&rows.row_of)?, ..column })
+    });
+    let columns = permuted.collect::<Result<_>>()?;
+    cancel.check()?;
+    label_column::find(columns, &options.label_column, &rows)
+}
+
+/// A next step where the names of columns look like one that holds all of them, because something
+/// other than a comma stands between the cells.
+fn separator_hint(names: &[&str]) -> Option<Hint> {
+    let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
+    let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
+    Some(format!("{words} seem to stand between the cells: save the table with commas").into())
+}
+
+/// Which row belongs to which sample.
+struct Rows<'a> {
+    file: &'a Path,
+    key_column: Option<&'a str>,
+    text_columns: &'a [String],
+    keys: &'a [&'a str],
+    names: Names<'a>,
+    left_out: Names<'a>,
+    cancel: Cancel<'a>,
+    /// For each sample the line of its row; 0 = none yet.
+    line_of: Vec<u64>,
+    /// For each sample its row, counted from 0.
+    row_of: Vec<u32>,
+    count: u32,
+    /// Names of the column of the keys, and of the first other one.
+    names_of: [String; 2],
+}
+
+impl Rows<'_> {
+    fn error(&self, line: Option<u64>, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
+        SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
+    }
+
+    /// Whether the column `name` is said to be text.
+    fn is_text(&self, name: &str) -> bool {
+        self.text_columns.iter().any(|column| column == name)
+    }
+
+    /// Gives the row in `line` to the sample that `key` names; false if that was left out.
+    fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
+        let Some(sample) = self.sample(key, line)? else { return Ok(false) };
+        if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
+            if *first != 0 {
+                let sample = self.keys.get(sample).copied().unwrap_or(key);
+                let message = format!("a second row for `{}`: the first is in line {first}", short(sample));
+                return Err(self.error(Some(line), message, self.one_row(sample)));
+            }
+            (*first, *row) = (line, self.count);
+        }
+        self.count = self.count.checked_add(1).ok_or_else(|| self.error(Some(line), "more than 2^32 rows", ""))?;
+        Ok(true)
+    }
+
+    /// What to do where a sample has several rows: one row in JSON Lines, with a list.
+    fn one_row(&self, sample: &str) -> String {
+        let [key, other] = &self.names_of;
+        let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
+        let line = format!("{{{key}: {sample}, {other}: [\"one\", \"another\"]}}");
+        format!(
+            "give each sample one row; several values of a sample are a list in JSON Lines, a line such as `{line}`"
+        )
+    }
+
+    /// The sample that `key` names; `None` if that was left out.
+    fn sample(&self, key: &str, line: u64) -> Result<Option<usize>> {
+        if let Some(sample) = self.names.exact(key) {
+            return Ok(Some(sample));
+        }
+        if self.left_out.exact(key).is_some() {
+            return Ok(None);
+        }
+        for way in names::WAYS {
+            let (found, others) = (self.names.by(*way, key), self.left_out.by(*way, key));
+            match (found.as_slice(), others.as_slice()) {
+                ([], []) => {}
+                ([sample], []) => return Ok(Some(*sample)),
+                ([], [_]) => return Ok(None),
+                _ => {
+                    let files =
+                        found.iter().map(|&i| self.names.key(i)).chain(others.iter().map(|&i| self.left_out.key(i)));
+                    let message = format!("`{}` may be any of several files: {}", short(key), list(files, 3));
+                    return Err(self.error(Some(line), message, "write the path below the source, extension included"));
+                }
+            }
+        }
+        let example = self.keys.first().copied().unwrap_or_default();
+        let hint = Hint::new(format!("keys are paths below the source, such as `{}`", short(example)));
+        let hint = match self.key_column {
+            Some(_) => hint,
+            None => hint.then("; ").and([Setting::named("key_column")]).then(" says which column they are in"),
+        };
+        Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
+    }
+
+    /// Checks that each sample has a class. `texts` are those of the column `name`, in the order of the
+    /// samples.
+    fn refuse_no_class(&self, name: &str, texts: &Texts) -> Result<()> {
+        let empty = || texts.iter().enumerate().filter(|(_, text)| text.trim().is_empty()).map(|(sample, _)| sample);
+        let line = |sample: usize| self.line_of.get(sample).copied().unwrap_or_default();
+        let Some(sample) = empty().min_by_key(|&sample| line(sample)) else { return Ok(()) };
+        let key = short(self.keys.get(sample).copied().unwrap_or_default());
+        let more = match empty().count() as u64 - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more like it"),
+        };
+        let message = format!("an empty cell in the column `{name}` of the classes, for `{key}`{more}");
+        let hint = "fill it in, take the file out of the source, or name a class for what has none";
+        Err(self.error(Some(line(sample)), message, hint))
+    }
+
+    /// Checks that every sample has its row.
+    fn finish(&self) -> Result<()> {
+        let missing = || self.keys.iter().zip(&self.line_of).filter(|(_, line)| **line == 0).map(|(key, _)| key);
+        let count = missing().count() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let (all, have) = (plural(self.keys.len() as u64, "sample"), verb(count, "has", "have"));
+        let message = format!("{count} of {all} {have} no row: {}", list(missing().copied(), 5));
+        Err(self.error(None, message, "add the rows, or take the files out of the source"))
+    }
+
+    /// Checks that a reader with default limits takes so many columns.
+    fn check_count(&self, columns: usize, line: u64) -> Result<()> {
+        if columns <= MAX_COLUMNS {
+            return Ok(());
+        }
+        let message = format!("expected at most {MAX_COLUMNS} columns, found {columns}");
+        Err(self.error(Some(line), message, "keep wide data in a file of its own, such as an array"))
+    }
+
+    /// Checks the names of all columns, usually in line 1; returns the position of the key column.
+    fn key_column(&mut self, names: &[&str], line: u64) -> Result<usize> {
+        let list = || list(names.iter().copied(), LISTED_COLUMNS);
+        let position = |wanted: &str| names.iter().position(|name| *name == wanted);
+        let place = match self.key_column {
+            Some(wanted) => position(wanted).ok_or_else(|| {
+                let message = format!("expected the column `{}` of the keys, found {}", short(wanted), list());
+                let hint = separator_hint(names);
+                let other = || Hint::set([Setting::any("key_column", "NAME")]).then(" names another");
+                self.error(Some(line), message, hint.unwrap_or_else(other))
+            })?,
+            None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
+                let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
+                let message = format!("expected a column of keys, called one of {known}, found {}", list());
+                let which = || Hint::set([Setting::any("key_column", "NAME")]).then(" says which one holds the files");
+                self.error(Some(line), message, separator_hint(names).unwrap_or_else(which))
+            })?,
+        };
+        self.check_count(names.len(), line)?;
+        let mut seen = HashSet::with_capacity(names.len());
+        for (i, name) in names.iter().enumerate() {
+            if name.is_empty() {
+                return Err(self.error(Some(line), format!("column {} has no name", i + 1), ""));
+            }
+            if !seen.insert(name) {
+                return Err(self.error(Some(line), format!("two columns of the name `{}`", name.escape_debug()), ""));
+            }
+            if i != place && RESERVED_NAMES.contains(name) {
+                let message = format!("the name of the column `{name}` is taken by a field that `pack` makes");
+                return Err(self.error(Some(line), message, "rename the column"));
+            }
+        }
+        let other = names.iter().enumerate().find(|(i, _)| *i != place).map_or("captions", |(_, name)| *name);
+        self.names_of = [names.get(place).copied().unwrap_or_default(), other].map(str::to_owned);
+        Ok(place)
+    }
+}
+
+#[cfg(test)]
+mod tests;

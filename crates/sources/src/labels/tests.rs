@@ -1,0 +1,454 @@
+use super::*;
+use crate::cancel::Polls;
+use crate::columns::{Texts, Values};
+use crate::testing::said;
+
+const KEYS: &[&str] = &["a/1.jpg", "a/2.jpg", "b/3.jpg"];
+
+fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("labels");
+    std::fs::write(&file, text).unwrap();
+    read(&file, &SourceOptions::default(), KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
+}
+
+/// The error's text after the path.
+fn error(text: impl AsRef<[u8]>) -> String {
+    let error = said(&read_text(text).unwrap_err());
+    error.split_once("labels`").unwrap().1.to_owned()
+}
+
+fn values(labels: &Labels, name: &str) -> Values {
+    labels.columns.iter().find(|column| column.name == name).unwrap().values.clone()
+}
+
+fn texts(texts: &[&str]) -> Values {
+    Values::Text(texts.iter().copied().collect::<Texts>())
+}
+
+#[test]
+fn csv_columns_are_typed_and_put_in_the_order_of_the_samples() {
+    let labels = read_text(
+        "\u{feff}id, key ,score,ok,site,code,note\r\n\
+         3,b/3.jpg,0.5,true,x,007,\r\n\
+         -1,a/1.jpg,2,False,\"y, z\",008,n\r\n\
+         2,a/2.jpg,nan,TRUE,x,9,\r\n",
+    )
+    .unwrap();
+    assert_eq!(values(&labels, "id"), Values::Int(vec![-1, 2, 3]));
+    assert_eq!(values(&labels, "ok"), Values::Bool(vec![false, true, true]));
+    assert_eq!(values(&labels, "site"), texts(&["y, z", "x", "x"]));
+    assert_eq!(values(&labels, "code"), texts(&["008", "9", "007"]), "leading zeros are part of a code");
+    assert_eq!(values(&labels, "note"), texts(&["n", "", ""]));
+    let Values::Float(scores) = values(&labels, "score") else { panic!() };
+    assert!(scores[0] == 2.0 && scores[1].is_nan() && scores[2] == 0.5);
+    assert_eq!(labels.columns.len(), 6);
+    assert_eq!(labels.classes, None);
+}
+
+#[test]
+fn a_list_of_json_objects_says_what_json_lines_say() {
+    let objects = [
+        r#"{"file": "b/3.jpg", "n": 3, "captions": ["one",  "two"]}"#,
+        r#"{"n": -1, "captions": [], "file": "a/1.jpg"}"#,
+        r#"{"file": "a/2.jpg", "n": 2, "captions": ["{", "]"]}"#,
+    ];
+    let lines = read_text(objects.join("\n")).unwrap();
+    assert_eq!(read_text(format!("[{}]", objects.join(", "))).unwrap(), lines);
+    assert_eq!(read_text(format!("\u{feff}\n[\n  {}\n]\n", objects.join(",\n  "))).unwrap(), lines);
+    let indented = read_text(format!("[{}]", objects.join(",").replace(", ", ",\n\n  "))).unwrap();
+    let one_line = [r"[]", r#"["{","]"]"#, r#"["one","two"]"#];
+    assert_eq!(values(&indented, "captions"), Values::Json(one_line.into_iter().collect()));
+    assert_eq!(values(&indented, "n"), values(&lines, "n"));
+
+    // Messages name the line in which an object begins.
+    let unknown = format!("[\n{},\n\n{}]", objects[0], objects[1].replace("a/1", "a/9"));
+    assert!(error(&unknown).starts_with(", line 4: no sample has the key `a/9.jpg`"), "{}", error(&unknown));
+    assert!(error("[]").contains("3 of 3 samples have no row"), "{}", error("[]"));
+    let cut = error(format!("[{},\n{}", objects[0], objects[1]));
+    assert!(cut.starts_with(", line 2: expected a list of JSON objects at column "), "{cut}");
+    let number = error(format!("[{},\n7]", objects[0]));
+    assert!(number.starts_with(", line 2: invalid type: integer `7`, expected a JSON object"), "{number}");
+}
+
+#[test]
+fn json_lines_say_the_same() {
+    let labels = read_text(
+        "{\"file\": \"b/3.jpg\", \"id\": 3, \"score\": 0.5, \"ok\": true, \"code\": \"7\"}\n\n\
+         {\"id\": -1, \"score\": 2, \"ok\": false, \"code\": \"8\", \"file\": \"a/1.jpg\"}\n\
+         {\"file\": \"a/2.jpg\", \"id\": 2, \"score\": 1, \"ok\": true, \"code\": \"9\"}",
+    )
+    .unwrap();
+    assert_eq!(values(&labels, "id"), Values::Int(vec![-1, 2, 3]));
+    assert_eq!(values(&labels, "score"), Values::Float(vec![2.0, 1.0, 0.5]));
+    assert_eq!(values(&labels, "ok"), Values::Bool(vec![false, true, true]));
+    assert_eq!(values(&labels, "code"), texts(&["8", "9", "7"]), "strings stay strings");
+    assert_eq!(labels.columns.len(), 4);
+}
+
+#[test]
+fn text_labels_become_classes() {
+    let classes = |header: &str| {
+        let labels = read_text(format!("{header}\nb/3.jpg,dog,1\na/1.jpg,cat,2\na/2.jpg,dog,3\n")).unwrap();
+        let columns: Vec<_> = labels.columns.iter().map(|column| column.name.clone()).collect();
+        (labels.label_column.is_some(), labels.classes, columns)
+    };
+    let animals = Some(Classes { names: vec!["cat".into(), "dog".into()], labels: vec![0, 1, 1] });
+    assert_eq!(classes("key,label,n"), (true, animals.clone(), vec!["n".to_owned()]));
+    assert_eq!(classes("key,class,n"), (true, animals, vec!["n".to_owned()]));
+    assert_eq!(classes("key,class,label"), (true, None, vec!["class".to_owned(), "label".to_owned()]));
+    assert_eq!(classes("key,animal,n"), (false, None, vec!["animal".to_owned(), "n".to_owned()]));
+}
+
+#[test]
+fn key_column_has_several_names() {
+    for name in KEY_NAMES {
+        let labels = read_text(format!("n,{name}\n1,a/1.jpg\n2,a/2.jpg\n3,b/3.jpg\n")).unwrap();
+        assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+    }
+    let labels = read_text("path,key\nx,a/1.jpg\ny,a/2.jpg\nz,b/3.jpg\n").unwrap();
+    assert_eq!(values(&labels, "path"), texts(&["x", "y", "z"]));
+}
+
+#[test]
+fn rows_of_samples_that_were_left_out_are_passed_over() {
+    let labels = read_text("key,n\na/1.jpg,1\nskipped.gif,text\na/2.jpg,2\nb/3.jpg,3\n").unwrap();
+    assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+}
+
+#[test]
+fn csv_errors_name_line_and_reason() {
+    for (text, expected) in [
+        (
+            "name,n\na,1\n",
+            ", line 1: expected a column of keys, called one of `key`, `path`, `file`, `filename`, `file_name`, \
+             `file_path`, `image`, \
+             `image_path`, `image_id`, `id`, found `name`, `n`\n\
+             hint: `--key-column NAME` says which one holds the files",
+        ),
+        ("key,n,n\n", ", line 1: two columns of the name `n`"),
+        ("key,,n\n", ", line 1: column 2 has no name"),
+        (
+            "key,mask\n",
+            ", line 1: the name of the column `mask` is taken by a field that `pack` makes\nhint: rename the column",
+        ),
+        (
+            "key,n\na/1.jpg,1\nA/1.jpg,2\n",
+            ", line 3: no sample has the key `A/1.jpg`\n\
+             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` says which column they are in",
+        ),
+        (
+            "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
+            ", line 4: a second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several \
+             values of a sample are a list in JSON Lines, a line such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
+             \"another\"]}`",
+        ),
+        (
+            "key,n\na/1.jpg,1,2\n",
+            ", line 2: expected 2 cells as in the header, found 3\nhint: put cells that hold commas in quotes",
+        ),
+        (
+            "key,n\na/1.jpg\n",
+            ", line 2: expected 2 cells as in the header, found 1\nhint: put cells that hold commas in quotes",
+        ),
+        (
+            "key,n\na/2.jpg,1\n",
+            ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\n\
+             hint: add the rows, or take the files out of the source",
+        ),
+        (
+            "key,n\na/2.jpg,1\na/1.jpg,2\n",
+            ": 1 of 3 samples has no row: `b/3.jpg`\nhint: add the rows, or take the files out of the source",
+        ),
+        (
+            "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
+            ", line 3: an empty cell in the column `n` of integers\n\
+             hint: fill it in, or write `nan` for an unknown number",
+        ),
+    ] {
+        assert_eq!(error(text), expected, "{text:?}");
+    }
+    for (text, line) in [
+        ("key,n\r\na/1.jpg,1\r\nx,1\r\n", 3),
+        ("key,n\r\na/1.jpg,1,2\r\n", 2),
+        ("key,n\r\na/1.jpg,1\r\na/2.jpg,\r\nb/3.jpg,2", 3),
+        ("key,n\r\na/1.jpg,1\r\na/2.jpg,1\r\na/1.jpg,2\r\n", 4),
+    ] {
+        assert!(error(text).starts_with(&format!(", line {line}: ")), "{text:?}: {}", error(text));
+    }
+    assert_eq!(error(b"key,n\na/1.jpg,\xff\n"), ", line 2: expected UTF-8, found other bytes");
+    let line = error("key,n\n\"a/1.jpg\",\"1\n2\"\nx,1\n");
+    assert!(line.starts_with(", line 4: "), "lines are counted as an editor does: {line}");
+}
+
+#[test]
+fn json_errors_name_line_and_reason() {
+    let first = "{\"key\": \"a/1.jpg\", \"n\": 1}\n";
+    for (line, expected) in [
+        ("{\"key\": \"a/2.jpg\"}", "expected `n` as in the first row, found none"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` does not stand in the first row"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` stands there twice"),
+        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
+        ("{\"key\": true, \"n\": 1}", "expected a string as the key `key`, found another type"),
+        ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
+        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "a second row for `a/1.jpg`: the first is in line 1"),
+        ("[1]", "invalid type: sequence, expected a JSON object"),
+        (
+            "{\"key\": ",
+            "expected JSON at column 8: EOF while parsing a value\nhint: a table in JSON Lines has one object",
+        ),
+        ("{'key': 1}", "expected JSON at column 2: key must be a string\nhint: "),
+        ("{\"key\": \"a/2.jpg\", \"n\": nan}", "expected JSON at column 26: expected ident"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1} {}", "expected JSON at column 28: trailing characters"),
+    ] {
+        let found = error(format!("{first}{line}"));
+        assert!(found.starts_with(", line 2: "), "{found}");
+        assert!(found.contains(expected), "{found}");
+    }
+    for (value, expected, hint) in [
+        ("null", "expected a value, found null", "fill in the missing value, or leave the column out"),
+        (
+            "18446744073709551615",
+            "expected an integer in the range of int64, found a larger one",
+            "write it as a string",
+        ),
+    ] {
+        let expected = format!("`n`: {expected}\nhint: {hint}");
+        let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
+        assert_eq!(error(row("a/1.jpg")), format!(", line 1: {expected}"));
+        assert_eq!(error(first.to_owned() + &row("a/2.jpg")), format!(", line 2: {expected}"));
+        // A row that does not count may hold anything, and does not decide the type either.
+        let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
+        let labels = read_text(row("skipped.gif") + first + rest).unwrap();
+        assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+    }
+    assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: `n`: number out of range"));
+    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys, called one of `key`"));
+}
+
+#[test]
+fn lists_and_objects_stay_as_they_stand() {
+    let row = |key: &str, boxes: &str| format!("{{\"file_name\": \"{key}\", \"boxes\": {boxes}}}\n");
+    let boxes = ["[[1, 2.50, 9007199254740993], []]", "[]", "{\"a\": [\"ä\", null, 1e400]}"];
+    let text: String = KEYS.iter().zip(boxes).map(|(key, boxes)| row(key, boxes)).collect();
+    let json = |texts: &[&str]| Values::Json(texts.iter().copied().collect());
+    assert!(error(&text).contains("line 3: "), "a number that is too large");
+    let text = text.replace("1e400", "-0.0");
+    let boxes = [boxes[0], boxes[1], "{\"a\": [\"ä\", null, -0.0]}"];
+    assert_eq!(values(&read_text(&text).unwrap(), "boxes"), json(&boxes));
+    for (second, expected) in [
+        ("1", "`boxes`: expected lists or objects as in the rows before, found integers"),
+        ("{\"a\": 1, \"a\": 2}", "strict JSON"),
+        (&"[".repeat(500), "recursion"),
+    ] {
+        let found = error(row(KEYS[0], "[1]") + &row(KEYS[1], second));
+        assert!(found.starts_with(", line 2: "), "{found}");
+        assert!(found.contains(expected) || second.starts_with("[["), "{found}");
+    }
+}
+
+#[test]
+fn keys_may_leave_out_what_one_file_alone_has() {
+    let order = |names: [&str; 3]| {
+        let rows: String = names.iter().zip(1..).map(|(name, n)| format!("{name},{n}\n")).collect();
+        values(&read_text(format!("id,n\n{rows}")).unwrap(), "n")
+    };
+    let (in_order, swapped) = (Values::Int(vec![1, 2, 3]), Values::Int(vec![2, 1, 3]));
+    assert_eq!(order(["a/1", "a/2", "b/3"]), in_order);
+    assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
+    assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
+    let found = error("caption,image\none,1\nanother,a/1.jpg\n");
+    assert!(found.starts_with(", line 3: a second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
+    let (_, line) = found.split_once("such as `").unwrap();
+    assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
+    // It is what the hint says that it is.
+    let rest = "{\"image\": \"2\", \"caption\": []}\n{\"image\": \"3\", \"caption\": []}\n";
+    let labels = read_text(format!("{}\n{rest}", line.trim_end_matches('`'))).unwrap();
+    let captions = ["[\"one\", \"another\"]", "[]", "[]"];
+    assert_eq!(values(&labels, "caption"), Values::Json(captions.iter().copied().collect()));
+    let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
+    assert_eq!(values(&labels, "n"), in_order);
+    // A file that was left out is known by its name too.
+    let labels = read_text("id,n\n1,1\nskipped,text\n2,2\n3,3\n").unwrap();
+    assert_eq!(values(&labels, "n"), in_order);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("labels");
+    let read = |table: &str, keys: &[&str], left_out: &[&str], column: Option<&str>| {
+        std::fs::write(&file, table).unwrap();
+        let left_out = left_out.iter().copied().collect();
+        let options = SourceOptions { key_column: column.map(str::to_owned), ..SourceOptions::default() };
+        let read = read(&file, &options, keys, &left_out, Cancel::default());
+        read.map_err(|error| said(&error).split_once("labels`").unwrap().1.to_owned())
+    };
+    let several = ", line 2: `1` may be any of several files: `1.jpg`, `1.png`\n\
+                   hint: write the path below the source, extension included";
+    assert_eq!(read("key,n\n1,1\n", &["1.jpg", "1.png"], &[], None).unwrap_err(), several);
+    assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
+    // The whole name decides.
+    let labels = read("key,n\n1.png,1\n1,2\n", &["1", "1.png"], &[], None).unwrap();
+    assert_eq!(values(&labels, "n"), Values::Int(vec![2, 1]));
+
+    let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
+    assert_eq!(values(&labels, "id"), Values::Int(vec![7]));
+    let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
+    let words = ", line 1: expected the column `Photo` of the keys, found `id`, `photo`";
+    assert_eq!(error, format!("{words}\nhint: `--key-column NAME` names another"));
+}
+
+#[test]
+fn big_integers_keep_their_digits() {
+    let column = |a: &str, b: &str| {
+        let text = format!("key,n\na/1.jpg,{a}\na/2.jpg,{b}\nb/3.jpg,0\n");
+        values(&read_text(text).unwrap(), "n")
+    };
+    assert_eq!(column("9007199254740993", "1"), Values::Int(vec![9_007_199_254_740_993, 1, 0]));
+    assert_eq!(column("9007199254740993", "0.5"), texts(&["9007199254740993", "0.5", "0"]));
+    assert_eq!(column("18446744073709551615", "1"), texts(&["18446744073709551615", "1", "0"]));
+    let mixed = "{\"key\": \"a/1.jpg\", \"n\": 9007199254740993}\n{\"key\": \"a/2.jpg\", \"n\": 0.5}\n";
+    assert!(error(mixed).contains("would lose digits"));
+}
+
+#[test]
+fn json_has_three_words_for_floats_that_are_no_numbers() {
+    let column = |cells: [&str; 3]| {
+        let rows = KEYS.iter().zip(cells).map(|(key, cell)| format!("{{\"key\": \"{key}\", \"n\": {cell}}}\n"));
+        values(&read_text(rows.collect::<String>()).unwrap(), "n")
+    };
+    let floats = |cells| match column(cells) {
+        Values::Float(values) => values.into_iter().map(f64::to_bits).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let bits = |values: [f64; 3]| values.map(f64::to_bits).to_vec();
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    assert_eq!(floats(["\"NaN\"", "1", "\"-Infinity\""]), bits([nan, 1.0, -inf]));
+    assert_eq!(floats(["1", "\"Infinity\"", "0.5"]), bits([1.0, inf, 0.5]));
+    assert_eq!(floats(["\"NaN\"", "\"NaN\"", "\"Infinity\""]), bits([nan, nan, inf]));
+    assert_eq!(column(["\"NaN\"", "\"cat\"", "\"Infinity\""]), texts(&["NaN", "cat", "Infinity"]));
+    let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n\
+                 {\"key\": \"b/3.jpg\", \"n\": 1}";
+    assert!(error(mixed).contains("expected text as in the rows before, found integers"));
+}
+
+#[test]
+fn tables_of_many_columns_are_refused_at_once() {
+    crate::bounded::run(concat!(module_path!(), "::tables_of_many_columns_are_refused_at_once"), || {
+        let names: Vec<_> = (0..1_000_000).map(|column| format!("c{column}")).collect();
+        crate::bounded::grows_with(
+            100_000,
+            |columns| format!("key,{}\n", names[..columns].join(",")),
+            |columns, csv| {
+                let hint = "hint: keep wide data in a file of its own, such as an array";
+                let expected = format!(", line 1: expected at most 1024 columns, found {}\n{hint}", columns + 1);
+                assert_eq!(error(csv), expected);
+            },
+        );
+        let pairs: Vec<_> = names.iter().map(|name| format!("\"{name}\": 1")).collect();
+        let json = format!("{{\"key\": \"a/1.jpg\", {}}}", pairs.join(", "));
+        assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
+        let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
+        assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
+        // As many columns as a dataset may have are read, in any order.
+        let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
+            let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
+            format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))
+        };
+        let few = &names[..1023];
+        let text =
+            row(KEYS[0], &mut few.iter()) + &row(KEYS[1], &mut few.iter().rev()) + &row(KEYS[2], &mut few.iter());
+        assert_eq!(read_text(text).unwrap().columns.len(), 1023);
+        assert!(error(vec![b'{'; 65 << 20]).contains("expected a line of at most 67108864 bytes"));
+    });
+}
+
+#[test]
+fn rows_of_another_order_take_time_by_their_cells() {
+    crate::bounded::run(concat!(module_path!(), "::rows_of_another_order_take_time_by_their_cells"), || {
+        let keys: Vec<_> = (0..200).map(|sample| format!("{sample:03}.jpg")).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("labels");
+        let table = |columns| {
+            let mut cells: Vec<_> = (0..columns).map(|column| format!("\"c{column:04}\": 1")).collect();
+            let mut rows = String::new();
+            for key in &keys {
+                rows += &format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "));
+                cells.reverse();
+            }
+            std::fs::write(&file, rows).unwrap();
+        };
+        crate::bounded::grows_with(255, table, |columns, _| {
+            let labels = read(&file, &SourceOptions::default(), &keys, &HashSet::new(), Cancel::default()).unwrap();
+            assert_eq!(labels.columns.len(), columns);
+        });
+    });
+}
+
+#[test]
+fn csv_rows_end() {
+    crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
+        let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that does not end";
+        // A quote that is never closed, and a row of nothing but commas, in a table of any length.
+        let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
+        for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
+            assert_eq!(error([start.as_bytes(), &rest].concat()), format!(", line {line}: {expected}"));
+        }
+        for start in ["", "key,n\na/1.jpg,1"] {
+            assert!(error([start.as_bytes(), &vec![b','; 64 << 20]].concat()).contains(expected));
+        }
+        // What one row may not have, many may.
+        let cell = "y".repeat(8 << 20);
+        let table = format!("key,n\na/1.jpg,{cell}\na/2.jpg,{cell}\nb/3.jpg,{cell}\n");
+        assert_eq!(values(&read_text(table).unwrap(), "n"), texts(&[&cell, &cell, &cell]));
+    });
+}
+
+#[test]
+fn a_flag_raised_at_any_time_stops_a_table() {
+    let rows: usize = 500;
+    let keys: Vec<_> = (0..rows).map(|sample| format!("{sample:03}.jpg")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("labels");
+    let csv = keys.iter().map(|key| format!("{key},1,dog\n")).collect::<String>();
+    let json = keys.iter().map(|key| format!("{{\"key\": \"{key}\", \"n\": 1}}\n")).collect::<String>();
+    for table in [format!("key,n,class\n{csv}"), json] {
+        std::fs::write(&file, table).unwrap();
+        let read_with = |polls: &Polls| read(&file, &SourceOptions::default(), &keys, &HashSet::new(), polls.cancel());
+        let polls = Polls::default();
+        read_with(&polls).unwrap();
+        assert!(polls.made() > rows as u64, "{} looks at the flag in {rows} rows", polls.made());
+        for at in [1, 2, rows as u64 / 2, polls.made()] {
+            let polls = Polls::raised_at(at);
+            assert!(matches!(read_with(&polls), Err(SourceError::Cancelled)), "look {at}");
+            assert_eq!(polls.made(), at, "it stops there");
+        }
+    }
+}
+
+#[test]
+fn an_empty_class_is_refused_by_line_and_key() {
+    for name in ["label", "class"] {
+        let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
+        let text = error(&table);
+        let words =
+            format!("line 3: an empty cell in the column `{name}` of the classes, for `b/3.jpg`, and 1 more like it");
+        assert!(text.contains(&words), "{text}");
+    }
+    let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
+    let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
+    assert!(text.contains("line 1: an empty cell in the column `label` of the classes, for `a/1.jpg`"), "{text}");
+    // Text beside the classes may be empty.
+    read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
+}
+
+#[test]
+fn another_separator_is_named_as_the_likely_cause() {
+    for (sign, words) in [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")] {
+        let text = error(["key,label", "a/1.jpg,x", "a/2.jpg,x", "b/3.jpg,y"].join("\n").replace(',', sign));
+        assert!(
+            text.ends_with(&format!("hint: {words} seem to stand between the cells: save the table with commas")),
+            "{text}"
+        );
+    }
+}

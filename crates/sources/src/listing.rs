@@ -1,0 +1,235 @@
+//! The result of enumeration: the samples of a source, in order.
+
+use super::bad::BadInput;
+use super::columns::Column;
+use super::error::{Result, SourceError};
+use super::files::Files;
+use super::kind::{Content, Kind};
+use super::label_notes::LabelsFrom;
+use super::walk::{FoundFile, mtime_ns};
+use serde::{Deserialize, Serialize};
+use shardpack_format::Note;
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
+/// or metadata; or a frame of a clip.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size when it was listed.
+    pub bytes: u64,
+    /// Its time of modification when it was listed, in ns since 1970.
+    pub mtime_ns: i64,
+}
+
+/// One sample of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Path below the source with `/`, extension included. Of a clip that of its folder.
+    pub key: String,
+    /// Size of the file when it was listed; of all frames of a clip.
+    pub bytes: u64,
+    /// Its time of modification when it was listed, in ns since 1970.
+    pub mtime_ns: i64,
+    /// Label: index into [`Listing::classes`].
+    pub class: Option<u32>,
+    /// What the file holds; the first frame of a clip.
+    pub content: Content,
+    /// The data file of an ENVI header.
+    pub data: Option<Box<SideFile>>,
+    /// The mask.
+    pub mask: Option<Box<SideFile>>,
+    /// Metadata that stand beside the file, as `unpack` writes them.
+    pub meta: Option<Box<SideFile>>,
+    /// The frames of a clip, in order; empty for other samples.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<SideFile>,
+}
+
+impl Entry {
+    pub(crate) fn new(file: FoundFile, content: Content, data: Option<SideFile>) -> Self {
+        let FoundFile { key, bytes, mtime_ns } = file;
+        let data = data.map(Box::new);
+        Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
+    }
+
+    /// Bytes on disk of everything that belongs to the sample.
+    #[must_use]
+    pub fn source_bytes(&self) -> u64 {
+        [&self.data, &self.mask, &self.meta]
+            .into_iter()
+            .flatten()
+            .fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
+    }
+
+    /// One number for the modification times of all files of the sample. The plan uses it: a run
+    /// must not continue if one of the files changed. For a sample with one file it is
+    /// [`mtime_ns`](Self::mtime_ns); otherwise it is not a time, and does not tell which is newer.
+    #[must_use]
+    pub fn fingerprint_mtime_ns(&self) -> i64 {
+        // The factor is odd, so that nothing is lost, and large, so that small shifts of two files
+        // do not cancel out.
+        const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
+        let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
+        let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
+        let folded = beside.fold(self.mtime_ns, |folded, file| fold(folded, file.mtime_ns));
+        self.frames.iter().fold(folded, |folded, file| {
+            // Frames that change places are another clip.
+            let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
+            let folded = name.iter().fold(folded, |folded, byte| fold(folded, i64::from(*byte)));
+            fold(fold(folded, file.mtime_ns), file.bytes.cast_signed())
+        })
+    }
+
+    /// The files that hold its values, without what stands beside them.
+    pub fn paths(&self, root: &Path) -> Vec<PathBuf> {
+        match self.frames.is_empty() {
+            true => vec![root.join(&self.key)],
+            false => self.frames.iter().map(|frame| frame.path.clone()).collect(),
+        }
+    }
+}
+
+/// The samples of a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// The folder that keys are relative to: absolute, with links resolved; or its URL.
+    pub root: PathBuf,
+    /// The stores that `root` and the paths of the samples may lead to.
+    pub files: Files,
+    /// What all samples are.
+    pub kind: Kind,
+    /// Sorted by the bytes of the key. Never empty.
+    pub samples: Vec<Entry>,
+    /// Names of the classes; empty if there are none. Without classes every sample's `class` is
+    /// `None`; with classes none is.
+    pub classes: Vec<String>,
+    /// Columns of the table of labels, in the order of the samples.
+    pub columns: Vec<Column>,
+    /// Where the labels came from.
+    pub labels_from: LabelsFrom,
+    /// What cannot be packed, sorted by key. Empty unless the policy is to skip.
+    pub bad: Vec<BadInput>,
+    /// Number of hidden and side files that were skipped.
+    pub ignored: u64,
+    /// What the user should know: class folders without samples, masks without a sample, ….
+    pub notes: Vec<Note>,
+}
+
+impl Listing {
+    /// The path of a sample's file.
+    #[must_use]
+    pub fn path(&self, entry: &Entry) -> PathBuf {
+        self.root.join(&entry.key)
+    }
+
+    /// Bytes on disk of all samples.
+    #[must_use]
+    pub fn source_bytes(&self) -> u64 {
+        self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
+    }
+
+    /// The samples at `positions` alone, in the order of the listing, with their labels and columns.
+    ///
+    /// # Errors
+    /// `Internal` if there is no such sample.
+    pub fn subset(&self, positions: &[usize]) -> std::result::Result<Self, shardpack_format::Error> {
+        let mut order: Vec<u32> =
+            positions.iter().map(|&position| u32::try_from(position).unwrap_or(u32::MAX)).collect();
+        order.sort_unstable();
+        order.dedup();
+        let sample = |&row: &u32| {
+            let missing = || shardpack_format::Error::internal("sample of a listing", "an entry", row);
+            self.samples.get(row as usize).cloned().ok_or_else(missing)
+        };
+        let column =
+            |column: &Column| Ok(Column { name: column.name.clone(), values: column.values.permuted(&order)? });
+        Ok(Self {
+            samples: order.iter().map(sample).collect::<std::result::Result<_, _>>()?,
+            columns: self.columns.iter().map(column).collect::<std::result::Result<_, shardpack_format::Error>>()?,
+            root: self.root.clone(),
+            files: self.files.clone(),
+            kind: self.kind,
+            classes: self.classes.clone(),
+            labels_from: self.labels_from.clone(),
+            bad: Vec::new(),
+            ignored: 0,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Whether the samples are clips.
+    pub fn is_of_clips(&self) -> bool {
+        self.samples.first().is_some_and(|entry| !entry.frames.is_empty())
+    }
+
+    /// Reads a sample's whole file into `out`, which is as long as the file was when it was listed.
+    ///
+    /// # Errors
+    /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        self.read_file(&self.path(entry), (entry.bytes, entry.mtime_ns), out)
+    }
+
+    /// The same of a frame of a clip.
+    ///
+    /// # Errors
+    /// As [`Listing::read_into`].
+    pub fn read_frame(&self, frame: &SideFile, out: &mut [u8]) -> Result<()> {
+        self.read_file(&frame.path, (frame.bytes, frame.mtime_ns), out)
+    }
+
+    fn read_file(&self, path: &Path, (bytes, mtime_ns): (u64, i64), out: &mut [u8]) -> Result<()> {
+        if self.files.has(path) {
+            let file = self.files.open(path).map_err(SourceError::io("open", path))?;
+            let read = file.read_exact_at(out, 0);
+            return read.map_err(|error| self.files.failure().err().unwrap_or(SourceError::io("read", path)(error)));
+        }
+        let (mut file, _) = self.files.open_local(path).map_err(SourceError::io("open", path))?;
+        let check = |file: &File| {
+            let metadata = file.metadata().map_err(SourceError::io("look at", path))?;
+            unchanged(path, bytes, mtime_ns, &metadata)
+        };
+        check(&file)?;
+        file.read_exact(out).map_err(SourceError::io("read", path))?;
+        check(&file)
+    }
+
+    /// Checks that size and time of the sample's files are the same as in the listing. For readers
+    /// that take a path: call it before and after reading.
+    ///
+    /// # Errors
+    /// `Io`; `Changed`.
+    pub fn check_unchanged(&self, entry: &Entry) -> Result<()> {
+        // An object is read as the one that was listed, or not at all.
+        self.files.failure()?;
+        let check = |path: &Path, bytes, mtime_ns| {
+            if self.files.has(path) {
+                return Ok(());
+            }
+            let metadata = fs::metadata(path).map_err(SourceError::io("look at", path))?;
+            unchanged(path, bytes, mtime_ns, &metadata)
+        };
+        if entry.frames.is_empty() {
+            check(&self.path(entry), entry.bytes, entry.mtime_ns)?;
+        }
+        [&entry.data, &entry.mask, &entry.meta]
+            .into_iter()
+            .flatten()
+            .map(|file| &**file)
+            .chain(&entry.frames)
+            .try_for_each(|file| check(&file.path, file.bytes, file.mtime_ns))
+    }
+}
+
+fn unchanged(path: &Path, bytes: u64, mtime: i64, now: &Metadata) -> Result<()> {
+    let mtime_now = mtime_ns(now).map_err(SourceError::io("look at", path))?;
+    if (now.len(), mtime_now) == (bytes, mtime) {
+        return Ok(());
+    }
+    let text = |bytes, mtime| format!("{bytes} bytes, modified at {mtime} ns");
+    Err(SourceError::Changed { path: path.to_owned(), expected: text(bytes, mtime), found: text(now.len(), mtime_now) })
+}

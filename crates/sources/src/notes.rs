@@ -1,0 +1,191 @@
+//! What the user should know about samples that are packed, each note once for the whole source.
+
+use super::Entry;
+use super::cubes::CubeKind;
+use super::kind::Content;
+use super::picture::Beside;
+use super::walk::Hidden;
+use super::words::{list, plural, verb};
+use shardpack_format::{Hint, Note, Setting};
+
+/// How many arrays are named.
+const NAMED: usize = 8;
+
+/// All notes on `samples`.
+pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = Note> {
+    let beside = |what| beside_colors(samples, what);
+    let notes = [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)];
+    notes.into_iter().chain([beside(Beside::Alpha), beside(Beside::Band)]).flatten()
+}
+
+/// Links that were followed out of the source.
+pub(crate) fn followed(links: &[String]) -> Option<Note> {
+    let first = links.first()?;
+    let count = links.len() as u64;
+    let lead = verb(count, "leads", "lead");
+    let (links, first) = (plural(count, "link"), list([first.as_str()], 1));
+    Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
+}
+
+/// Files whose names, or those of their folders, begin with a dot.
+pub(crate) fn hidden(found: &Hidden) -> Option<Note> {
+    let first = list([found.first.as_deref()?], 1);
+    let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
+    let at_least = if found.is_at_least { "at least " } else { "" };
+    let note = format!("{at_least}{files} that could be samples {are} ignored (first: {first})");
+    Some(Note::new(note).with_hint("rename what begins with a dot, or pack that folder by itself"))
+}
+
+/// PNGs of 16 bits that are arrays now.
+pub(crate) fn as_arrays(samples: &[Entry]) -> Option<Note> {
+    let is_png = |sample: &&Entry| matches!(&sample.content, Content::Cube(info) if info.kind == CubeKind::Png);
+    let mut pngs = samples.iter().filter(is_png);
+    let first = list([pngs.next()?.key.as_str()], 1);
+    let count = pngs.count() as u64 + 1;
+    let (are, arrays) = (verb(count, "is", "are"), verb(count, "an array", "arrays"));
+    let note = format!(
+        "{} of 16 bits {are} packed as {arrays}, uint16 [height, width, channels], in the field `cube` (first: \
+         {first})",
+        plural(count, "PNG picture")
+    );
+    let hint = Hint::set([Setting::word("kind", "images")]).then(" keeps the files, which are decoded to 8 bits");
+    Some(Note::new(note).with_hint(hint))
+}
+
+/// Arrays that were chosen although the file has others and the options named none.
+fn chosen_variables(samples: &[Entry]) -> Option<Note> {
+    let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
+        Content::Cube(info) if !info.others.is_empty() => Some((&sample.key, info.variable.as_deref()?, &info.others)),
+        _ => None,
+    });
+    let (key, variable, others) = chosen.next()?;
+    let (mut more, mut elsewhere) = (0, None);
+    for (_, name, _) in chosen {
+        more += 1;
+        elsewhere = elsewhere.or((name != variable).then_some(name));
+    }
+    let mut note = format!("took variable {} of {}, which also holds ", list([variable], 1), list([key.as_str()], 1));
+    note += &list(others.iter().map(String::as_str), NAMED);
+    if more > 0 {
+        note += &format!("; chose in {} more as well", plural(more, "file"));
+    }
+    if let Some(name) = elsewhere {
+        note += &format!(", not always the same: also {}", list([name], 1));
+    }
+    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" says which is meant");
+    Some(Note::new(note).with_hint(hint))
+}
+
+/// JPEGs that hardly any program can show.
+fn rare_jpegs(samples: &[Entry]) -> Option<Note> {
+    let mut rare = samples.iter().filter_map(|sample| match &sample.content {
+        Content::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
+        Content::Cube(_) => None,
+    });
+    let (key, what) = rare.next()?;
+    let count = rare.count() as u64 + 1;
+    let (pictures, are) = (plural(count, "picture"), verb(count, "is", "are"));
+    let first = list([key.as_str()], 1);
+    Some(format!("{pictures} that few decoders read {are} kept as found (first: {first}, {what})").into())
+}
+
+/// Pictures with more than 8 bits per sample, which decode to 8.
+pub fn deep(samples: &[Entry]) -> impl Iterator<Item = &Entry> {
+    samples.iter().filter(|sample| matches!(&sample.content, Content::Picture(picture) if picture.deep))
+}
+
+fn deep_pictures(samples: &[Entry]) -> Option<Note> {
+    let mut found = deep(samples);
+    let first = list([found.next()?.key.as_str()], 1);
+    let count = found.count() as u64 + 1;
+    let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
+    let note = format!(
+        "{pictures} {have} more than 8 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})"
+    );
+    let hint = Hint::new("to load all of them, pack these pictures by themselves, with ")
+        .and([Setting::word("kind", "cubes")])
+        .then(": they become arrays");
+    Some(Note::new(note).with_hint(hint))
+}
+
+/// Pictures with alpha or another band, which the loader does not decode.
+fn beside_colors(samples: &[Entry], what: Beside) -> Option<Note> {
+    let has = |sample: &&Entry| matches!(&sample.content, Content::Picture(picture) if picture.beside == Some(what));
+    let mut found = samples.iter().filter(has);
+    let of = found.next()?;
+    let first = list([of.key.as_str()], 1);
+    let count = found.count() as u64 + 1;
+    let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
+    let files = verb(count, "the file", "the files");
+    let (what, it) = match what {
+        Beside::Alpha => ("an alpha channel", "alpha"),
+        Beside::Band => ("a band beside red, green and blue", "it"),
+    };
+    let note =
+        format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loading drops {it} (first: {first})");
+    let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" makes arrays of TIFFs, with all bands");
+    let is_tiff = matches!(&of.content, Content::Picture(picture) if picture.media_type == "image/tiff");
+    Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Jpeg, npy_of, npz, put, told as notes_of};
+    use crate::{Content, SourceOptions, cubes, enumerate};
+
+    #[test]
+    fn a_choice_between_arrays_is_told_once() {
+        let root = tempfile::tempdir().unwrap();
+        let notes = |options: &SourceOptions| notes_of(&enumerate(root.path(), options).unwrap());
+        // A vector or a scalar is not an alternative.
+        let beside = [("wl", npy_of(&[3])), ("n", npy_of(&[1, 1]))];
+        put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
+        assert_eq!(notes(&SourceOptions::default()), [""; 0]);
+        put(root.path(), "a.npz", npz(&[("x", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2])), ("Y", npy_of(&[3, 4]))]));
+        let told = "took variable `x` of `a.npz`, which also holds `gt`, `Y`";
+        let hint = "\nhint: `--variable NAME` says which is meant";
+        assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
+        put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
+        let more = "; chose in 1 file more as well, not always the same: also `z`";
+        let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
+        assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
+        // It is stored with the sample.
+        let Content::Cube(info) = &listing.samples[2].content else { panic!() };
+        assert_eq!(info.variable.as_deref(), Some("z"));
+        let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
+        assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
+        // A user who names the array knows.
+        std::fs::remove_file(root.path().join("b.npz")).unwrap();
+        let named = cubes::CubeOptions { variable: vec!["x".into()], ..Default::default() };
+        assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn pictures_of_more_than_8_bits_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let mut shallow = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0".to_vec();
+        shallow.extend(b"CRC.\0\0\0\0IEND\xae\x42\x60\x82");
+        let mut deep = shallow.clone();
+        deep[24] = 16;
+        put(root.path(), "a.png", shallow);
+        let listing = || enumerate(root.path(), &SourceOptions::default()).unwrap();
+        assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
+        put(root.path(), "b.png", deep.clone());
+        put(root.path(), "c.png", deep);
+        let told = "2 pictures have more than 8 bits a sample and are kept to the byte, but decoded to 8 bits \
+                    (first: `b.png`)\nhint: ";
+        assert!(notes_of(&listing())[0].starts_with(told), "{:?}", listing().notes);
+        assert_eq!(super::deep(&listing().samples).count(), 2);
+    }
+
+    #[test]
+    fn rare_jpegs_are_told() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "a.jpg", Jpeg::default().bytes());
+        put(root.path(), "b.jpg", Jpeg { sof: 3, ..Jpeg::default() }.bytes());
+        let notes = || notes_of(&enumerate(root.path(), &SourceOptions::default()).unwrap());
+        assert_eq!(notes(), ["1 picture that few decoders read is kept as found (first: `b.jpg`, lossless JPEG)"]);
+        put(root.path(), "c.jpg", Jpeg { sof: 9, ..Jpeg::default() }.bytes());
+        assert_eq!(notes(), ["2 pictures that few decoders read are kept as found (first: `b.jpg`, lossless JPEG)"]);
+    }
+}

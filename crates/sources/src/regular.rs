@@ -1,0 +1,220 @@
+//! Opens files that a stranger named: regular files and nothing else. The reader and the writer have
+//! a function of their own each, for folders by handle and for files that are written.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+/// Opens a regular file for reading.
+///
+/// A pipe, a socket or a device is refused before it is opened: opening a pipe waits for a writer,
+/// and opening a device can have effects. The file may be replaced in between, so the flags keep
+/// `open` from waiting and the type is checked again.
+///
+/// # Errors
+/// The system's errors; `InvalidInput` if it is not a regular file.
+pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    check(&std::fs::metadata(path)?)?;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    check(&metadata)?;
+    Ok((file, metadata))
+}
+
+/// A folder of the user's, outside of which no link may lead.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    /// Its real path, without links.
+    root: PathBuf,
+    folder: OwnedFd,
+}
+
+impl Bounds {
+    /// The bounds of a folder, by its real path.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(crate) fn of(root: PathBuf) -> io::Result<Self> {
+        let folder = open_folder(&root)?;
+        Ok(Self { root, folder })
+    }
+
+    /// Opens a regular file below the folder for reading; `None` if the path does not lead below it.
+    /// Links inside the folder are followed. The way is checked while it is walked, not before: a link
+    /// that is put there meanwhile is not followed.
+    pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
+        let below = path.strip_prefix(&self.root).ok()?;
+        Some(match self.open_plain(below) {
+            // Some part is a link, or there is no such folder.
+            Err(error)
+                if matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::LOOP | Errno::NOTDIR)) =>
+            {
+                self.open_real(path)
+            }
+            opened => opened,
+        })
+    }
+
+    fn open_real(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        let real = std::fs::canonicalize(path)?;
+        let outside =
+            || io::Error::new(io::ErrorKind::InvalidInput, "expected a file of the source, found a link out of it");
+        self.open_plain(real.strip_prefix(&self.root).map_err(|_| outside())?)
+    }
+
+    /// Without links: each part of the way is opened in the one before it.
+    fn open_plain(&self, below: &Path) -> io::Result<(File, Metadata)> {
+        const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+        let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut folder = None;
+        for part in below.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+            folder = Some(openat(folder.as_ref().unwrap_or(&self.folder), part, FOLDER, Mode::empty())?);
+        }
+        let folder = folder.as_ref().unwrap_or(&self.folder);
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Symlink => return Err(Errno::LOOP.into()),
+            other => return Err(not_regular(other.is_dir())),
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(folder, name, flags, Mode::empty())?);
+        let metadata = file.metadata()?;
+        check(&metadata)?;
+        Ok((file, metadata))
+    }
+}
+
+/// The folders of a source, outside of which nothing is opened. As long as there is none, any file is.
+#[derive(Debug, Default)]
+pub(crate) struct Confines(RwLock<Vec<Bounds>>);
+
+impl Confines {
+    /// Adds a folder, by its real path. One that is there already is opened anew, and kept once.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
+        let new = Bounds::of(root.to_owned())?;
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match all.iter_mut().find(|bounds| bounds.root == root) {
+            Some(bounds) => *bounds = new,
+            None => all.push(new),
+        }
+        Ok(())
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// The system's errors; `InvalidInput` if it is not a regular file, or outside of all folders.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if all.is_empty() {
+            return open(path);
+        }
+        let outside = "expected a file below the folders of the source, found one outside of them";
+        all.iter()
+            .find_map(|bounds| bounds.open(path))
+            .unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::InvalidInput, outside)))
+    }
+}
+
+/// Opens a folder that the user named: links are followed.
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn not_regular(is_folder: bool) -> io::Error {
+    let found = if is_folder { "a folder" } else { "a pipe, socket or device" };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}"))
+}
+
+fn check(metadata: &Metadata) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(not_regular(metadata.is_dir()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [&pipe, &socket, Path::new("/dev/zero"), Path::new("/dev/null")] {
+            let error = open(path).unwrap_err().to_string();
+            assert_eq!(error, "expected a regular file, found a pipe, socket or device", "{}", path.display());
+        }
+        assert_eq!(open(folder.path()).unwrap_err().to_string(), "expected a regular file, found a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        assert_eq!(open(&link).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        let plain = folder.path().join("plain");
+        std::fs::write(&plain, b"abc").unwrap();
+        assert_eq!(open(&plain).unwrap().1.len(), 3);
+    }
+
+    #[test]
+    fn outside_of_all_bounds_nothing_is_opened_once_there_are_some() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, other) = (fs_real(folder.path()), fs_real(outside.path()));
+        for folder in [&root, &other] {
+            std::fs::write(folder.join("file"), b"abc").unwrap();
+        }
+        let confines = Confines::default();
+        assert!(confines.open(&other.join("file")).is_ok());
+        for _ in 0..3 {
+            confines.confine(&root).unwrap();
+        }
+        assert_eq!(confines.0.read().unwrap().len(), 1, "one descriptor for each folder");
+        assert!(confines.open(&root.join("file")).is_ok());
+        let error = confines.open(&other.join("file")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        confines.confine(&other).unwrap();
+        assert!(confines.open(&other.join("file")).is_ok());
+    }
+
+    fn fs_real(path: &Path) -> PathBuf {
+        std::fs::canonicalize(path).unwrap()
+    }
+
+    #[test]
+    fn links_lead_to_files_inside_the_bounds_and_to_no_others() {
+        use std::os::unix::fs::symlink;
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = std::fs::canonicalize(folder.path()).unwrap();
+        let bounds = Bounds::of(root.clone()).unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), b"abc").unwrap();
+        std::fs::write(outside.path().join("file"), b"secret").unwrap();
+        symlink("../b/file", root.join("a/b/inner")).unwrap();
+        symlink(root.join("a/b"), root.join("whole")).unwrap();
+        symlink(outside.path().join("file"), root.join("a/out")).unwrap();
+        symlink(outside.path(), root.join("elsewhere")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        let open = |name: &str| bounds.open(&root.join(name)).unwrap().map(|(_, metadata)| metadata.len());
+        for name in ["a/b/file", "a/b/inner", "whole/file", "whole/inner"] {
+            assert_eq!(open(name).unwrap(), 3, "{name}");
+        }
+        for name in ["a/out", "elsewhere/file", "a/../a/b/file", "dangling", "a/b/none", "a/b/file/x", "a"] {
+            assert!(open(name).is_err(), "{name}");
+        }
+        assert!(bounds.open(outside.path()).is_none());
+        assert!(open("a/out").unwrap_err().to_string().contains("a link out of it"));
+    }
+}

@@ -1,0 +1,17 @@
+//! What the tests of this crate share.
+
+mod files;
+pub(crate) use files::*;
+
+use crate::{Listing, SourceError};
+use shardpack_format::{Voice, told as with_hints};
+
+/// An error as the command says it.
+pub(crate) fn said(error: &SourceError) -> String {
+    with_hints(error, &error.hints(), Voice::Command)
+}
+
+/// The notes of a listing as the command says them.
+pub(crate) fn told(listing: &Listing) -> Vec<String> {
+    listing.notes.iter().map(|note| note.told(Voice::Command)).collect()
+}

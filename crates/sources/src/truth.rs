@@ -1,0 +1,261 @@
+//! Ground truth, by its name: `X_gt.mat` belongs to `X.mat`, and to `X_corrected.mat`.
+//!
+//! Beside cubes such a file is a mask if it has one band of integers and the height and width of its
+//! cube. A folder of ground truth alone stays one of samples.
+
+use super::cubes::{CubeOptions, mask_size};
+use super::kind::Content;
+use super::words::{list, plural, verb};
+use super::{Entry, SideFile};
+use rayon::prelude::*;
+use shardpack_format::{Hint, Note, Setting};
+use shardpack_reader::mask_names;
+use std::path::Path;
+
+/// What the name of a cube may have more than that of its scene, whose ground truth is the same.
+const VERSIONS: &[&str] = &["corrected"];
+
+/// How many cubes a note names.
+const NAMED: usize = 4;
+
+/// What separates the words of a file name.
+const SEPARATORS: [char; 4] = ['_', '-', '.', ' '];
+
+/// The path of a file without its extension.
+pub(super) fn stem(key: &str) -> &str {
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    match name.rfind('.') {
+        Some(dot) if dot > 0 => key.get(..key.len() - name.len() + dot).unwrap_or(key),
+        _ => key,
+    }
+}
+
+/// `a/X` of `a/X_gt`, `a/X_ground_truth` and `a/X-mask`: the scene of a file whose last words say
+/// that it holds ground truth.
+fn scene(stem: &str) -> Option<&str> {
+    let from = stem.rfind('/').map_or(0, |slash| slash + 1);
+    let mut ends = stem.match_indices(SEPARATORS).map(|(place, _)| place).filter(|&place| place > from);
+    ends.find_map(|end| {
+        let (scene, rest) = stem.split_at_checked(end)?;
+        mask_names::is_whole(rest).then_some(scene)
+    })
+}
+
+/// The files that a ground truth may belong to.
+enum Owners {
+    Certain(Vec<usize>),
+    /// Several whose names begin like it, of which nothing says that they show the same.
+    Unclear(Vec<usize>),
+}
+
+/// Finds the owners of `scene` among `stems`, which are sorted.
+fn owners(scene: &str, stems: &[(&str, usize)], fits: impl Fn(usize) -> bool) -> Owners {
+    let behind = stems.get(stems.partition_point(|(stem, _)| *stem < scene)..).unwrap_or_default();
+    let (mut certain, mut others) = (Vec::new(), Vec::new());
+    for (stem, file) in behind {
+        let Some(more) = stem.strip_prefix(scene) else { break };
+        let version = more.strip_prefix(SEPARATORS);
+        if !(more.is_empty() || version.is_some()) || self::scene(stem) == Some(scene) || !fits(*file) {
+            continue;
+        }
+        if version.is_none_or(|version| VERSIONS.iter().any(|known| known.eq_ignore_ascii_case(version))) {
+            certain.push(*file);
+        } else {
+            others.push(*file);
+        }
+    }
+    match others.len() {
+        0 => Owners::Certain(certain),
+        1 if certain.is_empty() => Owners::Certain(others),
+        _ if certain.is_empty() => Owners::Unclear(others),
+        _ => Owners::Certain(certain),
+    }
+}
+
+/// For each sample the masks, by their places, whose names say that they are its ground truth.
+pub(super) fn of_masks(masks: &[&str], samples: &[&str]) -> Vec<Vec<usize>> {
+    let stems = sorted(samples.iter().copied());
+    let mut out = vec![Vec::new(); samples.len()];
+    for (place, mask) in masks.iter().enumerate() {
+        let Some(scene) = scene(stem(mask)) else { continue };
+        let Owners::Certain(owners) = owners(scene, &stems, |_| true) else { continue };
+        for owner in owners {
+            out.get_mut(owner).into_iter().for_each(|of_one| of_one.push(place));
+        }
+    }
+    out
+}
+
+fn sorted<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut stems: Vec<(&str, usize)> = keys.map(stem).zip(0..).collect();
+    stems.sort_unstable();
+    stems
+}
+
+/// What was found among the samples of a source.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// Keys of samples, and the file that holds the mask of each.
+    pub(super) masks: Vec<(String, SideFile)>,
+    pub(super) notes: Vec<Note>,
+}
+
+/// Takes files of ground truth out of `samples`, which are cubes in the folder `root`.
+pub(super) fn take(root: &Path, samples: &mut Vec<Entry>, options: &CubeOptions) -> Beside {
+    let stems = sorted(samples.iter().map(|sample| sample.key.as_str()));
+    let size = |sample: &Entry| sample.content.mask_size().0;
+    let bands = |sample: &Entry| match &sample.content {
+        Content::Cube(info) => info.shape[2],
+        Content::Picture(_) => 0,
+    };
+    let found = samples.iter().enumerate().filter(|(_, truth)| bands(truth) == 1).filter_map(|(place, truth)| {
+        let fits = |other: usize| other != place && samples.get(other).is_some_and(|other| size(other) == size(truth));
+        match owners(scene(stem(&truth.key))?, &stems, fits) {
+            Owners::Certain(owners) if owners.is_empty() => None,
+            owners => Some((place, owners)),
+        }
+    });
+    let found: Vec<(usize, Owners)> = found.collect();
+    if found.is_empty() {
+        return Beside::default();
+    }
+    // Class numbers are integers, also where they are stored as floats.
+    let alone = CubeOptions { variable: Vec::new(), ..options.clone() };
+    let is_truth = |place: &usize| {
+        let content = samples.get(*place).map(|sample| (&sample.content, root.join(&sample.key)));
+        content.is_some_and(|(content, path)| match content {
+            Content::Cube(info) if info.dtype.is_float() => mask_size(&path, &alone).is_ok(),
+            _ => true,
+        })
+    };
+    let integers: Vec<bool> = found.par_iter().map(|(place, _)| is_truth(place)).collect();
+
+    let mut beside = Beside::default();
+    let mut taken = vec![false; samples.len()];
+    let (mut first, mut unclear) = (None, Vec::new());
+    let key = |place: usize| samples.get(place).map_or("", |sample| sample.key.as_str());
+    for ((place, owners), integers) in found.iter().zip(integers) {
+        match owners {
+            Owners::Certain(owners) if integers => {
+                first = first.or_else(|| Some((key(*place).to_owned(), key(*owners.first()?).to_owned())));
+                taken.get_mut(*place).into_iter().for_each(|taken| *taken = true);
+                let file = |truth: &Entry| SideFile {
+                    path: root.join(&truth.key),
+                    bytes: truth.bytes,
+                    mtime_ns: truth.mtime_ns,
+                };
+                let owned =
+                    owners.iter().filter_map(|owner| Some((key(*owner).to_owned(), file(samples.get(*place)?))));
+                beside.masks.extend(owned);
+            }
+            Owners::Certain(owners) | Owners::Unclear(owners) => unclear.push((*place, owners.clone(), integers)),
+        }
+    }
+    if let Some((truth, cube)) = first {
+        let count = taken.iter().filter(|taken| **taken).count() as u64;
+        let (hold, are, masks) = (verb(count, "holds", "hold"), verb(count, "is", "are"), verb(count, "mask", "masks"));
+        let note = format!(
+            "{} {hold} the ground truth of cubes beside it, by name and shape, and {are} packed as their {masks} (first: \
+             {} of {})",
+            plural(count, "file"),
+            list([truth.as_str()], 1),
+            list([cube.as_str()], 1),
+        );
+        let hint = Hint::new("give a sample of its own another name, or take masks from a folder with ");
+        beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
+    }
+    if let Some((place, owners, integers)) = unclear.first() {
+        let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
+        let why = match integers {
+            true => format!("may belong to any of {names}"),
+            false => format!("of {names} by its name, holds other numbers than integers"),
+        };
+        let more = match unclear.len() - 1 {
+            0 => String::new(),
+            more => format!("; {more} more like it"),
+        };
+        let note = format!("{} is packed as a sample: ground truth that {why}{more}", list([key(*place)], 1));
+        let hint = Hint::new("put ground truth into a folder of its own, named as the cubes are, and give ");
+        beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
+    }
+    let mut taken = taken.into_iter();
+    samples.retain(|_| !taken.next().unwrap_or(false));
+    beside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{npy_of, npy_with, put, told};
+    use crate::{Listing, SourceOptions, enumerate};
+
+    fn of(files: &[(&str, Vec<u8>)]) -> Listing {
+        let root = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(path, bytes)| put(root.path(), path, bytes));
+        enumerate(root.path(), &SourceOptions::default()).unwrap()
+    }
+
+    /// Keys, and the name of each one's mask.
+    fn masks(listing: &Listing) -> Vec<(&str, Option<String>)> {
+        let name = |mask: &SideFile| mask.path.file_name().unwrap().to_str().unwrap().to_owned();
+        listing.samples.iter().map(|sample| (sample.key.as_str(), sample.mask.as_deref().map(name))).collect()
+    }
+
+    #[test]
+    fn names_of_ground_truth() {
+        for (stem, expected) in [
+            ("PaviaU_gt", Some("PaviaU")),
+            ("a/Indian_pines_gt", Some("a/Indian_pines")),
+            ("x_ground_truth", Some("x")),
+            ("x-GT", Some("x")),
+            ("x.mask", Some("x")),
+            ("gt", None),
+            ("a_gt/x", None),
+            ("_gt", None),
+            ("x_gtx", None),
+            ("xgt", None),
+        ] {
+            assert_eq!(scene(stem), expected, "{stem}");
+        }
+    }
+
+    #[test]
+    fn ground_truth_beside_its_cube_is_its_mask() {
+        let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
+        let listing =
+            of(&[("s/X.npy", cube.clone()), ("s/X_corrected.npy", cube.clone()), ("s/X_gt.npy", truth.clone())]);
+        let gt = Some("X_gt.npy".to_owned());
+        assert_eq!(masks(&listing), [("s/X.npy", gt.clone()), ("s/X_corrected.npy", gt)]);
+        let said = told(&listing);
+        assert!(said[0].starts_with("1 file holds the ground truth of cubes beside it, by name and shape"), "{said:?}");
+        assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
+        // A version of the cube under any name, if it is the only one; and one cube without truth.
+        let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
+        assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
+        assert!(told(&listing)[1].contains("has no mask beside it"), "{:?}", told(&listing));
+    }
+
+    #[test]
+    fn what_is_no_ground_truth_stays_a_sample() {
+        let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
+        // Alone; beside a cube of another size or name; with several bands.
+        for other in [("Z_gt.npy", truth.clone()), ("X.npy", npy_of(&[5, 3, 5])), ("Y.npy", cube.clone())] {
+            let listing = of(&[("X_gt.npy", truth.clone()), other]);
+            assert!(listing.samples.len() == 2 && listing.notes.is_empty(), "{:?}", listing.notes);
+        }
+        assert_eq!(of(&[("X_gt.npy", cube.clone()), ("X.npy", cube.clone())]).samples.len(), 2);
+        // Of several cubes, nothing says which.
+        let listing = of(&[("X_1.npy", cube.clone()), ("X_2.npy", cube.clone()), ("X_gt.npy", truth)]);
+        assert_eq!(listing.samples.len(), 3);
+        let said = told(&listing);
+        assert!(said[0].contains("`X_gt.npy` is packed as a sample: ground truth that may belong to any"), "{said:?}");
+        assert!(said[0].ends_with("and give `--masks DIR`"), "{said:?}");
+        // Shares are no classes.
+        let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
+        let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
+        assert_eq!(listing.samples.len(), 2);
+        assert!(told(&listing)[0].contains("holds other numbers than integers"), "{:?}", told(&listing));
+        let classes = npy_with("<f8", &[4, 3], &[2f64; 12].map(f64::to_le_bytes).concat());
+        assert_eq!(of(&[("X.npy", cube), ("X_gt.npy", classes)]).samples.len(), 1);
+    }
+}
