@@ -88,7 +88,7 @@ impl Layout {
     /// The walk through the stored elements, or `None` if they are already in the right order.
     fn plan(&self) -> Option<gather::Plan> {
         // The shape was checked: the product of its axes fits the memory that holds the elements.
-        let [h, w, c] = self.shape.map(|axis| to_usize(axis));
+        let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
             Order::Bip => (0, [w * c, c, 1], false),
             Order::Bil => (0, [c * w, 1, w], false),
