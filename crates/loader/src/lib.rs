@@ -2,7 +2,7 @@
 //! ring.
 //!
 //! ```text
-//! order ── Planner ──▶ State: batches in order ◀── one lock ──▶ threads: read a run, or decode rows into a slot
+//! order ── Planner ──▶ Ring: batches in order ◀── one lock ──▶ threads: read a run, or decode rows into a slot
 //!                        │            ▲
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
@@ -28,6 +28,7 @@
 //! - A large record ([`LoaderOptions::part_bytes`]) is made by all threads together, part by part.
 //! - With a [`stage`], rows are decoded on a device: threads hand it what it needs of a record, and a
 //!   batch is handed out when it is done there.
+//! - Where the bytes of a row come from is its `Supply`: one enum, one file for each.
 //! - Memory ([`Loader::predicted_bytes`]): `slots × batch bytes + window + read ahead + scratch`.
 //!
 //! [`order`] says which sample comes when, and on which rank.
@@ -44,8 +45,6 @@ mod decode;
 mod describe;
 mod fault;
 mod fields;
-mod job;
-mod large;
 mod loader;
 mod memory;
 mod openings;
@@ -55,13 +54,13 @@ mod patches;
 mod plan;
 mod planner;
 mod pool;
-mod read;
-mod resident;
+mod ring;
 mod rows;
 mod sample;
 pub mod stage;
-mod state;
 mod stats;
+mod supply;
+mod task;
 
 pub use batch::{Batch, OnDevice, Shown, Tensor};
 pub use describe::varying_arrays;
@@ -73,8 +72,8 @@ pub use options::{
     OnCorrupt, Transform, TransformField, TransformRow, Window, parse_augment, parse_bands, parse_mixes,
 };
 pub use patches::{Grid, PatchAt, PatchClasses, Patches, Place};
-pub use resident::Watch;
 pub use stats::LoaderStats;
+pub use supply::Watch;
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};

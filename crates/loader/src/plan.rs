@@ -3,18 +3,17 @@
 
 use crate::fields::Object;
 use crate::patches::PatchAt;
-use crate::read::{Loaded, SceneRead};
-use crate::sample::Key;
+use crate::sample::RunKey;
 use crate::stage::Room;
-use shardpack_reader::Error;
-use shardpack_reader::Shard;
+use crate::supply::{SceneRead, Supply};
+use shardpack_format::to_usize;
+use shardpack_reader::{Error, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Index of a row that holds no sample.
 pub(crate) const PADDING: u64 = u64::MAX;
-/// Instead of the number of a read, or of a row.
-pub(crate) const NONE: u32 = u32::MAX;
+
 /// Fields of a batch begin at multiples of this from its start: on a device, where some libraries
 /// insist on it, at those that DLPack asks for.
 pub(crate) const fn alignment(on_device: bool) -> usize {
@@ -23,7 +22,7 @@ pub(crate) const fn alignment(on_device: bool) -> usize {
 
 /// One batch.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct BatchPlan {
     pub(crate) generation: u64,
     pub(crate) epoch: u32,
     /// Counts batches from where the loader was last told to begin, over the ends of epochs.
@@ -43,11 +42,10 @@ pub(crate) struct Plan {
     pub(crate) staged_bytes: usize,
     /// What the stage needs for them between decoding and output.
     pub(crate) between_bytes: usize,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<PlannedRow>,
     pub(crate) reads: Vec<PlannedRead>,
-    /// What the system is to fetch, because nobody will read it as a whole: shard, offset and
-    /// bytes.
-    pub(crate) announced: Vec<(Arc<Shard>, u64, u64)>,
+    /// What the system is to fetch, because nobody will read it as a whole.
+    pub(crate) announced: Vec<Announcement>,
     /// Rows and fields that the sample has no value for; noted when they are decoded.
     pub(crate) missing: Vec<(u32, u32)>,
     /// Rows with the values that are no tensors, field by field; noted when they are decoded.
@@ -55,9 +53,9 @@ pub(crate) struct Plan {
     /// Rows with the places of their patches; noted when they are decoded.
     pub(crate) patches: Vec<(u32, PatchAt)>,
     /// Scenes that later batches need, with the first of these.
-    pub(crate) coming: Vec<(u64, PlannedRead)>,
+    pub(crate) coming: Vec<(u64, PlannedRun)>,
     /// Reads that no later batch needs.
-    pub(crate) closed: Vec<Key>,
+    pub(crate) closed: Vec<RunKey>,
     /// Rows that can be known to fail.
     pub(crate) faults: Vec<(u32, Error)>,
     /// What is wrong with the batch as a whole.
@@ -65,37 +63,94 @@ pub(crate) struct Plan {
 }
 
 /// One row of a batch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PlannedRow {
     pub(crate) record: u64,
     /// Which draw of the sample it is, of several in an epoch.
     pub(crate) repetition: u32,
     /// Number of its patch.
     pub(crate) patch: u32,
-    /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed
-    /// already.
-    pub(crate) read: u32,
+    /// The read of the plan that brings it; `None` for padding and for rows that have failed already.
+    pub(crate) read: Option<u32>,
     /// The next row of the same read.
-    pub(crate) next: u32,
+    pub(crate) next: Option<u32>,
 }
 
-/// Consecutive records of one shard, and the rows of this batch that are among them.
+/// What brings rows of a batch.
 #[derive(Debug)]
 pub(crate) struct PlannedRead {
-    pub(crate) key: Key,
+    pub(crate) source: ReadSource,
+    /// First of the rows; the others hang on it.
+    pub(crate) first_row: Option<u32>,
+    pub(crate) rows: usize,
+}
+
+/// What a read of a plan reads.
+#[derive(Debug)]
+pub(crate) enum ReadSource {
+    /// A run, into memory.
+    Run(PlannedRun),
+    /// Nothing: each row is read when it is decoded, because the page cache or a device holds it, or
+    /// it is a large record.
+    Direct(Arc<Supply>),
+}
+
+/// Consecutive records of one shard, to be read together.
+#[derive(Debug)]
+pub(crate) struct PlannedRun {
+    pub(crate) key: RunKey,
     pub(crate) shard: Arc<Shard>,
     pub(crate) records: Range<u64>,
-    /// First of the rows; the others hang on it.
-    pub(crate) first_row: u32,
-    pub(crate) rows: usize,
-    /// Stands for the run, if it is read when it is decoded: because the page cache holds it, or it
-    /// is a large record.
-    pub(crate) cached: Option<Arc<Loaded>>,
-    /// What is decoded of it at once, if it is a scene.
+    /// The patches that are decoded of it at once, if it is a scene.
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
-impl Plan {
+impl PlannedRun {
+    /// Where it is in its shard; nothing if that has no such records.
+    pub(crate) fn span(&self) -> Range<u64> {
+        self.shard.span(&self.records).unwrap_or(0..0)
+    }
+
+    pub(crate) fn announcement(&self) -> Announcement {
+        Announcement { shard: Arc::clone(&self.shard), span: self.span() }
+    }
+}
+
+impl PlannedRead {
+    /// The run, unless rows are read when they are decoded.
+    pub(crate) const fn run(&self) -> Option<&PlannedRun> {
+        match &self.source {
+            ReadSource::Run(run) => Some(run),
+            ReadSource::Direct(_) => None,
+        }
+    }
+
+    /// The shard that rows are read from.
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        match &self.source {
+            ReadSource::Run(run) => &run.shard,
+            ReadSource::Direct(supply) => supply.shard(),
+        }
+    }
+}
+
+/// Bytes of a shard that will be read soon.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) span: Range<u64>,
+}
+
+impl Announcement {
+    /// Has the system fetch them. A shard that cannot be opened says so when it is read.
+    pub(crate) fn send(&self) {
+        if let Ok(handle) = self.shard.file().handle() {
+            handle.advise_soon(self.span.start, self.span.end - self.span.start);
+        }
+    }
+}
+
+impl BatchPlan {
     pub(crate) fn clear(&mut self, generation: u64, number: u64) {
         let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, objects, faults, .. } = self;
         self.patches.clear();
@@ -126,7 +181,7 @@ impl Plan {
         self.take_nothing();
         self.parts.iter_mut().for_each(|part| *part = 0..0);
         self.reads.clear();
-        self.rows.iter_mut().for_each(|row| row.read = NONE);
+        self.rows.iter_mut().for_each(|row| row.read = None);
     }
 
     /// What its slot must hold.
@@ -140,13 +195,29 @@ impl Plan {
         }
     }
 
+    /// Axes of the ragged fields of a row, of which each has `stride`.
+    pub(crate) fn dims_of(&self, row: u32, stride: usize) -> &[u64] {
+        let start = to_usize(row) * stride;
+        self.dims.get(start..start + stride).unwrap_or_default()
+    }
+
+    /// The same, to be put right.
+    pub(crate) fn dims_of_mut(&mut self, row: u32, stride: usize) -> &mut [u64] {
+        let start = to_usize(row) * stride;
+        self.dims.get_mut(start..start + stride).unwrap_or_default()
+    }
+
+    /// The read that brings a row.
+    pub(crate) fn read_of(&self, row: &PlannedRow) -> Option<&PlannedRead> {
+        self.reads.get(to_usize(row.read?))
+    }
+
     /// The rows that a read brings.
     pub(crate) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
-        let read = usize::try_from(read).ok().and_then(|read| self.reads.get(read));
-        let mut next = read.map_or(NONE, |read| read.first_row);
+        let mut next = self.reads.get(to_usize(read)).and_then(|read| read.first_row);
         std::iter::from_fn(move || {
-            let row = next;
-            next = usize::try_from(row).ok().and_then(|row| self.rows.get(row))?.next;
+            let row = next?;
+            next = self.rows.get(to_usize(row))?.next;
             Some(row)
         })
     }

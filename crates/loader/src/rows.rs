@@ -27,7 +27,7 @@
 use crate::memory::SlotMemory;
 use crate::stage::{Room as SlotRoom, Spot, StageSlot};
 use shardpack_array::{Origins, Room};
-use shardpack_reader::{Error, Result};
+use shardpack_format::bug;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -147,30 +147,31 @@ impl Rows {
     }
 
     /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are
-    /// field by field those of each row; the ones from `host` on are on the device. `false`, and
-    /// nothing happens, if somebody still uses the block.
+    /// field by field those of each row, ascending; the ones from `host` on are on the device. `false`,
+    /// and nothing happens, if somebody still uses the block.
     ///
-    /// # Errors
-    /// `Internal` if the parts of the block are not ascending, or leave it.
+    /// # Panics
+    /// If the parts of the block are not ascending, or leave it.
     pub(crate) fn lend(
         this: &mut Arc<Self>,
-        (rows, host): (usize, usize),
+        rows: usize,
+        host: usize,
         parts: &[Range<usize>],
         handles: &mut Vec<Option<RowMut>>,
-    ) -> Result<bool> {
-        let Some(block) = Arc::get_mut(this) else { return Ok(false) };
+    ) -> bool {
+        let Some(block) = Arc::get_mut(this) else { return false };
         let mut end = 0;
         for part in parts.iter().filter(|part| part.start < host) {
             if part.start < end || part.end < part.start {
-                return Err(Error::internal("parts of a batch", format!("one from {end} on"), format!("{part:?}")));
+                bug("parts of a batch overlap");
             }
             end = part.end;
         }
-        if end > host.min(block.len)
-            || rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len())
-        {
-            let expected = format!("whole rows in {} bytes", block.len);
-            return Err(Error::internal("parts of a batch", expected, format!("{} that end at {end}", parts.len())));
+        if end > host.min(block.len) {
+            bug("parts of a batch leave its slot");
+        }
+        if rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len()) {
+            bug("parts of a batch are not whole rows");
         }
         block.parts.clear();
         block.parts.extend_from_slice(parts);
@@ -178,7 +179,7 @@ impl Rows {
         block.host = host;
         *block.lent.get_mut() = rows;
         handles.extend((0..rows).map(|row| Some(RowMut { block: Arc::clone(this), row })));
-        Ok(true)
+        true
     }
 
     /// Everything, for reading; `None` while there are handles.

@@ -4,30 +4,25 @@ use shardpack_format::Error as FormatError;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Shard};
 
-/// Names a read: its epoch, its first sample, and how often the order has gone through the dataset
-/// before.
-pub(crate) type Key = (u32, u64, u64);
-
-/// Which row it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowOf {
-    pub(crate) generation: u64,
+/// Names a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RunKey {
     pub(crate) epoch: u32,
-    pub(crate) batch: u64,
-    pub(crate) row: u32,
+    /// Its first sample.
     pub(crate) sample: u64,
-    pub(crate) record: u64,
-    pub(crate) repetition: u32,
-    /// Number of the patch of its sample.
-    pub(crate) patch: u32,
-    pub(crate) key: Option<Key>,
+    /// How often the order has gone through the dataset before.
+    pub(crate) pass: u64,
 }
 
-impl RowOf {
-    pub(crate) const fn at(&self) -> SampleAt {
-        let Self { epoch, sample, record, repetition, patch, .. } = *self;
-        SampleAt { sample, record, epoch, repetition, patch, origin: None }
-    }
+/// Names a row of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowId {
+    pub(crate) generation: u64,
+    pub(crate) batch: u64,
+    pub(crate) row: u32,
+    pub(crate) at: SampleAt,
+    /// The run that waits until the row has let go of it.
+    pub(crate) run: Option<RunKey>,
 }
 
 /// The sample of a row.

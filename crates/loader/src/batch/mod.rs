@@ -8,7 +8,7 @@ pub use shown::Shown;
 
 use crate::fields::{FieldPlan, Fields, From, Object, Size};
 use crate::patches::PatchAt;
-use crate::plan::{Plan, Row};
+use crate::plan::{BatchPlan, PlannedRow};
 use crate::rows::Rows;
 use crate::sample::{SampleAt, draw_key};
 use crate::stage::{DeviceId, StreamHandle};
@@ -42,13 +42,13 @@ pub struct Batch(Arc<Lent>);
 
 /// Who gets back what a batch held.
 pub(crate) trait Home: Send + Sync {
-    fn give_back(&self, slot: Arc<Rows>, plan: Plan);
+    fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan);
 }
 
 /// What a batch holds, and where it goes back to.
 pub(crate) struct Lent {
     pub(crate) slot: Option<Arc<Rows>>,
-    pub(crate) plan: Plan,
+    pub(crate) plan: BatchPlan,
     pub(crate) fields: Arc<Fields>,
     pub(crate) dataset: Dataset,
     pub(crate) seed: u64,
@@ -57,8 +57,8 @@ pub(crate) struct Lent {
 
 impl Lent {
     /// What everything random about a row of it is drawn from.
-    pub(crate) fn draw_key(&self, sample: u64, row: &Row) -> DrawKey {
-        let Row { record, repetition, patch, .. } = *row;
+    pub(crate) fn draw_key(&self, sample: u64, row: &PlannedRow) -> DrawKey {
+        let PlannedRow { record, repetition, patch, .. } = *row;
         draw_key(self.seed, SampleAt { sample, record, epoch: self.plan.epoch, repetition, patch, origin: None })
     }
 }
@@ -101,7 +101,7 @@ impl Drop for Lent {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Tensor<'a> {
-    plan: &'a Plan,
+    plan: &'a BatchPlan,
     fields: &'a Fields,
     field: &'a FieldPlan,
     /// Place of the field among the fields.

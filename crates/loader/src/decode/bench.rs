@@ -4,9 +4,9 @@ use super::array_row::ArrayRows;
 use super::mask::MaskRows;
 use super::pictures::Changes;
 use super::recipe::Recipe;
-use crate::job::Made;
-use crate::large::PartBench;
 use crate::stage::Stage;
+use crate::supply::PartScratch;
+use crate::task::RowNotes;
 use shardpack_array::ArrayDecoder;
 use shardpack_jpeg::PictureDecoder;
 use std::any::Any;
@@ -25,11 +25,11 @@ pub(crate) struct Bench {
     /// The record, where the page cache holds its run.
     pub(crate) record: Vec<u8>,
     /// What parts of large records are worked on with.
-    pub(crate) parts: PartBench,
+    pub(crate) parts: PartScratch,
     pub(crate) masks: MaskRows,
     pub(crate) objects: ArrayDecoder,
     /// What is known of the last row.
-    pub(crate) made: Made,
+    pub(crate) made: RowNotes,
 }
 
 impl Bench {
@@ -42,10 +42,10 @@ impl Bench {
             levels: Vec::new(),
             refused: Vec::new(),
             record: Vec::new(),
-            parts: PartBench::default(),
+            parts: PartScratch::default(),
             masks: MaskRows::new(),
             objects: ArrayDecoder::new(),
-            made: Made::default(),
+            made: RowNotes::default(),
         }
     }
 }

@@ -3,29 +3,21 @@
 
 use super::bench::Bench;
 use super::recipe::Common;
-use crate::job::{Mended, OddRow};
-use crate::read;
-use crate::sample::SampleAt;
+use crate::supply::read_alone;
+use crate::task::{MendedRow, OddRow};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Bench {
     /// Decodes the odd values of a row, to where the device would have.
-    pub(crate) fn mend(&mut self, common: Common<'_>, epoch: u32, odd: &mut OddRow) -> Result<()> {
-        let at = SampleAt {
-            sample: odd.sample,
-            record: odd.record,
-            epoch,
-            repetition: odd.repetition,
-            patch: odd.patch,
-            origin: None,
-        };
+    pub(crate) fn mend(&mut self, common: Common<'_>, odd: &mut OddRow) -> Result<()> {
+        let at = odd.at;
         let shard = Arc::clone(&odd.shard);
         for (_, reason) in &odd.fields {
             common.refusals.add(reason.clone(), || shard.index().key(at.record).unwrap_or_default().to_owned());
         }
         let mut buffer = Vec::new();
-        let bytes = read::alone(&shard, at.record, &mut buffer)?;
+        let bytes = read_alone(&shard, at.record, &mut buffer)?;
         self.decode_again(common, bytes, &shard, at, odd)
     }
 }
@@ -40,7 +32,7 @@ impl OddRow {
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)
     }
 
-    pub(crate) fn done(self, fault: Option<Error>) -> Mended {
-        Mended { row: self.row, dims: self.dims, fault }
+    pub(crate) fn done(self, fault: Option<Error>) -> MendedRow {
+        MendedRow { row: self.row, dims: self.dims, fault }
     }
 }

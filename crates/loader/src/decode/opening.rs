@@ -2,13 +2,13 @@
 
 use super::array_row::ArrayRows;
 use super::recipe::Recipe;
-use super::record::{FieldOf, Source};
+use super::record::{FieldOf, Payload};
 use crate::fields::From;
-use crate::large::{Field, Kept, Large, Part, Row, There, To, size, steps, within};
-use crate::read;
 use crate::rows::{PartMut, RowMut, Share};
-use crate::sample::{RowOf, SampleAt};
+use crate::sample::{RowId, SampleAt};
 use crate::stage::{StagedPart, StagedParts};
+use crate::supply::{KeptBytes, LargeRecord, MadeField, PartTarget, RecordPart, StagedValue, UnmadeRow, read_head};
+use crate::supply::{size, steps, within};
 use shardpack_format::{FRAME_BYTES, FieldPlace, FieldValue, Frame, Record};
 use shardpack_reader::Shard;
 use std::ops::Range;
@@ -32,7 +32,7 @@ struct Cuts {
     to: Vec<(usize, Share)>,
     /// Values that go to staging memory: the field, and where they are in the record.
     staged: Vec<(usize, Range<u64>)>,
-    fields: Vec<Field>,
+    fields: Vec<MadeField>,
 }
 
 /// A part that is to be.
@@ -81,7 +81,7 @@ impl Opening<'_> {
     const MOST_KEPT: u64 = 4;
 
     /// Opens the record of a row. The row comes back if the record has to be read as a whole.
-    pub(crate) fn open(mut self, of: RowOf, row: RowMut, dims: &[u64]) -> Result<Large, RowMut> {
+    pub(crate) fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
         let Some((frame, cuts, kept)) = self.cut(&row, dims) else { return Err(row) };
         // After all that may fail: what is claimed of staging memory is gone until the next batch.
         let Some((there, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
@@ -90,38 +90,38 @@ impl Opening<'_> {
         let part = |Cut { bytes, of, goal }: Cut| {
             let to = match goal {
                 Goal::Nowhere => None,
-                Goal::Row(number) => places.get_mut(number).and_then(Option::take).map(To::Row),
+                Goal::Row(number) => places.get_mut(number).and_then(Option::take).map(PartTarget::Row),
                 Goal::Stage(value, part) => {
                     let part = free.get_mut(value).and_then(|parts| parts.get_mut(part)?.take());
-                    part.map(|part| To::Stage { part, _handle: Arc::clone(&handle) })
+                    part.map(|part| PartTarget::Stage { part, _handle: Arc::clone(&handle) })
                 }
             };
-            Part::new(bytes, of, to)
+            RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
         // Whatever was not asked for: no part is left but those that threads have.
         drop(free);
-        let row = Row { there, handle, dims: dims.to_vec() };
-        Ok(Large::new(of, (Arc::clone(self.shard), frame), kept, (cuts.fields, parts), row))
+        let row = UnmadeRow { there, handle, dims: dims.to_vec() };
+        Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
     }
 
     /// Claims staging memory for these values; `None` if there is not enough.
-    fn claim(&self, row: &RowMut, staged: &[(usize, Range<u64>)]) -> Option<(Vec<There>, Vec<Free>)> {
+    fn claim(&self, row: &RowMut, staged: &[(usize, Range<u64>)]) -> Option<(Vec<StagedValue>, Vec<Free>)> {
         let (mut there, mut free) = (Vec::new(), Vec::new());
         for (field, bytes) in staged {
             let (slot, spot) = row.spot(*field)?;
             let StagedParts { room, parts } = slot.room_for(&spot, size(bytes.end - bytes.start)?, self.part_bytes)?;
-            there.push(There { field: *field, bytes: bytes.clone(), room });
+            there.push(StagedValue { field: *field, bytes: bytes.clone(), room });
             free.push(parts.into_iter().map(Some).collect());
         }
         Some((there, free))
     }
 
     /// `None` if the record has to be read as a whole.
-    fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<(Frame, Cuts, Vec<Kept>)> {
+    fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<(Frame, Cuts, Vec<KeptBytes>)> {
         let (shard, record) = (self.shard, self.at.record);
         shard.check_length(record).ok()?;
-        let (frame, head) = read::head(shard, record).ok()?;
+        let (frame, head) = read_head(shard, record).ok()?;
         let places = Record::places(&frame, &head).ok()?;
         let mut cuts = Cuts::default();
         self.arrays.begin();
@@ -154,12 +154,12 @@ impl Opening<'_> {
         frame: &Frame,
         places: &[Option<FieldPlace<'_>>],
         cuts: &mut Cuts,
-    ) -> Option<Field> {
+    ) -> Option<MadeField> {
         let plan = self.recipe.fields.plans.get(number)?;
         let (shard, at, record) = (self.shard, self.at, self.at.record);
         let position = plan.from.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
-        let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(Field::Kept) };
+        let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
         // A field that is asked for twice is cut once: the other has to have the bytes.
         if cuts.has(&place.bytes) {
             return None;
@@ -175,21 +175,21 @@ impl Opening<'_> {
                     let to = size(bytes.start - start)?..size(bytes.end - start)?;
                     cuts.push(bytes, (number, part), Share::of_bytes(to));
                 }
-                Some(Field::Stored(length))
+                Some(MadeField::Stored(length))
             }
             // Patches too: the device cuts them out of the whole.
             From::Array { cut, .. }
                 if plan.is_shared() && (cut.is_some() || place.decoded_bytes <= limits.max_decoded_bytes) =>
             {
                 cuts.stage(number, &place.bytes, self.part_bytes as u64);
-                Some(Field::Staged)
+                Some(MadeField::Staged)
             }
             From::Array { channels_first, cut, .. }
                 if !plan.staged && (cut.is_some() || place.decoded_bytes <= limits.max_decoded_bytes) =>
             {
                 let (codec, decoded_bytes, descriptor) = (place.codec, place.decoded_bytes, place.descriptor);
                 let value = FieldValue { codec, decoded_bytes, descriptor, bytes: &[] };
-                let source = Source::Whole { frame, bytes: &[] };
+                let source = Payload::Whole { frame, bytes: &[] };
                 let field = FieldOf { shard, at, field: plan, number, source };
                 let axes = if plan.is_ragged() { plan.shape.len() } else { 0 };
                 let dims = dims.get(plan.dims_at..plan.dims_at + axes)?;
@@ -198,7 +198,7 @@ impl Opening<'_> {
                     |at: usize, to: &mut [u8]| shard.file().read_exact_at(to, offset.checked_add(at as u64)?).ok();
                 let (bytes, how) = ((size(length)?, self.part_bytes), (*channels_first, cut.as_ref()));
                 let split = self.arrays.split(self.recipe, &field, &value, (how, dims), bytes, read);
-                let Some((split, window)) = split else { return Some(Field::Kept) };
+                let Some((split, window)) = split else { return Some(MadeField::Kept) };
                 for (part, here) in split.parts().iter().enumerate() {
                     let bytes = start + here.payload.start as u64..start + here.payload.end as u64;
                     match here.is_wanted {
@@ -210,14 +210,14 @@ impl Opening<'_> {
                         false => cuts.parts.push(Cut { bytes, of: Some((number, part)), goal: Goal::Nowhere }),
                     }
                 }
-                Some(Field::Array(Box::new((split, window))))
+                Some(MadeField::Array(Box::new((split, window))))
             }
-            _ => Some(Field::Kept),
+            _ => Some(MadeField::Kept),
         }
     }
 
     /// Reads what is between the parts.
-    fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<Kept>> {
+    fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<KeptBytes>> {
         let offset = self.shard.row(self.at.record).ok()?.offset;
         let end = std::iter::once(frame.record_bytes..frame.record_bytes);
         let ends = cuts.parts.iter().map(|cut| cut.bytes.clone()).chain(end);
@@ -234,7 +234,7 @@ impl Opening<'_> {
                 self.shard.file().read_exact_at(rest, offset.checked_add(at)?.checked_add(known as u64)?).ok()?;
                 let mut crc = crc32fast::Hasher::new();
                 crc.update(bytes.get(if at == 0 { size(FRAME_BYTES)? } else { 0 }..)?);
-                kept.push(Kept { start: at, bytes, crc });
+                kept.push(KeptBytes { start: at, bytes, crc });
             }
             at = part.end;
         }
@@ -243,7 +243,7 @@ impl Opening<'_> {
 }
 
 /// Whether the bytes between values are zero: padding.
-fn check_gaps(frame: &Frame, places: &[Option<FieldPlace<'_>>], kept: &[Kept]) -> Option<()> {
+fn check_gaps(frame: &Frame, places: &[Option<FieldPlace<'_>>], kept: &[KeptBytes]) -> Option<()> {
     let mut at = u64::from(frame.head_bytes);
     for place in places.iter().flatten() {
         let gap = at..place.bytes.start;

@@ -2,10 +2,10 @@
 
 use crate::fields::Fields;
 use crate::options::{Augment, LoaderOptions, Transform};
-use crate::resident::Resident;
 use crate::sample::{SampleAt, draw_key};
 use crate::stage::{Refusals, Stage};
 use crate::stats::Counters;
+use crate::supply::Resident;
 use shardpack_augment::BandAugmentation;
 use shardpack_jpeg::{DecodeOptions, DrawKey, PixelLayout};
 use std::sync::Arc;

@@ -4,22 +4,22 @@ use super::recipe::Recipe;
 use super::shape::Shape;
 use super::values::Values;
 use crate::fields::{Col, Cut, FieldPlan, Followed, limits_of_a_part, orientation_of};
-use crate::large::{Large, There};
 use crate::sample::SampleAt;
 use crate::stage::Memo;
+use crate::supply::{LargeRecord, StagedValue};
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::{PictureDecoder, Rendering, View};
 use shardpack_reader::Shard;
 
 /// What values are taken out of.
 #[derive(Clone, Copy)]
-pub(crate) enum Source<'a> {
+pub(crate) enum Payload<'a> {
     /// A whole record.
     Whole { frame: &'a Frame, bytes: &'a [u8] },
     /// The same, of which several rows are made, and what a stage has noted about its fields.
     Scene { frame: &'a Frame, bytes: &'a [u8], memos: &'a [Memo] },
     /// What was kept of one that was made in parts, and what is staged of it.
-    Parts(&'a Large, &'a [There]),
+    Parts(&'a LargeRecord, &'a [StagedValue]),
     /// None is at hand: all values are on the device.
     Device,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Source<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct RecordOf<'a> {
     pub(crate) shard: &'a Shard,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: Payload<'a>,
     pub(crate) at: SampleAt,
 }
 
@@ -41,11 +41,11 @@ impl<'a> RecordOf<'a> {
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
         let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         match self.source {
-            Source::Whole { frame, bytes } | Source::Scene { frame, bytes, .. } => {
+            Payload::Whole { frame, bytes } | Payload::Scene { frame, bytes, .. } => {
                 Record::field_at(frame, bytes, position, limits)
             }
-            Source::Parts(large, there) => large.value(there, position, limits),
-            Source::Device => Err(FormatError::internal("value of a record that is not read", "none", position)),
+            Payload::Parts(large, there) => large.value(there, position, limits),
+            Payload::Device => Err(FormatError::internal("value of a record that is not read", "none", position)),
         }
     }
 
@@ -88,7 +88,7 @@ impl Values for Viewed<'_> {
 /// A field of the record that is being decoded.
 pub(crate) struct FieldOf<'a> {
     pub(crate) shard: &'a Shard,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: Payload<'a>,
     pub(crate) at: SampleAt,
     pub(crate) field: &'a FieldPlan,
     pub(crate) number: usize,
@@ -116,18 +116,18 @@ impl<'a> FieldOf<'a> {
     }
 
     /// Its value, if that is in staging memory as it is stored.
-    pub(crate) fn there(&self) -> Option<&'a There> {
+    pub(crate) fn there(&self) -> Option<&'a StagedValue> {
         match self.source {
-            Source::Whole { .. } | Source::Scene { .. } | Source::Device => None,
-            Source::Parts(_, there) => there.iter().find(|there| there.field == self.number),
+            Payload::Whole { .. } | Payload::Scene { .. } | Payload::Device => None,
+            Payload::Parts(_, there) => there.iter().find(|there| there.field == self.number),
         }
     }
 
     /// What a stage has noted about it, if several rows are made of its record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.source {
-            Source::Scene { memos, .. } => memos.get(self.number),
-            Source::Whole { .. } | Source::Parts(..) | Source::Device => None,
+            Payload::Scene { memos, .. } => memos.get(self.number),
+            Payload::Whole { .. } | Payload::Parts(..) | Payload::Device => None,
         }
     }
 }

@@ -6,19 +6,17 @@ use super::objects;
 use super::opening::Opening;
 use super::picture_row::{self, Shown, set_size};
 use super::recipe::{Common, Recipe};
-use super::record::{FieldOf, RecordOf, Source, Viewed};
-use super::scene_rows;
+use super::record::{FieldOf, Payload, RecordOf, Viewed};
 use super::transform;
 use super::values::Values;
+use crate::fault;
 use crate::fields::{Fields, From, JPEG};
-use crate::job::{Made, OddRow};
-use crate::large::{Large, There};
-use crate::read::{self, Loaded, check};
-use crate::resident::Known;
 use crate::rows::RowMut;
-use crate::sample::{RowOf, SampleAt, name};
+use crate::sample::{RowId, SampleAt, name};
 use crate::stage::{Prepared, Spot, StageSlot, Value};
 use crate::stats::{Counters, add, add_since};
+use crate::supply::{LargeRecord, Residence, StagedValue, Supply, check, read_alone};
+use crate::task::{OddRow, RowNotes};
 use shardpack_format::{Error as FormatError, FieldValue, to_usize};
 use shardpack_jpeg::{FRAMES, Frames, Rendering};
 use shardpack_reader::Shard;
@@ -33,32 +31,40 @@ impl Bench {
     pub(crate) fn decode(
         &mut self,
         common: Common<'_>,
-        run: &Loaded,
+        supply: &Supply,
         at: SampleAt,
         row: &mut RowMut,
         dims: &mut [u64],
     ) -> Result<()> {
-        let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
-        if let Some(scene) = &run.scene {
-            if common.recipe.stage.is_some() && scene.record.is_none() {
-                let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
-                common.refusals.add(scene_rows::ON_HOST.into(), key);
-            }
-            return self.patch(common, scene, (shard, at), row, dims);
+        match supply {
+            Supply::Memory(run) => self.decode_record(common, run.record(at.record)?, run.shard(), at, row, dims),
+            // Of those in parts, such as could not be opened.
+            Supply::PageCache(shard) | Supply::Parts(shard) => self.decode_alone(common, shard, at, row, dims),
+            Supply::Scene(shard, Ok(scene)) => self.decode_patch(common, scene, shard, at, row, dims),
+            Supply::Scene(_, Err(error)) => Err(fault::copy(error)),
+            Supply::Device(shard) => self.decode_resident(common, shard, at, row, dims),
         }
-        if run.is_cached {
-            if let Some(resident) = common.recipe.resident.as_ref().filter(|resident| resident.is_enough()) {
-                let promised = dims.to_vec();
-                let Recipe { fields, .. } = common.recipe;
-                let at = SampleAt { origin: resident.origin(fields, at.sample, &common.recipe.key(at)), ..at };
-                if self.fields(common, Source::Device, (shard, at), row, dims).is_ok() {
-                    return Ok(());
-                }
-                dims.copy_from_slice(&promised);
+    }
+
+    /// Has the stage decode a sample whose values are on its device.
+    fn decode_resident(
+        &mut self,
+        common: Common<'_>,
+        shard: &Shard,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Recipe { resident, fields, .. } = common.recipe;
+        if let Some(resident) = resident {
+            let promised = dims.to_vec();
+            let at = SampleAt { origin: resident.origin(fields, at.sample, &common.recipe.key(at)), ..at };
+            if self.fields(common, Payload::Device, (shard, at), row, dims).is_ok() {
+                return Ok(());
             }
-            return self.decode_alone(common, shard, at, row, dims);
+            dims.copy_from_slice(&promised);
         }
-        self.decode_record(common, run.record(shard, at.record)?, shard, at, row, dims)
+        self.decode_alone(common, shard, at, row, dims)
     }
 
     /// The same of a record that is read for it.
@@ -73,7 +79,7 @@ impl Bench {
         let counters = common.counters;
         let start = Instant::now();
         let mut buffer = std::mem::take(&mut self.record);
-        let result = read::alone(shard, at.record, &mut buffer).and_then(|bytes| {
+        let result = read_alone(shard, at.record, &mut buffer).and_then(|bytes| {
             add_since(&counters.read, start);
             add(&counters.read_bytes, bytes.len() as u64);
             self.decode_record(common, bytes, shard, at, row, dims)
@@ -90,16 +96,16 @@ impl Bench {
         &mut self,
         recipe: &Recipe,
         shard: &Arc<Shard>,
-        of: RowOf,
+        of: RowId,
         row: RowMut,
         dims: &[u64],
-    ) -> Result<Large, RowMut> {
-        let opening = Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(), part_bytes: recipe.part_bytes };
+    ) -> Result<LargeRecord, RowMut> {
+        let opening = Opening { recipe, arrays: &mut self.arrays, shard, at: of.at, part_bytes: recipe.part_bytes };
         opening.open(of, row, dims)
     }
 
     /// Works on a part of a large record.
-    pub(crate) fn part(&mut self, large: &Large, number: usize, counters: &Counters) {
+    pub(crate) fn part(&mut self, large: &LargeRecord, number: usize, counters: &Counters) {
         large.work(number, &mut self.arrays.decoder, &mut self.parts, counters);
     }
 
@@ -107,13 +113,14 @@ impl Bench {
     pub(crate) fn complete(
         &mut self,
         common: Common<'_>,
-        (large, there): (&Large, &[There]),
+        large: &LargeRecord,
+        there: &[StagedValue],
         at: SampleAt,
         row: &mut RowMut,
         dims: &mut [u64],
     ) -> Result<()> {
         let promised = dims.to_vec();
-        let source = Source::Parts(large, there);
+        let source = Payload::Parts(large, there);
         if large.is_whole() && self.fields(common, source, (large.shard(), at), row, dims).is_ok() {
             return Ok(());
         }
@@ -133,7 +140,7 @@ impl Bench {
         let start = Instant::now();
         let frame = check(shard, at.record, bytes).map_err(|error| name(shard, at, error))?;
         add_since(&common.counters.crc, start);
-        let source = Source::Whole { frame: &frame, bytes };
+        let source = Payload::Whole { frame: &frame, bytes };
         let at = self.placed(common, (shard, source), at).map_err(|error| name(shard, at, error))?;
         self.fields(common, source, (shard, at), row, dims)
     }
@@ -142,7 +149,7 @@ impl Bench {
     fn placed(
         &mut self,
         common: Common<'_>,
-        from: (&Shard, Source<'_>),
+        from: (&Shard, Payload<'_>),
         at: SampleAt,
     ) -> Result<SampleAt, FormatError> {
         let mut draws = [at];
@@ -157,7 +164,7 @@ impl Bench {
     pub(crate) fn fields(
         &mut self,
         common: Common<'_>,
-        source: Source<'_>,
+        source: Payload<'_>,
         (shard, at): (&Shard, SampleAt),
         row: &mut RowMut,
         dims: &mut [u64],
@@ -165,7 +172,7 @@ impl Bench {
         let Common { recipe, counters, .. } = common;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
-        self.made = Made::default();
+        self.made = RowNotes::default();
         self.arrays.begin();
         let narrowed = self.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
@@ -173,7 +180,7 @@ impl Bench {
             let Some(dims) = dims.get_mut(field.dims_at..end) else {
                 return Err(place(FormatError::internal("axes of a row", end, dims.len())));
             };
-            if let Source::Parts(large, _) = source {
+            if let Payload::Parts(large, _) = source {
                 self.arrays.was_cut(large.window(number)).map_err(place)?;
                 if large.complete(number, row, dims).map_err(place)? {
                     continue;
@@ -297,9 +304,9 @@ impl Bench {
     ) -> Result<Option<bool>, FormatError> {
         let Some(resident) = &recipe.resident else { return Ok(None) };
         let (number, more) = match resident.known(of.at.sample, of.number) {
-            Known::Nothing => return Ok(None),
-            Known::Missing => return Ok(Some(false)),
-            Known::There { number, more } => (number, more),
+            Residence::Absent => return Ok(None),
+            Residence::Missing => return Ok(Some(false)),
+            Residence::Present { number, more } => (number, more),
         };
         let prepared = match &of.field.from {
             From::Picture { view, .. } => {
@@ -344,7 +351,7 @@ impl Bench {
         let Common { recipe, .. } = common;
         let place = |error| name(shard, at, error);
         let frame = check(shard, at.record, bytes).map_err(place)?;
-        let at = self.placed(common, (shard, Source::Whole { frame: &frame, bytes }), at).map_err(place)?;
+        let at = self.placed(common, (shard, Payload::Whole { frame: &frame, bytes }), at).map_err(place)?;
         self.arrays.begin();
         for (number, _) in &odd.fields {
             let number = to_usize(*number);
@@ -354,7 +361,7 @@ impl Bench {
             };
             let axes = if field.is_ragged() { field.shape.len() } else { 0 };
             let dims = odd.dims.get_mut(field.dims_at..field.dims_at.saturating_add(axes)).unwrap_or_default();
-            let of = FieldOf { shard, source: Source::Whole { frame: &frame, bytes }, at, field, number };
+            let of = FieldOf { shard, source: Payload::Whole { frame: &frame, bytes }, at, field, number };
             let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.for_device(recipe, &of, spot.bytes.len(), dims, write);
             if !there.map_err(|e| place(name_field(&field.name, e)))? {

@@ -3,16 +3,16 @@
 use super::bench::Bench;
 use super::objects;
 use super::recipe::{Common, Recipe};
-use super::record::{FieldOf, RecordOf, Source, Viewed};
+use super::record::{FieldOf, Payload, RecordOf, Viewed};
 use crate::fields::{Cut, From};
-use crate::job::Made;
 use crate::patches::{ClassPlan, PatchPlan};
-use crate::read::{self, Loaded, Patch, Scene, SceneRead, SceneRecord, check};
 use crate::rows::RowMut;
 use crate::sample::{SampleAt, name};
 use crate::stage::Value;
 use crate::stats::{Counters, add, add_since};
-use shardpack_format::{Error as FormatError, Frame};
+use crate::supply::{Scene, ScenePatch, SceneRead, SceneRecord, check, read_alone};
+use crate::task::RowNotes;
+use shardpack_format::{Error as FormatError, Frame, bug};
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
@@ -21,44 +21,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Why the host decodes scenes in place of a device.
-pub(crate) const ON_HOST: &str = "the host decodes scenes of several patches";
+const ON_HOST: &str = "the host decodes scenes of several patches";
 
 impl Bench {
-    /// Reads a sample and decodes its patches. What is wrong with it becomes the error of its rows.
+    /// Reads a sample and decodes its patches, or keeps its record for a stage that does.
     ///
     /// # Errors
-    /// `Internal` if somebody else has the run.
-    pub(crate) fn scene(
-        &mut self,
-        common: Common<'_>,
-        (shard, record): (&Arc<Shard>, u64),
-        (read, into): (&SceneRead, &mut Arc<Loaded>),
-    ) -> Result<()> {
-        let Some(loaded) = Arc::get_mut(into) else {
-            return Err(Error::internal("scene to be decoded", "one that nobody else uses", "one in use"));
-        };
-        loaded.shard = Some(Arc::clone(shard));
-        loaded.faults.clear();
-        if let Some(plan) = common.recipe.fields.patches.as_ref().filter(|_| read.is_stored) {
-            match self.keep_scene(common, (shard, record), read, plan) {
-                Ok(scene) => loaded.scene = Some(scene),
-                Err(error) => loaded.faults.push((record, error)),
-            }
-            return Ok(());
+    /// What is wrong with it: the error of all its rows.
+    pub(crate) fn scene(&mut self, common: Common<'_>, shard: &Shard, record: u64, read: &SceneRead) -> Result<Scene> {
+        let Some(plan) = &common.recipe.fields.patches else { bug("a scene without a plan of its patches") };
+        if read.is_stored {
+            return self.keep_scene(common, (shard, record), read, plan);
         }
         let mut buffer = std::mem::take(&mut self.record);
         let start = Instant::now();
-        let result = read::alone(shard, record, &mut buffer).and_then(|bytes| {
+        let result = read_alone(shard, record, &mut buffer).and_then(|bytes| {
             add_since(&common.counters.read, start);
             add(&common.counters.read_bytes, bytes.len() as u64);
-            self.decode_scene(common, (shard, record, bytes), read)
+            self.decode_scene(common, (shard, record, bytes), read, plan)
         });
         self.record = buffer;
-        match result {
-            Ok(scene) => loaded.scene = Some(scene),
-            Err(error) => loaded.faults.push((record, error)),
-        }
-        Ok(())
+        result
     }
 
     fn decode_scene(
@@ -66,23 +49,26 @@ impl Bench {
         common: Common<'_>,
         (shard, record, bytes): (&Shard, u64, &[u8]),
         read: &SceneRead,
+        plan: &Arc<PatchPlan>,
     ) -> Result<Scene> {
         let Common { recipe, counters, .. } = common;
-        let Some(plan) = &recipe.fields.patches else {
-            return Err(Error::internal("patches of a sample", "a plan of them", "none"));
-        };
         let (at, frame) = checked(counters, (shard, record, bytes), read)?;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
-        let source = Source::Whole { frame: &frame, bytes };
+        let source = Payload::Whole { frame: &frame, bytes };
         let draws = self.draws(common, (shard, source, at), read, plan).map_err(place)?;
         self.arrays.begin();
         // What is wrong with it is said below.
         let whole = self.whole_bytes(recipe, (shard, source), &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
-        let mut patches: Vec<Patch> = Vec::with_capacity(draws.len());
+        let mut patches: Vec<ScenePatch> = Vec::with_capacity(draws.len());
         let room = || Mutex::new((!is_whole).then(|| plan.room()));
-        patches.extend(draws.iter().map(|draw| Patch { number: draw.patch, at: None, origin: None, bytes: room() }));
+        patches.extend(draws.iter().map(|draw| ScenePatch {
+            number: draw.patch,
+            at: None,
+            origin: None,
+            bytes: room(),
+        }));
         let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
         let mut scene = Scene { patches, held, record: None, shared, missing, objects, plan: Arc::clone(plan) };
         self.arrays.begin();
@@ -157,21 +143,21 @@ impl Bench {
         shard.check_length(record)?;
         let mut buffer = plan.scene_room(shard.row(record)?.length);
         let start = Instant::now();
-        let length = read::alone(shard, record, &mut buffer)?.len();
+        let length = read_alone(shard, record, &mut buffer)?.len();
         add_since(&counters.read, start);
         add(&counters.read_bytes, length as u64);
         let rows = (common.recipe.fields.plans.len(), read.patches.len());
-        let stored = SceneRecord::new(buffer, length, rows);
+        let stored = SceneRecord::new(buffer, length, rows.0, rows.1);
         let bytes = stored.bytes();
         let (at, frame) = checked(counters, (shard, record, bytes), read)?;
-        let draws = self.draws(common, (shard, Source::Whole { frame: &frame, bytes }, at), read, plan);
+        let draws = self.draws(common, (shard, Payload::Whole { frame: &frame, bytes }, at), read, plan);
         let draws = draws.map_err(|error| name(shard, at, error))?;
         if let Some(&first) = draws.first() {
-            let source = Source::Scene { frame: &frame, bytes, memos: &stored.memos };
+            let source = Payload::Scene { frame: &frame, bytes, memos: &stored.memos };
             self.announce(common.recipe, (shard, source), first);
         }
         let patch =
-            |draw: SampleAt| Patch { number: draw.patch, at: None, origin: draw.origin, bytes: Mutex::new(None) };
+            |draw: SampleAt| ScenePatch { number: draw.patch, at: None, origin: draw.origin, bytes: Mutex::new(None) };
         let patches = draws.into_iter().map(patch).collect();
         let (held, shared, missing, objects) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
         Ok(Scene { patches, held, record: Some(stored), shared, missing, objects, plan: Arc::clone(plan) })
@@ -179,7 +165,7 @@ impl Bench {
 
     /// Shows the arrays of a scene to the stage, by what it will be asked for one of its patches. What is
     /// wrong with them is said when that comes.
-    fn announce(&mut self, recipe: &Recipe, (shard, source): (&Shard, Source<'_>), at: SampleAt) {
+    fn announce(&mut self, recipe: &Recipe, (shard, source): (&Shard, Payload<'_>), at: SampleAt) {
         let Some(stage) = &recipe.stage else { return };
         self.arrays.begin();
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| field.staged) {
@@ -198,7 +184,7 @@ impl Bench {
     fn draws(
         &mut self,
         common: Common<'_>,
-        (shard, source, at): (&Shard, Source<'_>, SampleAt),
+        (shard, source, at): (&Shard, Payload<'_>, SampleAt),
         read: &SceneRead,
         plan: &PatchPlan,
     ) -> Result<Vec<SampleAt>, FormatError> {
@@ -214,7 +200,7 @@ impl Bench {
     fn whole_bytes(
         &mut self,
         recipe: &Recipe,
-        (shard, source): (&Shard, Source<'_>),
+        (shard, source): (&Shard, Payload<'_>),
         draws: &[SampleAt],
     ) -> Result<Option<u64>, FormatError> {
         let mut all = 0_u64;
@@ -240,7 +226,7 @@ impl Bench {
     pub(crate) fn place_by_class(
         &mut self,
         common: Common<'_>,
-        (shard, source): (&Shard, Source<'_>),
+        (shard, source): (&Shard, Payload<'_>),
         plan: &PatchPlan,
         draws: &mut [SampleAt],
     ) -> Result<(), FormatError> {
@@ -254,24 +240,29 @@ impl Bench {
     }
 
     /// Copies a patch of a scene to its row.
-    pub(crate) fn patch(
+    pub(crate) fn decode_patch(
         &mut self,
         common: Common<'_>,
         scene: &Scene,
-        (shard, at): (&Shard, SampleAt),
+        shard: &Shard,
+        at: SampleAt,
         row: &mut RowMut,
         dims: &mut [u64],
     ) -> Result<()> {
         let Common { recipe, counters, .. } = common;
+        if recipe.stage.is_some() && scene.record.is_none() {
+            let key = || shard.index().key(at.record).unwrap_or_default().to_owned();
+            common.refusals.add(ON_HOST.into(), key);
+        }
         let start = Instant::now();
-        self.made = Made::default();
+        self.made = RowNotes::default();
         let place = scene.patches.binary_search_by_key(&at.patch, |patch| patch.number).unwrap_or(usize::MAX);
         let patch = scene.patches.get(place);
         if let (Some(stored), Some(patch)) = (&scene.record, patch) {
             let bytes = stored.bytes();
             let frame = Frame::parse(bytes).map_err(|error| name(shard, at, error))?;
             let at = SampleAt { origin: patch.origin, ..at };
-            let source = Source::Scene { frame: &frame, bytes, memos: &stored.memos };
+            let source = Payload::Scene { frame: &frame, bytes, memos: &stored.memos };
             return self.fields(common, source, (shard, at), row, dims);
         }
         let bytes = patch.and_then(|patch| patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -301,7 +292,7 @@ impl Bench {
                     }
                     // Out of the index: nothing of the record is needed.
                     _ => {
-                        let of = FieldOf { shard, source: Source::Device, at, field, number };
+                        let of = FieldOf { shard, source: Payload::Device, at, field, number };
                         self.field(recipe, &of, out, &mut [])?;
                     }
                 }

@@ -3,9 +3,9 @@
 
 use crate::fields::{Cut, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
-use crate::read::{self, check};
 use crate::sample::{SampleAt, name};
 use crate::stage::Value;
+use crate::supply::{HEAD_BYTES, check, read_head};
 use shardpack_array::{ArrayDecoder, As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, Hint, Limits, Record, Setting,
@@ -280,7 +280,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
         // What cannot be opened is said by those who read it.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
-            handle.advise_soon(span.start, (span.end - span.start).min(read::HEAD_BYTES as u64));
+            handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
         }
     }
 }
@@ -334,7 +334,7 @@ fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Res
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
     let Some(position) = shard.stored_at(position) else { return Ok(None) };
-    let (frame, bytes) = read::head(&shard, record)?;
+    let (frame, bytes) = read_head(&shard, record)?;
     let descriptor = Record::descriptor_at(&frame, &bytes, position)?;
     Ok(descriptor.map(|descriptor| ArrayDescriptor::parse(descriptor, limits)).transpose()?)
 }

@@ -9,8 +9,8 @@ use crate::fields::Fields;
 use crate::options::LoaderOptions;
 use crate::order::{Share, State as Progress};
 use crate::planner::{Epochs, Held};
-use crate::pool::{Pool, Shared};
-use crate::resident::Resident;
+use crate::pool::{Pool, PoolShared};
+use crate::supply::Resident;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
@@ -56,7 +56,7 @@ pub struct Loader {
     /// Most that any epoch so far may have taken.
     predicted_bytes: u64,
     resident: Option<Arc<Resident>>,
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
     pool: Option<Pool>,
     waited: Duration,
     asked: u64,
@@ -150,7 +150,7 @@ impl Loader {
         let mut waiting: Option<Instant> = None;
         let mut broken = false;
         let taken = loop {
-            if let Some(error) = &state.broken {
+            if let Some(error) = state.broken() {
                 broken = true;
                 break self.broken().then(|| Err(fault::copy(error)));
             }
@@ -316,7 +316,7 @@ impl Loader {
         self.delivered = 0;
         self.phase = EpochPhase::Fresh;
         if self.resident.is_none() {
-            self.shared.send_scout(planner.generation, *state, self.goes_on);
+            self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
         // While the planner is held: no thread can plan for the new epoch before the state knows of
         // it.

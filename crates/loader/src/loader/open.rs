@@ -5,11 +5,11 @@ use crate::decode::Recipe;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
 use crate::order::{End, Order, Sampling, Share, Sources, State as Progress, World};
-use crate::planner::{self, Epochs, Held, Planner, Predicted, Scout};
-use crate::pool::Shared;
-use crate::resident::{self, Watch};
+use crate::planner::{self, Epochs, Held, Planner, Predicted, ReadAhead};
+use crate::pool::PoolShared;
+use crate::ring::{Ring, RingLimits};
 use crate::stage::Keeper;
-use crate::state::{Bounds, State};
+use crate::supply::{self, Watch};
 use shardpack_format::{Hint, Voice};
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Loader {
         let mut predicted = planner::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
         let fill = |keeper: &Arc<dyn Keeper>| {
             let slot_bytes = device_bytes(&options, &predicted);
-            resident::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
+            supply::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
         };
         let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
         predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());
@@ -84,14 +84,14 @@ impl Loader {
         let first = epochs.begin(&start, None)?;
         let (held, share) = (first.held, first.steps.share().clone());
         refuse_no_batch(&share, &epochs, &options)?;
-        let mut scout = Scout::new(Arc::clone(&epochs), sources.clone());
-        if scout.is_wanted() && resident.is_none() {
-            scout.restart(0, start, false);
+        let mut read_ahead = ReadAhead::new(Arc::clone(&epochs), sources.clone());
+        if read_ahead.is_wanted() && resident.is_none() {
+            read_ahead.restart(0, start, false);
         }
-        let stage = (options.max_batch_bytes, options.stage.clone());
-        let mut planner = Planner::new(Arc::clone(&epochs), sources, stage, first);
-        planner.in_parts = resident.as_ref().is_none_or(|resident| !resident.is_enough());
-        let bounds = Bounds {
+        let on_device = resident.as_ref().is_some_and(|resident| resident.is_enough());
+        let (most, stage) = (options.max_batch_bytes, options.stage.clone());
+        let planner = Planner::new(Arc::clone(&epochs), sources, most, stage, on_device, first);
+        let limits = RingLimits {
             slots: options.slots,
             room: predicted.room,
             threads,
@@ -102,14 +102,9 @@ impl Loader {
             is_resident: resident.is_some(),
             are_scenes: fields.patches.is_some() && resident.is_none(),
         };
-        let state = State::new(bounds, start.epoch);
+        let ring = Ring::new(limits, start.epoch);
         let recipe = Recipe::new(Arc::clone(&fields), epochs.sampling.seed(), &options, resident.clone());
-        let shared = Arc::new(Shared::new(
-            state,
-            (planner, scout),
-            recipe,
-            (Arc::clone(&options.memory), options.stage.clone()),
-        ));
+        let shared = Arc::new(PoolShared::new(ring, planner, read_ahead, recipe, Arc::clone(&options.memory)));
         shared.counters.read_bytes.fetch_add(resident.as_ref().map_or(0, |all| all.read_bytes), Ordering::Relaxed);
         if options.stage.is_some() {
             shared.fill_ring(options.slots, &predicted.room)?;

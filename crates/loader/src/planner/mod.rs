@@ -4,28 +4,25 @@ mod epochs;
 mod held;
 mod pieces;
 mod predict;
+mod read_ahead;
 mod scenes;
-mod scout;
 
 pub(crate) use epochs::Epochs;
 pub(crate) use held::Held;
 pub(crate) use predict::{Predicted, predict};
-pub(crate) use scout::Scout;
+pub(crate) use read_ahead::ReadAhead;
 
 use crate::fields::{FieldPlan, Fields, Size};
 use crate::openings::{Failed, Shards};
 use crate::order::{Share, Sources, State as Progress, Step, Steps};
-use crate::plan::{NONE, PADDING, Plan, PlannedRead, Row, alignment};
-use crate::read::Loaded;
-use crate::sample::Key;
+use crate::plan::{Announcement, BatchPlan, PADDING, PlannedRead, PlannedRow, PlannedRun, ReadSource, alignment};
+use crate::sample::RunKey;
 use crate::stage::Stage;
+use crate::supply::Supply;
 use epochs::Epoch;
 use scenes::{Scenes, draw_of};
-use shardpack_format::Error as FormatError;
-use shardpack_format::to_usize;
-use shardpack_reader::Dataset;
-use shardpack_reader::Shard;
-use shardpack_reader::{Error, Result};
+use shardpack_format::{Error as FormatError, bug, to_usize};
+use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,12 +41,10 @@ pub(crate) struct Planner {
     pub(crate) start: Progress,
     /// Where its window is.
     pub(crate) held: Held,
-    /// Whether rows of large records are made in parts. Not where their values stay on the device.
-    pub(crate) in_parts: bool,
-    /// Shard by shard, what stands for its runs in the page cache.
-    cached: Vec<Option<Arc<Loaded>>>,
-    /// The same for its large records.
-    large: Vec<Option<Arc<Loaded>>>,
+    /// Whether all values stay on the device.
+    on_device: bool,
+    /// Supplies of rows that are read when they are decoded.
+    direct: HashMap<DirectKey, Arc<Supply>>,
     steps: Steps,
     /// Steps of the next batch that are known before it is planned.
     drawn: VecDeque<Step>,
@@ -59,19 +54,35 @@ pub(crate) struct Planner {
     /// How many reads have begun, over the ends of epochs.
     pub(crate) begun: u64,
     /// Reads that have begun, of which more samples will come.
-    open: HashMap<Key, Range<u64>>,
+    open: HashMap<RunKey, Range<u64>>,
     /// What comes, of scenes.
     scenes: Option<Scenes>,
     /// Of the batch that is being planned.
-    reads: HashMap<Key, u32>,
+    reads: HashMap<ReadKey, u32>,
     sizes: Vec<usize>,
+}
+
+/// Names a supply of rows that are read when they are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct DirectKey {
+    shard: usize,
+    in_parts: bool,
+}
+
+/// Names a read of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum ReadKey {
+    Run(RunKey),
+    Direct(DirectKey),
 }
 
 impl Planner {
     pub(crate) fn new(
         epochs: Arc<Epochs>,
         sources: Sources,
-        (max_batch_bytes, stage): (u64, Option<Arc<dyn Stage>>),
+        max_batch_bytes: u64,
+        stage: Option<Arc<dyn Stage>>,
+        on_device: bool,
         epoch: Epoch,
     ) -> Self {
         let Epoch { start, steps, ahead, held } = epoch;
@@ -84,9 +95,8 @@ impl Planner {
             generation: 0,
             start,
             held,
-            in_parts: true,
-            cached: Vec::new(),
-            large: Vec::new(),
+            on_device,
+            direct: HashMap::new(),
             steps,
             drawn: VecDeque::new(),
             next: 0,
@@ -170,7 +180,7 @@ impl Planner {
     /// Plans the next batch of `plan.epoch`, which is the one at hand or the one after it, into
     /// `plan`, whose memory is used again; false at the end of that epoch. Of the shards that it
     /// needs, some have just `failed`.
-    pub(crate) fn fill(&mut self, plan: &mut Plan, failed: Failed) -> bool {
+    pub(crate) fn fill(&mut self, plan: &mut BatchPlan, failed: Failed) -> bool {
         self.shards.failed = failed;
         plan.clear(self.generation, self.next);
         if plan.epoch != self.start.epoch && !self.go_on() {
@@ -195,15 +205,14 @@ impl Planner {
             }
         }
         self.lay_out(plan);
-        if let Some(scenes) = &mut self.scenes {
-            let place = (&self.shards, &self.sources, &*self.fields);
-            scenes.advance(place, self.begun, &mut plan.coming);
+        if let (Some(scenes), Some(patches)) = (&mut self.scenes, &self.fields.patches) {
+            scenes.advance(&self.shards, &self.sources, patches, self.begun, &mut plan.coming);
         }
         true
     }
 
     /// Closes the reads that are open at the end of an epoch.
-    fn close(&mut self, closed: &mut Vec<Key>) {
+    fn close(&mut self, closed: &mut Vec<RunKey>) {
         if let Some(scenes) = &mut self.scenes {
             scenes.forget_all(closed);
         }
@@ -212,16 +221,16 @@ impl Planner {
         }
     }
 
-    fn close_read(&self, (epoch, _, pass): Key, span: Range<u64>, closed: &mut Vec<Key>) {
+    fn close_read(&self, key: RunKey, span: Range<u64>, closed: &mut Vec<RunKey>) {
         if span.end - span.start > 1 && self.held == Held::Memory {
             // A shard that cannot be opened brings nothing that could be let go of.
             let _ = pieces::reads_of(&self.shards.dataset, span, self.fields.large_bytes, |first| {
-                closed.push((epoch, first, pass))
+                closed.push(RunKey { sample: first, ..key })
             });
         }
     }
 
-    fn put(&mut self, plan: &mut Plan, step: &Step) {
+    fn put(&mut self, plan: &mut BatchPlan, step: &Step) {
         let Some(source) = self.sources.samples(step.at.source) else {
             let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
             return self.put_nothing(plan, step.at.sample, Some(error));
@@ -230,7 +239,7 @@ impl Planner {
         // From here on, samples are counted in the dataset that is loaded.
         let all = |sample: u64| source.start.saturating_add(sample);
         let sample = all(step.at.sample);
-        let key = (plan.epoch, all(step.read_start), step.pass);
+        let key = RunKey { epoch: plan.epoch, sample: all(step.read_start), pass: step.pass };
         let known = match &step.read {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
@@ -242,21 +251,20 @@ impl Planner {
             (false, Some(_)) => drop(self.open.insert(key, span.clone())),
             (false, None) => {}
         }
-        let patch = u32::try_from(step.patch).unwrap_or(u32::MAX);
         if let Some(patches) = &self.fields.patches
             && let Some(scenes) = &mut self.scenes
         {
             scenes.know(key, sample, step, patches);
         }
-        if let Err(error) = self.put_sample(plan, sample, (step, patch), &span) {
+        if let Err(error) = self.put_sample(plan, sample, step, &span) {
             self.put_nothing(plan, sample, Some(error));
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
             for (number, records) in self.shards.dataset.records_of(span.clone()) {
                 // A shard that cannot be opened is said when its batch comes.
                 let Ok(shard) = self.shards.get(number) else { continue };
-                let Ok(bytes) = shard.span(&records) else { continue };
-                plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
+                let Ok(span) = shard.span(&records) else { continue };
+                plan.announced.push(Announcement { shard, span });
             }
         }
         if let Some(scenes) = self.scenes.as_mut().filter(|_| step.done) {
@@ -268,13 +276,7 @@ impl Planner {
         }
     }
 
-    fn put_sample(
-        &mut self,
-        plan: &mut Plan,
-        sample: u64,
-        (step, patch): (&Step, u32),
-        span: &Range<u64>,
-    ) -> Result<()> {
+    fn put_sample(&mut self, plan: &mut BatchPlan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.shards.dataset.locate(sample)?;
         let shard = self.shards.get(number)?;
         // The part of the span that lies in this shard, because runs may cross from one shard into
@@ -286,12 +288,12 @@ impl Planner {
         let large = self.fields.large_bytes;
         let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
         let row = shard.row(record)?;
-        let named = (plan.epoch, sample, step.pass);
+        let named = RunKey { epoch: plan.epoch, sample, pass: step.pass };
         let scene = self.scenes.as_ref().and_then(|scenes| scenes.of(named));
-        let is_large = self.in_parts && large.is_some_and(|bytes| row.length >= bytes);
-        let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
-        if is_large && in_memory {
-            plan.announced.push((Arc::clone(&shard), row.offset, row.length));
+        let in_parts = !self.on_device && large.is_some_and(|bytes| row.length >= bytes);
+        if in_parts && in_memory {
+            let span = row.offset..row.offset.saturating_add(row.length);
+            plan.announced.push(Announcement { shard: Arc::clone(&shard), span });
         }
         let before = (self.sizes.len(), plan.dims.len());
         plan.dims.resize(before.1 + self.fields.dims, 0);
@@ -318,49 +320,51 @@ impl Planner {
                 plan.between_bytes = more(plan.between_bytes, stage.between_bytes(&spec, 1, bytes as u64));
             }
         }
-        // All of a shard that is read when it is decoded is as one read; large records are another.
-        let key = match &cached {
-            Some(cached) => (plan.epoch, first, u64::MAX - u64::from(cached.is_large)),
-            None if scene.is_some() => named,
-            None => (plan.epoch, first + records.start, step.pass),
+        let row = ordinal(plan.rows.len());
+        let key = match scene {
+            // All of a shard that is read when it is decoded is as one read; large records are another.
+            _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
+            Some(_) => ReadKey::Run(named),
+            None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),
         };
-        let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
-        let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
+        let count = ordinal(plan.reads.len());
         let read = *self.reads.entry(key).or_insert(count);
-        let place = to_usize(read);
         if read == count {
-            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached, scene });
+            let source = match key {
+                ReadKey::Direct(direct) => ReadSource::Direct(self.direct(direct, shard)),
+                ReadKey::Run(key) => ReadSource::Run(PlannedRun { key, shard, records, scene }),
+            };
+            plan.reads.push(PlannedRead { source, first_row: None, rows: 0 });
         }
-        let mut next = NONE;
-        if let Some(planned) = plan.reads.get_mut(place) {
-            next = std::mem::replace(&mut planned.first_row, row);
+        let mut next = None;
+        if let Some(planned) = plan.reads.get_mut(to_usize(read)) {
+            next = planned.first_row.replace(row);
             planned.rows += 1;
         }
+        let patch = u32::try_from(step.patch).unwrap_or(u32::MAX);
         let repetition = draw_of(step);
         let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
-        plan.rows.push(Row { record, repetition, patch, read, next });
+        plan.rows.push(PlannedRow { record, repetition, patch, read: Some(read), next });
         plan.indices.push(sample);
         plan.mask.push(true);
         Ok(())
     }
 
-    fn cached(&mut self, (number, is_large): (usize, bool), shard: &Arc<Shard>) -> Arc<Loaded> {
-        let made = if is_large { &mut self.large } else { &mut self.cached };
-        if made.len() <= number {
-            made.resize(number + 1, None);
-        }
-        let new =
-            || Arc::new(if is_large { Loaded::large(Arc::clone(shard)) } else { Loaded::cached(Arc::clone(shard)) });
-        match made.get_mut(number) {
-            Some(place) => Arc::clone(place.get_or_insert_with(new)),
-            None => new(),
-        }
+    fn direct(&mut self, key: DirectKey, shard: Arc<Shard>) -> Arc<Supply> {
+        let supply = self.direct.entry(key).or_insert_with(|| {
+            Arc::new(match key.in_parts {
+                true => Supply::Parts(shard),
+                false if self.on_device => Supply::Device(shard),
+                false => Supply::PageCache(shard),
+            })
+        });
+        Arc::clone(supply)
     }
 
     /// Padding, or a row that has failed.
-    fn put_nothing(&mut self, plan: &mut Plan, sample: u64, fault: Option<Error>) {
+    fn put_nothing(&mut self, plan: &mut BatchPlan, sample: u64, fault: Option<Error>) {
         if let Some(error) = fault {
-            plan.faults.push((u32::try_from(plan.rows.len()).unwrap_or(NONE), error));
+            plan.faults.push((ordinal(plan.rows.len()), error));
         }
         let dense = |field: &FieldPlan| match field.size {
             Size::Dense { bytes } => bytes,
@@ -368,13 +372,13 @@ impl Planner {
         };
         self.sizes.extend(self.fields.plans.iter().map(dense));
         plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
-        plan.rows.push(Row { record: 0, repetition: 0, patch: 0, read: NONE, next: NONE });
+        plan.rows.push(PlannedRow::default());
         plan.indices.push(sample);
         plan.mask.push(false);
     }
 
     /// Field after field, row after row; first the fields that the host decodes.
-    fn lay_out(&self, plan: &mut Plan) {
+    fn lay_out(&self, plan: &mut BatchPlan) {
         let count = self.fields.plans.len();
         let rows = plan.rows.len();
         let alignment = alignment(self.stage.is_some());
@@ -403,4 +407,9 @@ impl Planner {
             plan.spoil(error.into());
         }
     }
+}
+
+/// The number of the next row or read of a batch.
+fn ordinal(before: usize) -> u32 {
+    u32::try_from(before).unwrap_or_else(|_| bug("a batch has more than 2³² rows"))
 }

@@ -1,13 +1,12 @@
 //! Which scenes come, and what is wanted of each: ahead of the batches, so that threads decode one
 //! while others wait for their turn.
 
-use crate::fields::Fields;
 use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
 use crate::patches::PatchPlan;
-use crate::plan::{NONE, PlannedRead};
-use crate::read::SceneRead;
-use crate::sample::Key;
+use crate::plan::PlannedRun;
+use crate::sample::RunKey;
+use crate::supply::SceneRead;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(crate) struct Scenes {
     /// How many the steps have come to, with those before the epoch.
     met: u64,
     /// Those of which batches will have patches.
-    open: HashMap<Key, Arc<SceneRead>>,
+    open: HashMap<RunKey, Arc<SceneRead>>,
 }
 
 /// Which draw of its sample a step is. Draws of one sample are far fewer than 2³²: that those so far
@@ -45,22 +44,22 @@ impl Scenes {
     }
 
     /// The scene of a read.
-    pub(crate) fn of(&self, key: Key) -> Option<Arc<SceneRead>> {
+    pub(crate) fn of(&self, key: RunKey) -> Option<Arc<SceneRead>> {
         self.open.get(&key).cloned()
     }
 
     /// Nothing more will come of it.
-    pub(crate) fn forget(&mut self, key: Key) {
+    pub(crate) fn forget(&mut self, key: RunKey) {
         self.open.remove(&key);
     }
 
     /// Nothing more will come of any.
-    pub(crate) fn forget_all(&mut self, closed: &mut Vec<Key>) {
+    pub(crate) fn forget_all(&mut self, closed: &mut Vec<RunKey>) {
         closed.extend(self.open.drain().map(|(key, _)| key));
     }
 
     /// Notes the scene that a step begins.
-    pub(crate) fn know(&mut self, key: Key, sample: u64, step: &Step, plan: &PatchPlan) {
+    pub(crate) fn know(&mut self, key: RunKey, sample: u64, step: &Step, plan: &PatchPlan) {
         let Some(patches) = step.read.as_ref().and_then(|read| read.patches.as_ref()) else { return };
         self.open.entry(key).or_insert_with(|| {
             let (repetition, row_bytes, is_stored) = (draw_of(step), plan.row_bytes as u64, plan.is_staged);
@@ -93,11 +92,12 @@ impl Scenes {
     /// Goes on to the scenes after the `begun` that batches have come to, and names them in `coming`.
     pub(crate) fn advance(
         &mut self,
-        (shards, sources, fields): (&Shards, &Sources, &Fields),
+        shards: &Shards,
+        sources: &Sources,
+        plan: &PatchPlan,
         begun: u64,
-        coming: &mut Vec<(u64, PlannedRead)>,
+        coming: &mut Vec<(u64, PlannedRun)>,
     ) {
-        let Some(plan) = &fields.patches else { return };
         while self.met < begun.saturating_add(self.most) {
             let Some(step) = self.next() else { return };
             self.met += 1;
@@ -110,12 +110,11 @@ impl Scenes {
             // What cannot be opened is said when its batch comes.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
-            let key = (self.epoch, sample, step.pass);
+            let key = RunKey { epoch: self.epoch, sample, pass: step.pass };
             self.know(key, sample, &step, plan);
             let records = record..record + 1;
             let scene = self.of(key);
-            let read = PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached: None, scene };
-            coming.push((self.first + step.batch, read));
+            coming.push((self.first + step.batch, PlannedRun { key, shard, records, scene }));
         }
     }
 }

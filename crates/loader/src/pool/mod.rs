@@ -1,18 +1,18 @@
 //! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
 //! can be decoded, else the next run, else it sleeps.
 
-mod desk;
 mod shared;
+mod worker;
 
-pub(crate) use shared::Shared;
+pub(crate) use shared::PoolShared;
 
-use crate::job::{Job, Want};
 use crate::stats::add_since;
-use desk::Desk;
+use crate::task::{Idle, Task};
 use shardpack_reader::Error;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use worker::Worker;
 
 /// How long a loader that is dropped waits for its threads: longer than decoding a row takes,
 /// shorter than a disk that hangs.
@@ -21,64 +21,64 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// The threads of one loader.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PoolShared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Shared {
+impl PoolShared {
     fn run(self: &Arc<Self>) {
         let _leaving = Leaving(self);
-        let mut desk = Desk::new(self);
+        let mut worker = Worker::new(self);
         loop {
-            match self.next(&mut desk) {
-                Job::Decode => desk.decode(self),
-                Job::Parts(large) => desk.parts(self, &large),
-                Job::Read(mut job) => {
-                    let result = if job.scene.is_some() { desk.scene(self, &mut job) } else { self.read(&mut job) };
-                    self.state().read(job, result);
+            match self.next(&mut worker) {
+                Task::Decode => worker.decode(self),
+                Task::Parts(large) => worker.parts(self, &large),
+                Task::Read(mut task) => {
+                    let supply = worker.read(self, &mut task);
+                    self.state().read(&task, supply);
                     self.work.notify_all();
                 }
-                Job::Plan(plan) => self.plan(plan),
-                Job::Open(openings) => drop(openings.open_one()),
-                Job::Allocate(room, replaced) => self.allocate(&room, replaced),
-                Job::Free(slots) => drop(slots),
-                Job::Submit(generation, batch, slot) => self.submit(generation, batch, slot),
-                Job::Mend(mend) => desk.mend(self, mend),
-                Job::Wait(_) => {}
-                Job::Exit => return,
+                Task::Plan(plan) => self.plan(plan),
+                Task::Open(openings) => drop(openings.open_one()),
+                Task::Allocate(room, replaced) => self.allocate(&room, replaced),
+                Task::Free(slots) => drop(slots),
+                Task::Submit(task) => self.submit(task),
+                Task::Mend(mend) => worker.mend(self, mend),
+                Task::Wait(_) => {}
+                Task::Exit => return,
             }
         }
     }
 
     /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until
     /// there is one.
-    fn next(&self, desk: &mut Desk) -> Job {
+    fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
         // What was let go of may be what others wait for.
-        let wake = !desk.outcomes.is_empty() && state.asleep > 0;
-        if state.post(&mut desk.outcomes, &desk.dims) {
+        let wake = !worker.done.is_empty() && state.asleep > 0;
+        if state.post(&mut worker.done, &worker.dims) {
             self.done.notify_all();
         }
-        desk.dims.clear();
+        worker.dims.clear();
         loop {
-            match state.next(&mut desk.claims, &mut desk.promised) {
-                Job::Wait(want) => {
+            match state.next(&mut worker.rows, &mut worker.promised) {
+                Task::Wait(idle) => {
                     let start = Instant::now();
                     state.asleep += 1;
                     state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                     state.asleep -= 1;
-                    match want {
-                        Want::Data => add_since(&self.counters.idle_for_data, start),
-                        Want::Slot => add_since(&self.counters.idle_for_consumer, start),
-                        Want::Nothing => {}
+                    match idle {
+                        Idle::ForData => add_since(&self.counters.idle_for_data, start),
+                        Idle::ForSlot => add_since(&self.counters.idle_for_consumer, start),
+                        Idle::Done => {}
                     }
                 }
-                job => {
+                task => {
                     drop(state);
                     if wake {
                         self.work.notify_one();
                     }
-                    return job;
+                    return task;
                 }
             }
         }
@@ -86,15 +86,14 @@ impl Shared {
 }
 
 /// Says that a thread has ended, and whether by a panic.
-struct Leaving<'s>(&'s Shared);
+struct Leaving<'s>(&'s PoolShared);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.alive = state.alive.saturating_sub(1);
         if std::thread::panicking() {
-            let ended = || Error::internal("thread of the loader", "an end without a panic", "a panic");
-            state.broken.get_or_insert_with(ended);
+            state.break_down(Error::internal("thread of the loader", "an end without a panic", "a panic"));
         }
         drop(state);
         self.0.done.notify_all();
@@ -104,7 +103,7 @@ impl Drop for Leaving<'_> {
 
 impl Pool {
     /// Starts `threads` threads.
-    pub(crate) fn start(shared: Arc<Shared>, threads: usize) -> std::io::Result<Self> {
+    pub(crate) fn start(shared: Arc<PoolShared>, threads: usize) -> std::io::Result<Self> {
         shared.pid.get_or_init(std::process::id);
         let mut pool = Self { shared, threads: Vec::new() };
         for _ in 0..threads {
@@ -136,7 +135,7 @@ impl Drop for Pool {
         }
         let deadline = Instant::now() + PATIENCE;
         let mut state = self.shared.state();
-        state.closed = true;
+        state.close();
         self.shared.work.notify_all();
         while state.alive > 0 {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };

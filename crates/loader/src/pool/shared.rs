@@ -2,19 +2,18 @@
 
 use crate::batch::Home;
 use crate::decode::{Common, Recipe};
-use crate::large::Large;
 use crate::memory::Allocate;
 use crate::openings::{Failed, Openings};
 use crate::order::State as Progress;
-use crate::plan::Plan;
-use crate::planner::{Planner, Scout};
-use crate::read::ReadJob;
+use crate::plan::{Announcement, BatchPlan};
+use crate::planner::{Planner, ReadAhead};
+use crate::ring::Ring;
 use crate::rows::{RowMut, Rows};
 use crate::stage::{Completed, Ending, Refusals, Room, Stage, Ticket, fewer_slots};
-use crate::state::State;
 use crate::stats::{Counters, add, add_since};
+use crate::supply::{LargeRecord, Run};
+use crate::task::{ReadTask, SubmitTask};
 use shardpack_format::Hinted;
-use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,19 +21,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// What the threads and the caller share.
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct PoolShared {
+    ring: Mutex<Ring>,
     /// There may be something to do.
     pub(crate) work: Condvar,
     /// A batch is done, or a thread has ended.
     pub(crate) done: Condvar,
     pub(crate) planner: Mutex<Planner>,
-    scout: Mutex<Scout>,
-    /// Threads that have something to tell it.
-    scout_wanted: AtomicU32,
-    /// Another epoch for the scout, which has not taken it up.
+    read_ahead: Mutex<ReadAhead>,
+    /// Threads that have something to tell the read-ahead.
+    has_news: AtomicU32,
+    /// Another epoch for the read-ahead, which has not taken it up.
     orders: Mutex<Option<(u64, Progress, bool)>>,
-    /// Whether reads are announced: by the scout alone, each once.
+    /// Whether reads are announced: by the read-ahead alone, each once.
     is_far: bool,
     pub(crate) counters: Counters,
     pub(crate) recipe: Recipe,
@@ -45,83 +44,86 @@ pub(crate) struct Shared {
     pub(crate) pid: OnceLock<u32>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for PoolShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("pid", &self.pid.get()).finish_non_exhaustive()
+        f.debug_struct("PoolShared").field("pid", &self.pid.get()).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl PoolShared {
     pub(crate) fn new(
-        state: State,
-        (planner, scout): (Planner, Scout),
+        ring: Ring,
+        planner: Planner,
+        read_ahead: ReadAhead,
         recipe: Recipe,
-        (memory, stage): (Arc<dyn Allocate>, Option<Arc<dyn Stage>>),
+        memory: Arc<dyn Allocate>,
     ) -> Self {
         Self {
-            state: Mutex::new(state),
+            ring: Mutex::new(ring),
             work: Condvar::new(),
             done: Condvar::new(),
             planner: Mutex::new(planner),
-            is_far: scout.is_wanted(),
-            scout: Mutex::new(scout),
-            scout_wanted: AtomicU32::new(0),
+            is_far: read_ahead.is_wanted(),
+            read_ahead: Mutex::new(read_ahead),
+            has_news: AtomicU32::new(0),
             orders: Mutex::new(None),
             counters: Counters::default(),
-            recipe,
             memory,
-            stage,
+            stage: recipe.stage.clone(),
+            recipe,
             refusals: Refusals::default(),
             pid: OnceLock::new(),
         }
     }
 
     /// A thread that panicked has said so in `broken`; the state itself is whole.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn planner(&self) -> MutexGuard<'_, Planner> {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the scout another epoch, and whether it may go on to the next. Nobody waits here: the
-    /// scout may be waiting for a shard.
-    pub(crate) fn send_scout(&self, generation: u64, start: Progress, goes_on: bool) {
+    /// Gives the read-ahead another epoch, and whether it may go on to the next. Nobody waits here: the
+    /// read-ahead may be waiting for a shard.
+    pub(crate) fn redirect_read_ahead(&self, generation: u64, start: Progress, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
-    /// Tells the scout how many reads are planned: it announces those that it has not, before anybody
+    /// Tells the read-ahead how many reads are planned: it announces those that it has not, before anybody
     /// reads them.
-    fn tell_scout(&self, generation: u64, begun: u64) {
+    fn tell_read_ahead(&self, generation: u64, begun: u64) {
         if !self.is_far {
             return;
         }
-        self.scout_wanted.fetch_add(1, Ordering::Relaxed);
-        let mut scout = self.scout.lock().unwrap_or_else(PoisonError::into_inner);
-        self.scout_wanted.fetch_sub(1, Ordering::Relaxed);
-        self.take_orders(&mut scout);
-        if scout.generation == generation {
-            scout.reach(begun);
+        self.has_news.fetch_add(1, Ordering::Relaxed);
+        let mut read_ahead = self.read_ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_news.fetch_sub(1, Ordering::Relaxed);
+        self.take_orders(&mut read_ahead);
+        if read_ahead.generation == generation {
+            read_ahead.reach(begun);
         }
     }
 
     /// Announces what comes after the plan, until another thread has something to tell. One thread
     /// at a time, because it may wait for shards to open: the others have better to do.
-    fn scout(&self, generation: u64) {
-        let Some(mut scout) = self.is_far.then(|| self.scout.try_lock().ok()).flatten() else { return };
-        self.take_orders(&mut scout);
-        while scout.generation == generation && self.scout_wanted.load(Ordering::Relaxed) == 0 && scout.advance() {}
-    }
-
-    fn take_orders(&self, scout: &mut Scout) {
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((generation, start, goes_on)) = orders {
-            scout.restart(generation, start, goes_on);
+    fn announce(&self, generation: u64) {
+        let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
+        self.take_orders(&mut read_ahead);
+        while read_ahead.generation == generation && self.has_news.load(Ordering::Relaxed) == 0 && read_ahead.advance()
+        {
         }
     }
 
-    pub(crate) fn wait_done<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+    fn take_orders(&self, read_ahead: &mut ReadAhead) {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((generation, start, goes_on)) = orders {
+            read_ahead.restart(generation, start, goes_on);
+        }
+    }
+
+    pub(crate) fn wait_done<'s>(&self, state: MutexGuard<'s, Ring>, most: Duration) -> MutexGuard<'s, Ring> {
         self.done.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -133,11 +135,13 @@ impl Shared {
         self.pid.get().is_some_and(|&pid| pid != std::process::id())
     }
 
-    pub(crate) fn read(&self, job: &mut ReadJob) -> Result<()> {
+    pub(crate) fn read(&self, task: &mut ReadTask) -> Result<Run> {
         let start = Instant::now();
-        let result = job.read();
+        let result = Run::read(&task.shard, &task.records, std::mem::take(&mut task.buffer));
         add_since(&self.counters.read, start);
-        result.map(|bytes| add(&self.counters.read_bytes, bytes))
+        let (run, bytes) = result?;
+        add(&self.counters.read_bytes, bytes);
+        Ok(run)
     }
 
     /// A slot; an error of the inner kind if there is no memory for it.
@@ -158,7 +162,7 @@ impl Shared {
     }
 
     /// A large record was opened: its parts are for all threads.
-    pub(crate) fn share(&self, large: Large) {
+    pub(crate) fn share(&self, large: LargeRecord) {
         add(&self.counters.read_bytes, large.kept_bytes());
         self.state().share(large);
         self.work.notify_all();
@@ -200,7 +204,7 @@ impl Shared {
         match made {
             Ok(Ok(slot)) => state.add_slot(slot),
             Ok(Err(error)) => state.no_memory(room.output_bytes, error),
-            Err(error) => state.broken = Some(error),
+            Err(error) => state.break_down(error),
         }
         again.into_iter().for_each(|slot| state.new_slot(slot));
         drop(state);
@@ -208,7 +212,8 @@ impl Shared {
         self.done.notify_all();
     }
 
-    pub(crate) fn submit(self: &Arc<Self>, generation: u64, [batch, in_epoch]: [u64; 2], slot: Arc<Rows>) {
+    pub(crate) fn submit(self: &Arc<Self>, task: SubmitTask) {
+        let SubmitTask { generation, batch, in_epoch, slot } = task;
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
@@ -226,7 +231,7 @@ impl Shared {
 
     /// Opens the shards that the next batch needs, without the planner: others may want it. Those that
     /// failed; `None` if nobody waits for the batch any more.
-    fn open_shards(&self, plan: &Plan) -> Option<Failed> {
+    fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();
             if planner.generation != plan.generation {
@@ -252,7 +257,7 @@ impl Shared {
         Some(openings.wait())
     }
 
-    pub(crate) fn plan(&self, mut plan: Plan) {
+    pub(crate) fn plan(&self, mut plan: BatchPlan) {
         let Some(failed) = self.open_shards(&plan) else { return };
         let (generation, more, begun) = {
             let mut planner = self.planner();
@@ -266,30 +271,28 @@ impl Shared {
         };
         plan.generation = generation;
         // Before anybody can read them: what is announced is asked for side by side.
-        self.tell_scout(generation, begun);
-        let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
+        self.tell_read_ahead(generation, begun);
+        let mut fresh: Vec<Announcement> = Vec::new();
         let mut state = self.state();
         if generation == state.generation {
             state.planned(plan, more, &mut fresh);
         }
         drop(state);
         // The system fetches them while threads decode what is there.
-        for (shard, offset, bytes) in fresh.into_iter().filter(|_| !self.is_far) {
-            if let Ok(handle) = shard.file().handle() {
-                handle.advise_soon(offset, bytes);
-            }
+        if !self.is_far {
+            fresh.iter().for_each(Announcement::send);
         }
         self.work.notify_all();
         // The caller waits for a batch, for a slot of it, or for the end.
         self.done.notify_all();
-        self.scout(generation);
+        self.announce(generation);
     }
 }
 
-impl Home for Shared {
+impl Home for PoolShared {
     /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not
     /// there: nobody waits for the slot either.
-    fn give_back(&self, slot: Arc<Rows>, plan: Plan) {
+    fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;
         }
@@ -298,7 +301,7 @@ impl Home for Shared {
     }
 }
 
-impl Completed for Shared {
+impl Completed for PoolShared {
     /// A batch is done on the device, or the device has failed.
     fn completed(&self, generation: u64, batch: u64, ending: Ending) {
         self.state().completed(generation, batch, ending);

@@ -1,23 +1,22 @@
 //! What the threads of a loader share, under one lock: batches in order, their slots, the runs they
 //! wait for.
 
+mod batch;
 mod mend;
-mod open;
 mod runs;
 mod slots;
 
 use crate::fault;
-use crate::job::{Claim, Job, Made, Mended, Outcome, Want};
-use crate::large::Large;
 use crate::openings::Openings;
 use crate::options::OnCorrupt;
-use crate::plan::{NONE, Plan};
-use crate::read::ReadJob;
+use crate::plan::{Announcement, BatchPlan, ReadSource};
 use crate::rows::Rows;
 use crate::stage::{Ending, Room};
-use open::{Open, Phase, Work, judge};
-use runs::Runs;
-use shardpack_format::to_usize;
+use crate::supply::{LargeRecord, Supply};
+use crate::task::{Idle, MendedRow, ReadTask, RowDone, RowNotes, RowTask, SubmitTask, Task};
+use batch::{BatchWork, OpenBatch, judge};
+use runs::{Runs, Wanted};
+use shardpack_format::bug;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,10 +25,18 @@ use std::sync::Arc;
 /// where the lock would be asked for too often.
 const MAX_CHUNK: usize = 16;
 
-pub(crate) struct State {
-    pub(crate) closed: bool,
-    /// What ended the loader's work for good.
-    pub(crate) broken: Option<Error>,
+/// Whether a loader works.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    Working,
+    /// This ended its work for good.
+    Broken(Error),
+    /// It is dropped: its threads end.
+    Closed,
+}
+
+pub(crate) struct Ring {
+    condition: Condition,
     pub(crate) generation: u64,
     /// Threads that run.
     pub(crate) alive: usize,
@@ -45,13 +52,13 @@ pub(crate) struct State {
     planning: bool,
     /// Shards of the batch that is being planned.
     openings: Option<Arc<Openings>>,
-    batches: VecDeque<Open>,
+    batches: VecDeque<OpenBatch>,
     /// Large records of which there are parts to be taken, as they were opened.
-    large: Vec<Arc<Large>>,
+    large: Vec<Arc<LargeRecord>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
-    spare_plans: Vec<Plan>,
-    spare_work: Vec<Work>,
+    spare_plans: Vec<BatchPlan>,
+    spare_work: Vec<BatchWork>,
     /// Slots that exist, or are being made.
     slots: usize,
     /// Slots in the caller's hands.
@@ -61,7 +68,7 @@ pub(crate) struct State {
     growing: bool,
     /// Slots that nobody needs any more.
     discarded: Vec<Arc<Rows>>,
-    limits: Bounds,
+    limits: RingLimits,
     pub(crate) samples: u64,
     pub(crate) skipped: u64,
     pub(crate) extra_slots: u64,
@@ -71,7 +78,7 @@ pub(crate) struct State {
 
 /// What a loader was told, as far as the state needs it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct RingLimits {
     pub(crate) slots: usize,
     /// A slot has at least this room.
     pub(crate) room: Room,
@@ -88,11 +95,10 @@ pub(crate) struct Bounds {
     pub(crate) are_scenes: bool,
 }
 
-impl State {
-    pub(crate) fn new(limits: Bounds, epoch: u32) -> Self {
+impl Ring {
+    pub(crate) fn new(limits: RingLimits, epoch: u32) -> Self {
         Self {
-            closed: false,
-            broken: None,
+            condition: Condition::Working,
             generation: 0,
             alive: 0,
             asleep: 0,
@@ -125,9 +131,33 @@ impl State {
         self.runs.peak
     }
 
+    /// Nothing more can be done. What came first counts.
+    pub(crate) fn break_down(&mut self, error: Error) {
+        if matches!(self.condition, Condition::Working) {
+            self.condition = Condition::Broken(error);
+        }
+    }
+
+    /// Has the threads end.
+    pub(crate) fn close(&mut self) {
+        self.condition = Condition::Closed;
+    }
+
+    /// What ended its work for good.
+    pub(crate) const fn broken(&self) -> Option<&Error> {
+        match &self.condition {
+            Condition::Broken(error) => Some(error),
+            Condition::Working | Condition::Closed => None,
+        }
+    }
+
+    const fn is_working(&self) -> bool {
+        matches!(self.condition, Condition::Working)
+    }
+
     /// Batches at the front that could be handed out.
     pub(crate) fn finished(&self) -> usize {
-        let is_ready = |open: &&Open| open.plan.epoch == self.epoch && open.slot.is_some() && open.is_done();
+        let is_ready = |open: &&OpenBatch| open.plan.epoch == self.epoch && open.has_slot() && open.state.is_over();
         self.batches.iter().take_while(is_ready).count()
     }
 
@@ -162,134 +192,124 @@ impl State {
             let Some(mut open) = self.batches.pop_front() else { break };
             open.work.clear();
             self.spare_work.push(open.work);
-            self.free.extend(open.slot);
+            self.free.extend(open.state.into_slot());
         }
-        let over = self.large.extract_if(.., |large| is_over(large.of.epoch));
+        let over = self.large.extract_if(.., |large| is_over(large.of.at.epoch));
         over.for_each(|large| large.abandon());
     }
 
-    fn batch(&mut self, number: u64) -> Option<&mut Open> {
+    fn batch(&mut self, number: u64) -> Option<&mut OpenBatch> {
         batch_of(&mut self.batches, number)
     }
 
-    /// Takes in what was decoded. `dims` are, outcome by outcome, the axes of ragged fields. True
-    /// if a batch was finished.
-    pub(crate) fn post(&mut self, outcomes: &mut Vec<Outcome>, dims: &[u64]) -> bool {
+    /// Takes in rows that were decoded. `dims` are, row by row, the axes of ragged fields. True if a
+    /// batch was finished.
+    pub(crate) fn post(&mut self, rows: &mut Vec<RowDone>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
-        for (i, outcome) in outcomes.drain(..).enumerate() {
-            if outcome.generation != self.generation {
+        for (i, RowDone { of, made }) in rows.drain(..).enumerate() {
+            if of.generation != self.generation {
                 continue;
             }
-            if let Some(key) = outcome.key {
-                self.runs.release(key, 1);
+            if let Some(run) = of.run {
+                self.runs.release(run, 1);
             }
-            let Some(open) = self.batch(outcome.batch) else { continue };
-            open.left = open.left.saturating_sub(1);
-            finished |= open.is_done();
-            let Made { missing, staged, objects, patch } = match outcome.made {
-                Ok(made) => made,
-                Err(error) => {
-                    open.work.faults.push((outcome.row, error));
-                    continue;
+            let Some(open) = self.batch(of.batch) else { continue };
+            match made {
+                Ok(RowNotes { missing, staged, objects, patch }) => {
+                    open.work.staged += staged;
+                    open.plan.patches.extend(patch.map(|patch| (of.row, patch)));
+                    open.plan.missing.extend(missing.iter().map(|&field| (of.row, field)));
+                    if !objects.is_empty() {
+                        open.plan.objects.push((of.row, objects));
+                    }
+                    let from = dims.get(i * stride..(i + 1) * stride).unwrap_or_default();
+                    let to = open.plan.dims_of_mut(of.row, stride);
+                    if to.len() == from.len() {
+                        to.copy_from_slice(from);
+                    }
                 }
-            };
-            open.work.staged += staged;
-            open.plan.patches.extend(patch.map(|patch| (outcome.row, patch)));
-            open.plan.missing.extend(missing.iter().map(|&field| (outcome.row, field)));
-            if !objects.is_empty() {
-                open.plan.objects.push((outcome.row, objects));
+                Err(error) => open.work.faults.push((of.row, error)),
             }
-            if stride > 0 {
-                let row = to_usize(outcome.row).saturating_mul(stride);
-                let from = dims.get(i * stride..(i + 1) * stride);
-                if let (Some(to), Some(from)) = (open.plan.dims.get_mut(row..row.saturating_add(stride)), from) {
-                    to.copy_from_slice(from);
-                }
-            }
+            finished |= open.row_done();
         }
         finished
     }
 
-    /// What a thread that has nothing to do should do. Planning is cheap and opens work for all;
+    /// The next task of a thread that has nothing to do. Planning is cheap and opens work for all;
     /// then whatever the earliest batch needs.
-    pub(crate) fn next(&mut self, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) -> Job {
-        if self.closed || self.broken.is_some() {
-            return Job::Exit;
+    pub(crate) fn next(&mut self, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) -> Task {
+        if !self.is_working() {
+            return Task::Exit;
         }
         if let Some(epoch) = self.to_be_planned() {
             self.planning = true;
             let mut plan = self.spare_plans.pop().unwrap_or_default();
             (plan.generation, plan.epoch) = (self.generation, epoch);
-            return Job::Plan(plan);
+            return Task::Plan(plan);
         }
         if !self.discarded.is_empty() {
-            return Job::Free(std::mem::take(&mut self.discarded));
+            return Task::Free(std::mem::take(&mut self.discarded));
         }
         // What the device waits for, or the consumer, comes first.
-        if let Some(open) = self.batches.iter_mut().find(|open| open.is_to_submit())
-            && let Some(slot) = &open.slot
-        {
-            open.phase = Phase::Submitted;
-            let batch = [open.plan.number, open.plan.in_epoch];
-            return Job::Submit(open.plan.generation, batch, Arc::clone(slot));
+        for open in &mut self.batches {
+            if let Some(slot) = open.submit() {
+                let BatchPlan { generation, number, in_epoch, .. } = open.plan;
+                return Task::Submit(SubmitTask { generation, batch: number, in_epoch, slot });
+            }
         }
-        let dims_of_row = self.limits.dims;
-        for open in self.batches.iter_mut().filter(|open| open.phase == Phase::Odd) {
-            match open.mend(dims_of_row) {
-                Ok(Some(mend)) => return Job::Mend(mend),
+        let stride = self.limits.dims;
+        for open in &mut self.batches {
+            match open.mend(stride) {
+                Ok(Some(mend)) => return Task::Mend(mend),
                 Ok(None) => {}
                 Err(error) => {
-                    self.broken = Some(error);
-                    return Job::Exit;
+                    self.condition = Condition::Broken(error);
+                    return Task::Exit;
                 }
             }
         }
-        let missing = self.attach();
-        if self.broken.is_some() {
-            return Job::Exit;
-        }
-        if let Some((room, replaced)) = missing {
-            return Job::Allocate(room, replaced);
+        if let Some((room, replaced)) = self.attach() {
+            return Task::Allocate(room, replaced);
         }
         // Before another record is opened: those that were are done the sooner.
         self.large.retain(|large| large.has_parts());
         if let Some(large) = self.large.iter().min_by_key(|large| large.of.batch) {
-            return Job::Parts(Arc::clone(large));
+            return Task::Parts(Arc::clone(large));
         }
-        let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
-        let decodable = decodable.map(|open| open.plan.number);
+        let mut with_slots = self.batches.iter().take_while(|open| open.has_slot());
+        let decodable = with_slots.find(|open| !open.work.ready.is_empty()).map(|open| open.plan.number);
         let front = self.batches.front().map_or(0, |open| open.plan.number);
         // For a batch without a slot nothing is read: the system has been told, and holds it; here
         // it would only take memory.
-        let filling = self.batches.iter().take_while(|open| open.slot.is_some()).last().map(|open| open.plan.number);
+        let filling = self.batches.iter().take_while(|open| open.has_slot()).last().map(|open| open.plan.number);
         let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
-        if let (Some(needed_by), decodable) = (readable, decodable.unwrap_or(u64::MAX))
-            && needed_by < decodable
-            && let Some(job) = self.runs.take()
+        if let Some(needed_by) = readable
+            && decodable.is_none_or(|decodable| needed_by < decodable)
+            && let Some(read) = self.runs.take()
         {
-            return Job::Read(job);
+            return Task::Read(read);
         }
         if let Some(number) = decodable {
-            self.claim(number, claims, dims);
-            return Job::Decode;
+            self.claim(number, rows, dims);
+            return Task::Decode;
         }
         if let Some(openings) = self.openings.as_ref().filter(|openings| openings.is_left()) {
-            return Job::Open(Arc::clone(openings));
+            return Task::Open(Arc::clone(openings));
         }
         // What is decoded of a scene waits outside the slots.
         if self.limits.are_scenes
             && self.runs.next_needed_by(front).is_some()
-            && let Some(job) = self.runs.take()
+            && let Some(read) = self.runs.take()
         {
-            return Job::Read(job);
+            return Task::Read(read);
         }
-        let undone = self.batches.iter().any(|open| open.slot.is_some() && !open.is_done());
-        Job::Wait(match undone {
-            true if self.runs.is_reading() => Want::Data,
-            true => Want::Nothing,
-            false if self.batches.is_empty() || self.planning => Want::Nothing,
-            false => Want::Slot,
+        let undone = self.batches.iter().any(|open| open.has_slot() && !open.state.is_over());
+        Task::Wait(match undone {
+            true if self.runs.is_reading() => Idle::ForData,
+            true => Idle::Done,
+            false if self.batches.is_empty() || self.planning => Idle::Done,
+            false => Idle::ForSlot,
         })
     }
 
@@ -304,30 +324,24 @@ impl State {
     /// Takes in what became of a batch on the device. One of an earlier epoch only gives its slot
     /// back.
     pub(crate) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
-        if let Ending::Lost(error) = ending {
-            self.broken.get_or_insert(error);
-            return;
-        }
-        if generation != self.generation {
-            return;
-        }
-        let Some(open) = batch_of(&mut self.batches, number) else { return };
+        let is_current = generation == self.generation;
         match ending {
-            Ending::Decoded(faults) => {
-                self.device_rows += open.work.staged.saturating_sub(faults.len() as u64);
-                open.phase = if faults.is_empty() { Phase::Done } else { Phase::Odd };
-                open.work.odd = faults;
+            Ending::Lost(error) => self.break_down(error),
+            Ending::Decoded(odd) => {
+                let Some(open) = batch_of(&mut self.batches, number).filter(|_| is_current) else { return };
+                self.device_rows += open.work.staged.saturating_sub(odd.len() as u64);
+                open.decoded(odd);
             }
             Ending::Failed(error) => {
-                open.phase = Phase::Done;
+                let Some(open) = self.batch(number).filter(|_| is_current) else { return };
+                open.complete();
                 open.plan.error.get_or_insert(error);
             }
-            Ending::Lost(_) => {}
         }
     }
 
     /// Takes in what the host has made of what the device could not decode.
-    pub(crate) fn mended(&mut self, generation: u64, number: u64, rows: Vec<Mended>) {
+    pub(crate) fn mended(&mut self, generation: u64, number: u64, rows: Vec<MendedRow>) {
         if generation != self.generation {
             return;
         }
@@ -338,24 +352,24 @@ impl State {
     }
 
     /// A large record was opened. Of an earlier epoch, it is dropped, and its row with it.
-    pub(crate) fn share(&mut self, large: Large) {
+    pub(crate) fn share(&mut self, large: LargeRecord) {
         if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
         }
     }
 
-    fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
-        let Bounds { dims: stride, threads, is_resident, .. } = self.limits;
+    fn claim(&mut self, number: u64, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
+        let RingLimits { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
         // A share of what is there: many rows of a full batch, one by one at its end, so that all
         // threads finish together.
-        // A large record is opened alone, because all threads come to help.
-        let large = open.work.ready.front().is_some_and(|(_, run)| run.as_ref().is_some_and(|run| run.is_large));
+        let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
+        let in_parts = first.is_some_and(|supply| supply.is_in_parts());
         let ready = open.work.ready.len();
         // Rows that cost next to nothing are taken in larger parts: other batches are under way.
         let least = if is_resident { (open.plan.rows.len() / threads).clamp(1, MAX_CHUNK) } else { 1 };
-        let count = if large { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
-        open.claim(count, stride, claims, dims);
+        let count = if in_parts { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
+        open.claim(count, stride, rows, dims);
     }
 
     /// Has all threads help to open these shards, which a plan of this generation waits for.
@@ -367,17 +381,11 @@ impl State {
 
     /// Whether somebody waits for a plan of this generation.
     pub(crate) const fn is_at(&self, generation: u64) -> bool {
-        generation == self.generation && !self.closed && self.broken.is_none()
+        generation == self.generation && self.is_working()
     }
 
-    /// Takes in a plan, or the end of its epoch. `fresh` gets the numbers of the reads that nobody
-    /// has asked for before.
-    pub(crate) fn planned(
-        &mut self,
-        mut plan: Plan,
-        more: bool,
-        fresh: &mut Vec<(Arc<shardpack_reader::Shard>, u64, u64)>,
-    ) {
+    /// Takes in a plan, or the end of its epoch. What is to be fetched is added to `fresh`, once.
+    pub(crate) fn planned(&mut self, mut plan: BatchPlan, more: bool, fresh: &mut Vec<Announcement>) {
         self.planning = false;
         self.openings = None;
         if !more {
@@ -386,68 +394,65 @@ impl State {
             self.spare_plans.push(plan);
             return;
         }
-        let work = self.spare_work.pop().unwrap_or_default();
-        let mut open = Open { slot: None, left: plan.rows.len(), work, plan, phase: Phase::Filling };
-        // Rows without a run have nothing to wait for.
-        for (row, planned) in (0..).zip(&open.plan.rows) {
-            if planned.read == NONE {
-                open.work.ready.push_back((row, None));
+        let mut open = OpenBatch::new(plan, self.spare_work.pop().unwrap_or_default());
+        let OpenBatch { plan, work, .. } = &mut open;
+        let mut ready = |rows: &mut dyn Iterator<Item = u32>, supply: Option<&Arc<Supply>>| {
+            work.ready.extend(rows.map(|row| (row, supply.cloned())));
+        };
+        // Rows without a read have nothing to wait for.
+        let unread = (0..).zip(&plan.rows).filter(|(_, planned)| planned.read.is_none());
+        ready(&mut unread.map(|(row, _)| row), None);
+        fresh.append(&mut plan.announced);
+        for (read, planned) in (0..).zip(&plan.reads) {
+            let run = match &planned.source {
+                ReadSource::Direct(supply) => {
+                    ready(&mut plan.rows_of(read), Some(supply));
+                    continue;
+                }
+                ReadSource::Run(run) => run,
+            };
+            match self.runs.want(plan.number, read, planned.rows, run) {
+                Wanted::Ready(supply) => ready(&mut plan.rows_of(read), Some(&supply)),
+                Wanted::New => fresh.push(run.announcement()),
+                Wanted::Queued => {}
             }
         }
-        fresh.append(&mut open.plan.announced);
-        for (read, planned) in (0..).zip(&open.plan.reads) {
-            if let Some(cached) = &planned.cached {
-                open.work.ready.extend(open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(cached)))));
-                continue;
-            }
-            match self.runs.want(open.plan.number, read, planned) {
-                (Some(loaded), _) => {
-                    let rows = open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(&loaded))));
-                    open.work.ready.extend(rows);
-                }
-                (None, true) => {
-                    let span = planned.shard.span(&planned.records).unwrap_or(0..0);
-                    fresh.push((Arc::clone(&planned.shard), span.start, span.end - span.start));
-                }
-                (None, false) => {}
-            }
-        }
-        for (batch, planned) in open.plan.coming.drain(..) {
-            if self.runs.announce(batch, &planned) {
-                let span = planned.shard.span(&planned.records).unwrap_or(0..0);
-                fresh.push((Arc::clone(&planned.shard), span.start, span.end - span.start));
+        for (batch, run) in plan.coming.drain(..) {
+            if self.runs.announce(batch, &run) {
+                fresh.push(run.announcement());
             }
         }
         // After its own reads are noted: what they bring is still needed.
-        for key in open.plan.closed.drain(..) {
+        for key in plan.closed.drain(..) {
             self.runs.close(key);
         }
         self.batches.push_back(open);
     }
 
     /// Takes in a run that was read, or why it was not.
-    pub(crate) fn read(&mut self, job: ReadJob, result: Result<()>) {
+    pub(crate) fn read(&mut self, task: &ReadTask, result: Result<Supply>) {
         let Self { batches, runs, .. } = self;
-        runs.loaded(job, result.is_ok(), |(number, read), loaded| {
+        let (supply, error) = match result {
+            Ok(supply) => (Some(supply), None),
+            Err(error) => (None, Some(error)),
+        };
+        runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // Without a run, a row is filled with zeros; what is wrong with it is known
-                // already.
-                open.work.ready.push_back((row, loaded.cloned()));
-                if let Err(error) = &result {
-                    open.work.faults.push((row, fault::copy(error)));
-                }
+                // Without a supply, a row is filled with zeros; what is wrong with it is known already.
+                open.work.ready.push_back((row, supply.cloned()));
+                open.work.faults.extend(error.as_ref().map(|error| (row, fault::copy(error))));
             }
         });
     }
 
     /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
-    pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
+    pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, BatchPlan)>> {
         let front = self.batches.front()?;
-        if front.plan.epoch != self.epoch || !front.is_done() {
+        if front.plan.epoch != self.epoch || !front.state.is_over() {
             return None;
         }
-        let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
+        let OpenBatch { mut plan, state, mut work } = self.batches.pop_front()?;
         let allowed = match self.limits.on_corrupt {
             OnCorrupt::Error => 0,
             OnCorrupt::Skip { max } => max.saturating_sub(self.skipped),
@@ -455,14 +460,14 @@ impl State {
         let verdict = judge(&mut plan, &mut work, allowed, self.limits.dims);
         work.clear();
         self.spare_work.push(work);
-        Some(match (verdict, slot) {
-            (Ok(_), None) => Err(Error::internal("slot of a finished batch", "one", "none")),
+        Some(match (verdict, state.into_slot()) {
             (Ok(skipped), Some(slot)) => {
                 self.skipped += skipped;
                 self.lent += 1;
                 self.samples += plan.mask.iter().filter(|&&there| there).count() as u64;
                 Ok((slot, plan))
             }
+            (Ok(_), None) => bug("a batch without a slot is no error"),
             (Err(error), slot) => {
                 self.free.extend(slot);
                 self.spare_plans.push(plan);
@@ -478,7 +483,7 @@ impl State {
     }
 }
 
-fn batch_of(batches: &mut VecDeque<Open>, number: u64) -> Option<&mut Open> {
+fn batch_of(batches: &mut VecDeque<OpenBatch>, number: u64) -> Option<&mut OpenBatch> {
     let front = batches.front()?.plan.number;
     batches.get_mut(usize::try_from(number.checked_sub(front)?).ok()?)
 }

@@ -1,45 +1,35 @@
 //! What a thread does next, and what comes back from it.
 
 use crate::fields::Object;
-use crate::large::Large;
 use crate::openings::Openings;
 use crate::patches::PatchAt;
-use crate::plan::Plan;
-use crate::read::{Loaded, ReadJob};
+use crate::plan::BatchPlan;
 use crate::rows::{RowMut, Rows};
-use crate::sample::{Key, RowOf};
+use crate::sample::{RowId, RunKey, SampleAt};
 use crate::stage::Room;
+use crate::supply::{LargeRecord, SceneRead, Supply};
 use shardpack_reader::{Error, Result, Shard};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A row to be decoded.
-pub(crate) struct Claim {
-    pub(crate) of: RowOf,
+pub(crate) struct RowTask {
+    pub(crate) of: RowId,
     pub(crate) handle: RowMut,
     /// `None` for padding.
-    pub(crate) run: Option<Arc<Loaded>>,
+    pub(crate) supply: Option<Arc<Supply>>,
 }
 
-/// A row that is done; its handle and its run are let go of.
-pub(crate) struct Outcome {
-    pub(crate) generation: u64,
-    pub(crate) batch: u64,
-    pub(crate) row: u32,
-    pub(crate) key: Option<Key>,
-    pub(crate) made: Result<Made>,
-}
-
-impl Outcome {
-    pub(crate) const fn of(row: RowOf, made: Result<Made>) -> Self {
-        let RowOf { generation, batch, row, key, .. } = row;
-        Self { generation, batch, row, key, made }
-    }
+/// A row that is done; its handle and its supply are let go of.
+pub(crate) struct RowDone {
+    pub(crate) of: RowId,
+    pub(crate) made: Result<RowNotes>,
 }
 
 /// What is known of a row besides its bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct RowNotes {
     /// Fields that the sample has no value for, by number.
     pub(crate) missing: Vec<u32>,
     /// How many fields the stage has taken.
@@ -50,21 +40,17 @@ pub(crate) struct Made {
     pub(crate) patch: Option<PatchAt>,
 }
 
-/// The odd values of a batch that is on the device.
-pub(crate) struct Mend {
+/// Values of a batch that the device found odd.
+pub(crate) struct MendTask {
     pub(crate) generation: u64,
-    pub(crate) epoch: u32,
     pub(crate) batch: u64,
     pub(crate) rows: Vec<OddRow>,
 }
 
-/// A row with odd values.
+/// A row with values that the device found odd.
 pub(crate) struct OddRow {
     pub(crate) row: u32,
-    pub(crate) sample: u64,
-    pub(crate) record: u64,
-    pub(crate) repetition: u32,
-    pub(crate) patch: u32,
+    pub(crate) at: SampleAt,
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
     /// Axes of its ragged fields.
@@ -74,10 +60,33 @@ pub(crate) struct OddRow {
 }
 
 /// A row that was decoded by the host, or why it could not be; its handle is let go of.
-pub(crate) struct Mended {
+pub(crate) struct MendedRow {
     pub(crate) row: u32,
     pub(crate) dims: Vec<u64>,
     pub(crate) fault: Option<Error>,
+}
+
+/// A run to be read, and the buffer for it.
+#[derive(Debug)]
+pub(crate) struct ReadTask {
+    pub(crate) generation: u64,
+    pub(crate) key: RunKey,
+    pub(crate) shard: Arc<Shard>,
+    pub(crate) records: Range<u64>,
+    pub(crate) buffer: Vec<u8>,
+    /// Bytes that are taken for it.
+    pub(crate) bytes: u64,
+    /// Of a run that is a scene, its patches.
+    pub(crate) scene: Option<Arc<SceneRead>>,
+}
+
+/// A batch whose rows are prepared, to be handed to the stage.
+pub(crate) struct SubmitTask {
+    pub(crate) generation: u64,
+    pub(crate) batch: u64,
+    /// Its number in its epoch, for errors.
+    pub(crate) in_epoch: u64,
+    pub(crate) slot: Arc<Rows>,
 }
 
 /// The next useful thing to do.
@@ -85,34 +94,32 @@ pub(crate) struct Mended {
     clippy::large_enum_variant,
     reason = "lives on the stack of one loop; a box would be an allocation for each batch"
 )]
-pub(crate) enum Job {
+pub(crate) enum Task {
     /// Rows were put into the thread's list.
     Decode,
     /// Parts of a large record that others have begun.
-    Parts(Arc<Large>),
-    Read(ReadJob),
-    Plan(Plan),
+    Parts(Arc<LargeRecord>),
+    Read(ReadTask),
+    Plan(BatchPlan),
     /// Open a shard of the batch that is planned next.
     Open(Arc<Openings>),
     /// Make a slot, once the one that it replaces is gone.
     Allocate(Room, Option<Arc<Rows>>),
     /// Let go of slots that nobody needs any more: on a device that may take a while.
     Free(Vec<Arc<Rows>>),
-    /// Hand a batch of this generation, whose rows are prepared, to the stage: its number, and that in
-    /// its epoch.
-    Submit(u64, [u64; 2], Arc<Rows>),
+    Submit(SubmitTask),
     /// Decode what the device could not.
-    Mend(Mend),
-    /// Nothing, for want of data, or of a slot.
-    Wait(Want),
+    Mend(MendTask),
+    /// Nothing: sleep until something changes.
+    Wait(Idle),
     Exit,
 }
 
-/// Why there is nothing to do.
+/// Why a thread is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
-    Data,
-    Slot,
+pub(crate) enum Idle {
+    ForData,
+    ForSlot,
     /// The epoch is over, or others are at it.
-    Nothing,
+    Done,
 }

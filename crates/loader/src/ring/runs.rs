@@ -2,25 +2,34 @@
 //! in.
 
 use crate::memory::suits;
-use crate::plan::PlannedRead;
-use crate::read::{Loaded, ReadJob, Scene, SceneRead, size_class};
-use crate::sample::Key;
+use crate::plan::PlannedRun;
+use crate::sample::RunKey;
+use crate::supply::{SceneRead, Supply, size_class};
+use crate::task::ReadTask;
 use shardpack_reader::Shard;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The rows of one batch that wait for a run: the number of the batch, and of the read in its plan.
-pub(crate) type Waiting = (u64, u32);
+pub(crate) type WaitingRead = (u64, u32);
+
+/// How far a run is that rows want.
+pub(crate) enum Wanted {
+    Ready(Arc<Supply>),
+    /// Others have wanted it before.
+    Queued,
+    New,
+}
 
 #[derive(Debug)]
-struct Run {
+struct WantedRun {
     shard: Arc<Shard>,
     records: Range<u64>,
     bytes: u64,
     state: RunState,
-    first_waiting: Option<Waiting>,
-    more_waiting: Vec<Waiting>,
+    first_waiting: Option<WaitingRead>,
+    more_waiting: Vec<WaitingRead>,
     /// Rows that were planned and are not decoded.
     pending: usize,
     /// Rows that were decoded.
@@ -36,7 +45,7 @@ struct Run {
     is_whole: bool,
 }
 
-impl Run {
+impl WantedRun {
     /// Rows that come out of it.
     fn rows(&self) -> u64 {
         self.scene.as_ref().map_or(self.records.end - self.records.start, |scene| scene.patches.len() as u64)
@@ -47,7 +56,7 @@ impl Run {
 enum RunState {
     Queued,
     Reading,
-    Ready(Arc<Loaded>),
+    Ready(Arc<Supply>),
 }
 
 /// All runs that are wanted or in memory.
@@ -56,12 +65,12 @@ pub(crate) struct Runs {
     generation: u64,
     /// The epoch at hand.
     epoch: u32,
-    runs: HashMap<Key, Run>,
+    runs: HashMap<RunKey, WantedRun>,
     /// In the order in which they are needed.
-    queue: VecDeque<Key>,
+    queue: VecDeque<RunKey>,
     /// Runs that no planned row needs, but perhaps a later one; the first is the first to go.
-    idle: VecDeque<Key>,
-    free: Vec<Arc<Loaded>>,
+    idle: VecDeque<RunKey>,
+    free: Vec<Vec<u8>>,
     /// Bytes of the buffers of runs that are read or being read.
     held: u64,
     free_bytes: u64,
@@ -97,51 +106,50 @@ impl Runs {
     /// Goes on to the next epoch, and forgets what the one before it has left.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
-        let left: Vec<Key> = self.runs.keys().filter(|(of, ..)| *of != epoch).copied().collect();
+        let left: Vec<RunKey> = self.runs.keys().filter(|key| key.epoch != epoch).copied().collect();
         for run in left.iter().filter_map(|key| self.runs.remove(key)).collect::<Vec<_>>() {
             self.retire(run);
         }
-        self.queue.retain(|(of, ..)| *of == epoch);
-        self.idle.retain(|(of, ..)| *of == epoch);
+        self.queue.retain(|key| key.epoch == epoch);
+        self.idle.retain(|key| key.epoch == epoch);
     }
 
     pub(crate) fn is_reading(&self) -> bool {
         self.reading > 0 || !self.queue.is_empty()
     }
 
-    /// Notes that rows of a batch want this run: the run, if it is in memory, and whether it has to
-    /// be read.
-    pub(crate) fn want(&mut self, batch: u64, read: u32, planned: &PlannedRead) -> (Option<Arc<Loaded>>, bool) {
-        let (run, fresh) = self.run(batch, planned);
-        run.pending += planned.rows;
-        if let RunState::Ready(loaded) = &run.state {
-            return (Some(Arc::clone(loaded)), false);
+    /// Notes that `rows` rows of a batch want this run.
+    pub(crate) fn want(&mut self, batch: u64, read: u32, rows: usize, planned: &PlannedRun) -> Wanted {
+        let (run, is_new) = self.run(batch, planned);
+        run.pending += rows;
+        if let RunState::Ready(supply) = &run.state {
+            return Wanted::Ready(Arc::clone(supply));
         }
         match run.first_waiting {
             None => run.first_waiting = Some((batch, read)),
             Some(_) => run.more_waiting.push((batch, read)),
         }
-        (None, fresh)
+        if is_new { Wanted::New } else { Wanted::Queued }
     }
 
     /// Notes that rows of a later batch will want this run; whether nobody has wanted it before.
-    pub(crate) fn announce(&mut self, batch: u64, planned: &PlannedRead) -> bool {
+    pub(crate) fn announce(&mut self, batch: u64, planned: &PlannedRun) -> bool {
         self.run(batch, planned).1
     }
 
     /// The run, and whether it is new.
-    fn run(&mut self, batch: u64, planned: &PlannedRead) -> (&mut Run, bool) {
-        let mut fresh = false;
+    fn run(&mut self, batch: u64, planned: &PlannedRun) -> (&mut WantedRun, bool) {
+        let mut is_new = false;
         let queue = &mut self.queue;
         let run = self.runs.entry(planned.key).or_insert_with(|| {
-            fresh = true;
+            is_new = true;
             queue.push_back(planned.key);
-            let span = planned.shard.span(&planned.records).unwrap_or(0..0);
+            let span = planned.span();
             let bytes = match &planned.scene {
                 Some(scene) if !scene.is_stored => scene.bytes(),
                 _ => size_class(span.end - span.start),
             };
-            Run {
+            WantedRun {
                 shard: Arc::clone(&planned.shard),
                 records: planned.records.clone(),
                 bytes,
@@ -157,11 +165,11 @@ impl Runs {
                 is_whole: false,
             }
         });
-        (run, fresh)
+        (run, is_new)
     }
 
     /// Nobody needs the run any more once its planned rows are decoded.
-    pub(crate) fn close(&mut self, key: Key) {
+    pub(crate) fn close(&mut self, key: RunKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.closing = true;
         if run.pending == 0
@@ -175,14 +183,14 @@ impl Runs {
     /// at a time is read for the batch at the front, or nothing would ever go on.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
         // Those that were given up again, or are read already, are passed over.
-        let is_queued = |run: &Run| matches!(run.state, RunState::Queued);
+        let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
         }
         let key = *self.queue.front()?;
         let run = self.runs.get(&key)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
-        let budget = if key.0 == self.epoch { self.budget } else { self.budget_ahead };
+        let budget = if key.epoch == self.epoch { self.budget } else { self.budget_ahead };
         // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice,
         // going on is.
         while needed_by <= front && self.held.saturating_add(bytes) > budget && self.forget_one() {}
@@ -200,7 +208,7 @@ impl Runs {
     /// of the batch at the front that came behind them, because it could not be had when it was its turn,
     /// goes first. The batch that needs it; `None` if there is none.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
-        let needed = |key: &Key| {
+        let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
             (run.needed_by <= front).then_some(run.needed_by)
         };
@@ -227,15 +235,15 @@ impl Runs {
     }
 
     /// Takes the next run to be read.
-    pub(crate) fn take(&mut self) -> Option<ReadJob> {
+    pub(crate) fn take(&mut self) -> Option<ReadTask> {
         let key = self.queue.pop_front()?;
         let run = self.runs.get(&key)?;
         let wanted = run.bytes;
-        let (bytes, into) = if run.scene.is_some() {
+        let (bytes, buffer) = if run.scene.is_some() {
             // Its patches have memory of their own.
             self.held = self.held.saturating_add(wanted);
             self.peak = self.peak.max(self.held);
-            (wanted, Arc::default())
+            (wanted, Vec::new())
         } else {
             self.buffer(wanted)
         };
@@ -243,12 +251,12 @@ impl Runs {
         run.state = RunState::Reading;
         run.bytes = bytes;
         self.reading += 1;
-        Some(ReadJob {
+        Some(ReadTask {
             generation: self.generation,
             key,
             shard: Arc::clone(&run.shard),
             records: run.records.clone(),
-            into,
+            buffer,
             bytes,
             scene: run.scene.clone(),
         })
@@ -256,54 +264,59 @@ impl Runs {
 
     /// A buffer for `bytes`, and what it takes: a free one that suits, or a new one. Free ones that
     /// do not go when there is no room for both.
-    fn buffer(&mut self, bytes: u64) -> (u64, Arc<Loaded>) {
+    fn buffer(&mut self, bytes: u64) -> (u64, Vec<u8>) {
         // The last one given back is the one that is in the processor's cache.
-        let place = self.free.iter().rposition(|free| suits(free.buffer.len() as u64, bytes));
-        let (bytes, loaded) = match place {
+        let place = self.free.iter().rposition(|free| suits(free.len() as u64, bytes));
+        let (bytes, buffer) = match place {
             Some(place) => {
-                let loaded = self.free.remove(place);
-                self.free_bytes -= loaded.buffer.len() as u64;
-                (loaded.buffer.len() as u64, loaded)
+                let buffer = self.free.remove(place);
+                self.free_bytes -= buffer.len() as u64;
+                (buffer.len() as u64, buffer)
             }
-            None => (bytes, Arc::default()),
+            None => (bytes, Vec::new()),
         };
         self.held = self.held.saturating_add(bytes);
         while self.held.saturating_add(self.free_bytes) > self.budget && !self.free.is_empty() {
-            let oldest = self.free.remove(0);
-            self.free_bytes -= oldest.buffer.len() as u64;
+            self.free_bytes -= self.free.remove(0).len() as u64;
         }
         self.peak = self.peak.max(self.held.saturating_add(self.free_bytes));
-        (bytes, loaded)
+        (bytes, buffer)
     }
 
-    /// A run has been read: the rows that waited for it. Nothing if nobody wants it any more.
-    pub(crate) fn loaded(&mut self, job: ReadJob, ok: bool, mut each: impl FnMut(Waiting, Option<&Arc<Loaded>>)) {
+    /// A run has been read, or could not be: `each` gets the rows that waited for it.
+    pub(crate) fn loaded(
+        &mut self,
+        task: &ReadTask,
+        supply: Option<Supply>,
+        mut each: impl FnMut(WaitingRead, Option<&Arc<Supply>>),
+    ) {
         self.reading = self.reading.saturating_sub(1);
-        let known = (job.generation == self.generation).then(|| self.runs.get_mut(&job.key)).flatten();
+        let known = (task.generation == self.generation).then(|| self.runs.get_mut(&task.key)).flatten();
         let Some(run) = known else {
-            self.recycle(job.bytes, job.into);
+            // Nobody wants it any more.
+            self.recycle(task.bytes, supply.and_then(Supply::into_buffer));
             return;
         };
-        let waiting = run.first_waiting.take().into_iter();
-        let loaded = ok.then_some(&job.into);
-        for waiting in waiting.chain(run.more_waiting.drain(..)) {
-            each(waiting, loaded);
+        let held = supply.as_ref().and_then(Supply::held_bytes);
+        let supply = supply.map(Arc::new);
+        for waiting in run.first_waiting.take().into_iter().chain(run.more_waiting.drain(..)) {
+            each(waiting, supply.as_ref());
         }
-        if ok {
-            if let Some(bytes) = job.into.scene.as_ref().and_then(Scene::held_bytes) {
-                self.held = self.held.saturating_sub(run.bytes).saturating_add(bytes);
-                (run.bytes, run.is_whole) = (bytes, true);
-            }
-            run.state = RunState::Ready(job.into);
-        } else {
+        let Some(supply) = supply else {
             // Who needs it later tries again.
-            self.runs.remove(&job.key);
-            self.recycle(job.bytes, job.into);
+            self.runs.remove(&task.key);
+            self.recycle(task.bytes, None);
+            return;
+        };
+        run.state = RunState::Ready(supply);
+        if let Some(bytes) = held {
+            self.held = self.held.saturating_sub(run.bytes).saturating_add(bytes);
+            (run.bytes, run.is_whole) = (bytes, true);
         }
     }
 
     /// `rows` rows out of this run are decoded, and hold no reference to it.
-    pub(crate) fn release(&mut self, key: Key, rows: usize) {
+    pub(crate) fn release(&mut self, key: RunKey, rows: usize) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
@@ -331,26 +344,23 @@ impl Runs {
         }
     }
 
-    fn retire(&mut self, run: Run) {
-        if let RunState::Ready(loaded) = run.state {
-            self.recycle(run.bytes, loaded);
+    fn retire(&mut self, run: WantedRun) {
+        if let RunState::Ready(supply) = run.state {
+            // Of a supply that a thread still decodes out of, the memory goes with that thread.
+            self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }
 
-    fn recycle(&mut self, bytes: u64, mut loaded: Arc<Loaded>) {
+    fn recycle(&mut self, bytes: u64, buffer: Option<Vec<u8>>) {
         self.held = self.held.saturating_sub(bytes);
-        // Somebody still decodes out of it: its memory goes with him.
-        let Some(own) = Arc::get_mut(&mut loaded) else { return };
-        own.scene = None;
-        own.shard = None;
-        own.faults.clear();
-        let bytes = own.buffer.len() as u64;
+        let Some(buffer) = buffer else { return };
+        let bytes = buffer.len() as u64;
         // What was needed once is kept, over the budget too: records of many MiB would be read to
         // fresh pages each time, which costs more than the read.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;
-            self.free.push(loaded);
+            self.free.push(buffer);
         }
     }
 }

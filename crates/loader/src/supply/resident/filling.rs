@@ -1,12 +1,13 @@
 //! Reads a dataset once, checks it and has its values kept on a device: by all threads, before the
 //! first batch.
 
-use super::{Form, Known, Resident};
+use super::{Form, Residence, Resident};
 use crate::fields::{Fields, From, JPEG, limits_of_a_part, orientation_of};
 use crate::options::LoaderOptions;
 use crate::patches::ClassPlan;
-use crate::read::{self, Loaded, ReadJob, check};
 use crate::stage::{Keeper, Value, slots};
+use crate::supply::record::{check, read_head};
+use crate::supply::run::Run;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Record, Setting};
 use shardpack_jpeg::Rendering;
@@ -56,7 +57,7 @@ struct Filling<'a> {
 }
 
 /// A value of a record that was checked.
-struct Found<'a> {
+struct StoredValue<'a> {
     sample: u64,
     field: usize,
     value: FieldValue<'a>,
@@ -107,7 +108,7 @@ pub(crate) fn fill(
     };
     let needed = filling.needed(threads)?;
     filling.reserve(dataset, needed, slot_bytes)?;
-    filling.on_threads(threads, |read, number| filling.piece(read, number))?;
+    filling.on_threads(threads, |buffer, piece| filling.piece(buffer, piece))?;
     let Filling { resident, first, done_bytes, .. } = filling;
     let mut resident = resident.into_inner().unwrap_or_else(PoisonError::into_inner);
     resident.read_bytes = done_bytes.into_inner();
@@ -155,16 +156,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Filling<'_> {
     /// Has threads do `work` for every piece.
-    fn on_threads(&self, threads: usize, work: impl Fn(&mut ReadJob, &Piece) -> Result<()> + Sync) -> Result<()> {
+    fn on_threads(&self, threads: usize, work: impl Fn(&mut Vec<u8>, &Piece) -> Result<()> + Sync) -> Result<()> {
         let next = AtomicUsize::new(0);
         let run = || {
-            let mut read: Option<ReadJob> = None;
+            let mut buffer = Vec::new();
             while let Some(piece) = self.pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if self.watch.cancel.load(Ordering::Relaxed) || locked(&self.failed).is_some() {
                     break;
                 }
-                let read = read.get_or_insert_with(|| job(piece));
-                let done = catch_unwind(AssertUnwindSafe(|| work(read, piece)));
+                let done = catch_unwind(AssertUnwindSafe(|| work(&mut buffer, piece)));
                 let panicked = |panic: Box<dyn Any + Send>| {
                     let what = format!("reading of the samples from {} on", piece.sample);
                     Err(Error::Internal(FormatError::panicked(what, &*panic)))
@@ -237,17 +237,19 @@ impl Filling<'_> {
     }
 
     /// Reads a piece, checks its records and has their values kept.
-    fn piece(&self, read: &mut ReadJob, piece: &Piece) -> Result<()> {
+    fn piece(&self, buffer: &mut Vec<u8>, piece: &Piece) -> Result<()> {
         let Piece { shard, records, sample, bytes } = piece;
-        (read.shard, read.records) = (Arc::clone(shard), records.clone());
-        if let Err(error) = read.read() {
-            locked(&self.first).get_or_insert(error);
-            return Ok(());
-        }
+        let run = match Run::read(shard, records, std::mem::take(buffer)) {
+            Ok((run, _)) => run,
+            Err(error) => {
+                locked(&self.first).get_or_insert(error);
+                return Ok(());
+            }
+        };
         let mut found = Vec::new();
         for record in records.clone() {
             let sample = sample + (record - records.start);
-            if let Err(error) = self.look(&read.into, (shard, record, sample), &mut found) {
+            if let Err(error) = self.look(&run, record, sample, &mut found) {
                 locked(&self.first).get_or_insert(error);
             }
         }
@@ -264,23 +266,20 @@ impl Filling<'_> {
                 }
                 None => Some(found.orientation.into()),
             };
-            let known = number.zip(more).map_or(Known::Nothing, |(number, more)| Known::There { number, more });
+            let known =
+                number.zip(more).map_or(Residence::Absent, |(number, more)| Residence::Present { number, more });
             resident.note(found.sample, found.field, known);
         }
         drop(resident);
+        *buffer = run.into_buffer();
         let done = self.done_bytes.fetch_add(*bytes, Ordering::Relaxed) + bytes;
         (self.watch.progress)(done, self.all_bytes);
         Ok(())
     }
 
     /// Appends the values of a record to `found`.
-    fn look<'r>(
-        &self,
-        loaded: &'r Loaded,
-        (shard, record, sample): (&'r Shard, u64, u64),
-        found: &mut Vec<Found<'r>>,
-    ) -> Result<()> {
-        let bytes = loaded.record(shard, record)?;
+    fn look<'r>(&self, run: &'r Run, record: u64, sample: u64, found: &mut Vec<StoredValue<'r>>) -> Result<()> {
+        let (shard, bytes) = (run.shard(), run.record(record)?);
         let place = |error| Error::from(shard.in_record(record, error));
         let frame = check(shard, record, bytes).map_err(place)?;
         for (number, field) in self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged) {
@@ -295,7 +294,7 @@ impl Filling<'_> {
                 None => None,
             };
             let Some(value) = value else {
-                locked(&self.resident).note(sample, number, Known::Missing);
+                locked(&self.resident).note(sample, number, Residence::Missing);
                 continue;
             };
             let (descriptor, orientation) = match &field.from {
@@ -305,7 +304,7 @@ impl Filling<'_> {
                     continue;
                 }
             };
-            found.push(Found { sample, field: number, value, descriptor, orientation });
+            found.push(StoredValue { sample, field: number, value, descriptor, orientation });
         }
         let classes = self.fields.patches.as_ref().and_then(|patches| patches.classes.as_ref());
         if let Some(classes) = classes
@@ -319,7 +318,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    fn value<'v>(&'v self, shard: &'v Shard, found: &'v Found<'v>, how: &'v Rendering) -> Value<'v> {
+    fn value<'v>(&'v self, shard: &'v Shard, found: &'v StoredValue<'v>, how: &'v Rendering) -> Value<'v> {
         let FieldValue { codec, bytes, .. } = found.value;
         match &found.descriptor {
             Some(descriptor) => Value::Array {
@@ -345,24 +344,9 @@ impl Filling<'_> {
     }
 }
 
-/// A read of a piece, whose buffer is used for others too.
-fn job(piece: &Piece) -> ReadJob {
-    let Piece { shard, records, .. } = piece;
-    let into = Arc::new(Loaded::default());
-    ReadJob {
-        generation: 0,
-        key: (0, 0, 0),
-        shard: Arc::clone(shard),
-        records: records.clone(),
-        into,
-        bytes: 0,
-        scene: None,
-    }
-}
-
 /// Stored bytes of the fields at `positions`.
 fn value_bytes(shard: &Shard, record: u64, positions: &[usize]) -> Result<u64> {
-    let (frame, head) = read::head(shard, record)?;
+    let (frame, head) = read_head(shard, record)?;
     let places = Record::places(&frame, &head).map_err(|error| shard.in_record(record, error))?;
     let places = positions.iter().filter_map(|&position| places.get(position)?.as_ref());
     Ok(places.fold(0, |sum, place| sum.saturating_add(place.bytes.end - place.bytes.start)))

@@ -3,7 +3,7 @@
 //! scene. Where patches would take at least as much memory as the scene, it waits as a whole. Where a
 //! stage decodes them, the record waits as it is stored.
 
-use super::held::WholeScene;
+use super::whole_scene::WholeScene;
 use crate::fields::Object;
 use crate::patches::{PatchAt, PatchPlan};
 use crate::stage::Memo;
@@ -35,7 +35,7 @@ impl SceneRead {
 #[derive(Debug)]
 pub(crate) struct Scene {
     /// By number.
-    pub(crate) patches: Vec<Patch>,
+    pub(crate) patches: Vec<ScenePatch>,
     /// Of fields that are cut the whole arrays, field by field; empty if patches have memory of their
     /// own.
     pub(crate) held: Vec<Option<WholeScene>>,
@@ -60,8 +60,8 @@ pub(crate) struct SceneRecord {
 }
 
 impl SceneRecord {
-    /// The first `length` bytes of `bytes`, of so many fields and patches.
-    pub(crate) fn new(bytes: Vec<u8>, length: usize, (fields, patches): (usize, usize)) -> Self {
+    /// The first `length` bytes of `bytes`, with a memo for each of `fields` fields.
+    pub(crate) fn new(bytes: Vec<u8>, length: usize, fields: usize, patches: usize) -> Self {
         Self { bytes, length, memos: (0..fields).map(|_| Memo::new(patches as u64)).collect() }
     }
 
@@ -71,7 +71,7 @@ impl SceneRecord {
 }
 
 #[derive(Debug)]
-pub(crate) struct Patch {
+pub(crate) struct ScenePatch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
     /// First plane, row and column, if its mask decides.

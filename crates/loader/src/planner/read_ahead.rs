@@ -1,4 +1,4 @@
-//! Runs ahead of the planner, for storages behind a network: a plan of a few batches names too few
+//! Announces reads ahead of the planner, for storages behind a network: a plan of a few batches names too few
 //! reads to keep many requests on their way. It goes on into the next epoch, so that its first
 //! batches wait for nothing.
 
@@ -19,7 +19,7 @@ const SHARDS_AHEAD: usize = 64;
 
 /// Goes through the same steps as the planner, and announces what they will read.
 #[derive(Debug)]
-pub(crate) struct Scout {
+pub(crate) struct ReadAhead {
     dataset: Dataset,
     sources: Sources,
     /// From how many bytes on a record is read alone, in parts.
@@ -43,7 +43,7 @@ pub(crate) struct Scout {
     planned: u64,
 }
 
-impl Scout {
+impl ReadAhead {
     pub(crate) fn new(epochs: Arc<Epochs>, sources: Sources) -> Self {
         let dataset = epochs.dataset.clone();
         Self {

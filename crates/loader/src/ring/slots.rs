@@ -1,36 +1,31 @@
 //! Slots: which batch gets one, and when another is made.
 
-use super::State;
-use crate::plan::Plan;
+use super::Ring;
+use crate::plan::BatchPlan;
 use crate::rows::Rows;
 use crate::stage::Room;
+use shardpack_format::bug;
 use shardpack_reader::Error;
 use std::sync::Arc;
 
-impl State {
+impl Ring {
     /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
     /// if there is one, and the slot that it replaces.
     pub(super) fn attach(&mut self) -> Option<(Room, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
-        for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
+        for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
             let room = open.plan.room();
             let fits = |slot: &Arc<Rows>| slot.holds(&room) && Arc::strong_count(slot) == 1;
             if let Some(place) = self.free.iter().position(fits) {
                 let mut slot = self.free.swap_remove(place);
                 let handles = &mut open.work.handles;
-                match Rows::lend(&mut slot, (room.rows, room.host_bytes), &open.plan.parts, handles) {
-                    Ok(true) => {
-                        if let Some(stage) = slot.stage() {
-                            stage.begin(room.output_bytes);
-                        }
-                        open.slot = Some(slot);
-                    }
-                    // Cannot be: the plan is its own witness. Said rather than hung.
-                    Ok(false) | Err(_) => {
-                        let (expected, found) = (format!("{} bytes, unused", room.host_bytes), slot.len());
-                        self.broken = Some(Error::internal("slot of a batch", expected, format!("{found} bytes")));
-                    }
+                if !Rows::lend(&mut slot, room.rows, room.host_bytes, &open.plan.parts, handles) {
+                    bug("a free slot is in use");
                 }
+                if let Some(stage) = slot.stage() {
+                    stage.begin(room.output_bytes);
+                }
+                open.begin(slot);
                 continue;
             }
             if self.slots < allowed {
@@ -56,14 +51,14 @@ impl State {
     pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
-        let Some(open) = batches.iter_mut().find(|open| open.slot.is_none() && !open.has_failed()) else { return };
+        let Some(open) = batches.iter_mut().find(|open| open.state.is_waiting()) else { return };
         let path = format!("memory of batch {}, {bytes} bytes", open.plan.in_epoch);
-        open.plan.error = Some(Error::io(path, "allocate it", source));
-        open.left = 0;
+        open.fail(Error::io(path, "allocate it", source));
         // Nobody will decode its rows: let go of what was to be read for them.
-        open.work.clear();
-        for read in open.plan.reads.drain(..).filter(|read| read.cached.is_none()) {
-            runs.release(read.key, read.rows);
+        for read in open.plan.reads.drain(..) {
+            if let Some(run) = read.run() {
+                runs.release(run.key, read.rows);
+            }
         }
     }
 
@@ -85,7 +80,7 @@ impl State {
     /// The caller waits and holds every slot that there is: without another one it would wait for
     /// ever.
     pub(crate) fn unblock(&mut self) -> bool {
-        let wants_slot = self.batches.front().is_some_and(|open| open.slot.is_none());
+        let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;
         if blocked {
             self.extra += 1;
@@ -95,7 +90,7 @@ impl State {
     }
 
     /// Takes back what a batch held.
-    pub(crate) fn give_back(&mut self, slot: Arc<Rows>, plan: Plan) {
+    pub(crate) fn give_back(&mut self, slot: Arc<Rows>, plan: BatchPlan) {
         self.lent = self.lent.saturating_sub(1);
         if self.extra > 0 && self.slots > self.limits.slots {
             self.extra -= 1;

@@ -11,10 +11,10 @@
 //! is read once more as a whole, in the way of small records. That way alone says what is wrong, or
 //! that it was nothing lasting; here nobody has to.
 
+use super::buffer::class_room;
 use crate::fields::CutOf;
-use crate::read;
 use crate::rows::{PartMut, RowMut};
-use crate::sample::RowOf;
+use crate::sample::RowId;
 use crate::stage::{StagedPart, StagedRoom};
 use crate::stats::{Counters, add, add_since};
 use shardpack_array::{ArrayDecoder, ArraySplit, Ends};
@@ -27,14 +27,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A large record and the row that it becomes.
-pub(crate) struct Large {
-    pub(crate) of: RowOf,
+pub(crate) struct LargeRecord {
+    pub(crate) of: RowId,
     shard: Arc<Shard>,
     frame: Frame,
     /// What is not cut: the head, small values, and what is between values. In order.
-    kept: Vec<Kept>,
-    fields: Vec<Field>,
-    parts: Vec<Part>,
+    kept: Vec<KeptBytes>,
+    fields: Vec<MadeField>,
+    parts: Vec<RecordPart>,
     /// The next part that nobody has taken.
     next: AtomicUsize,
     /// Parts that are not done.
@@ -42,20 +42,20 @@ pub(crate) struct Large {
     failed: AtomicBool,
     abandoned: AtomicBool,
     /// The row, until it is complete.
-    row: Mutex<Option<Row>>,
+    row: Mutex<Option<UnmadeRow>>,
 }
 
 /// The row that a record becomes.
-pub(crate) struct Row {
+pub(crate) struct UnmadeRow {
     /// Values in staging memory. They go before the handle does: the slot is in use until then.
-    pub(crate) there: Vec<There>,
+    pub(crate) there: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
     /// Axes of its ragged fields.
     pub(crate) dims: Vec<u64>,
 }
 
 /// A value in the staging memory of a stage.
-pub(crate) struct There {
+pub(crate) struct StagedValue {
     /// Number of the field.
     pub(crate) field: usize,
     /// From the start of the record.
@@ -64,14 +64,14 @@ pub(crate) struct There {
 }
 
 /// Where a part goes.
-pub(crate) enum To {
+pub(crate) enum PartTarget {
     /// Its place in the row, as it is or decoded.
     Row(PartMut),
     /// Its place in staging memory, as it is. The handle keeps the slot in use, and goes last.
     Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
 }
 
-impl To {
+impl PartTarget {
     fn bytes(&mut self) -> &mut [u8] {
         match self {
             Self::Row(part) => part.bytes(),
@@ -81,7 +81,7 @@ impl To {
 }
 
 /// Bytes of the record that were read by whoever opened it.
-pub(crate) struct Kept {
+pub(crate) struct KeptBytes {
     /// From the start of the record.
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
@@ -90,7 +90,7 @@ pub(crate) struct Kept {
 }
 
 /// What becomes of a field of the batch.
-pub(crate) enum Field {
+pub(crate) enum MadeField {
     /// Decoded of what was kept, when all parts are there.
     Kept,
     /// Its stored bytes come as they are, so many.
@@ -102,7 +102,7 @@ pub(crate) enum Field {
 }
 
 /// Consecutive bytes of the record, for one thread.
-pub(crate) struct Part {
+pub(crate) struct RecordPart {
     /// From the start of the record.
     bytes: Range<u64>,
     /// Number of the field, and of the part in its array; `None` for bytes that the batch has
@@ -113,14 +113,14 @@ pub(crate) struct Part {
 
 #[derive(Default)]
 struct PartState {
-    to: Option<To>,
+    to: Option<PartTarget>,
     crc: crc32fast::Hasher,
     ends: Ends,
 }
 
 /// What a thread works on parts with: used again for every part.
 #[derive(Default)]
-pub(crate) struct PartBench {
+pub(crate) struct PartScratch {
     bytes: Vec<u8>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn size(bytes: u64) -> Option<usize> {
 }
 
 /// These bytes of the record, if they were kept.
-pub(crate) fn within<'k>(kept: &'k [Kept], bytes: &Range<u64>) -> Option<&'k [u8]> {
+pub(crate) fn within<'k>(kept: &'k [KeptBytes], bytes: &Range<u64>) -> Option<&'k [u8]> {
     let number = kept.partition_point(|kept| kept.start <= bytes.start).checked_sub(1)?;
     let kept = kept.get(number)?;
     kept.bytes.get(size(bytes.start - kept.start)?..size(bytes.end - kept.start)?)
@@ -141,9 +141,9 @@ pub(crate) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range
     (0..(end - start).div_ceil(step)).map(move |part| start + part * step..(start + (part + 1) * step).min(end))
 }
 
-impl Part {
+impl RecordPart {
     /// A part that goes `to` a place, if the batch has something of it.
-    pub(crate) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<To>) -> Self {
+    pub(crate) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<PartTarget>) -> Self {
         Self { bytes, of, state: Mutex::new(PartState { to, ..PartState::default() }) }
     }
 
@@ -152,13 +152,15 @@ impl Part {
     }
 }
 
-impl Large {
+impl LargeRecord {
     pub(crate) fn new(
-        of: RowOf,
-        (shard, frame): (Arc<Shard>, Frame),
-        kept: Vec<Kept>,
-        (fields, parts): (Vec<Field>, Vec<Part>),
-        row: Row,
+        of: RowId,
+        shard: Arc<Shard>,
+        frame: Frame,
+        kept: Vec<KeptBytes>,
+        fields: Vec<MadeField>,
+        parts: Vec<RecordPart>,
+        row: UnmadeRow,
     ) -> Self {
         let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(parts.len()));
         let (failed, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -182,7 +184,7 @@ impl Large {
     }
 
     /// Reads and decodes a part that was taken.
-    pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartBench, counters: &Counters) {
+    pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartScratch, counters: &Counters) {
         // What fails once is read as a whole anyway.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
         if wanted && self.part(number, decoder, bench, counters).is_none() {
@@ -218,7 +220,7 @@ impl Large {
         &self,
         number: usize,
         decoder: &mut ArrayDecoder,
-        bench: &mut PartBench,
+        bench: &mut PartScratch,
         counters: &Counters,
     ) -> Option<()> {
         let part = self.parts.get(number)?;
@@ -226,9 +228,9 @@ impl Large {
         let PartState { to, crc, ends } = &mut *state;
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
-            Some((Field::Array(array), part)) if !array.0.is_copy() => Some((&array.0, part)),
+            Some((MadeField::Array(array), part)) if !array.0.is_copy() => Some((&array.0, part)),
             // The stage has given no room for it, or room of another size.
-            Some((Field::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
+            Some((MadeField::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
         };
         match (to, split) {
@@ -236,9 +238,9 @@ impl Large {
             (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
             // Nothing of it is asked for.
             (None, Some(_)) => self.read(part, None, &mut bench.bytes, crc, counters),
-            (Some(To::Stage { .. }), Some(_)) => None,
-            (Some(To::Row(to)), Some((split, number))) => {
-                read::class_room(&mut bench.bytes, length as u64).ok()?;
+            (Some(PartTarget::Stage { .. }), Some(_)) => None,
+            (Some(PartTarget::Row(to)), Some((split, number))) => {
+                class_room(&mut bench.bytes, length as u64).ok()?;
                 let bytes = bench.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
@@ -253,13 +255,13 @@ impl Large {
     /// wanted for nothing else.
     fn read(
         &self,
-        part: &Part,
+        part: &RecordPart,
         mut to: Option<&mut [u8]>,
         scratch: &mut Vec<u8>,
         crc: &mut crc32fast::Hasher,
         counters: &Counters,
     ) -> Option<()> {
-        let base = self.shard.row(self.of.record).ok()?.offset;
+        let base = self.shard.row(self.of.at.record).ok()?.offset;
         for step in steps(&part.bytes, STEP_BYTES as u64) {
             let here = size(step.start - part.bytes.start)?..size(step.end - part.bytes.start)?;
             let bytes = match &mut to {
@@ -284,8 +286,8 @@ impl Large {
     }
 
     /// The row, with its axes and what is staged of it, when all parts are done.
-    pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<There>)> {
-        let Row { there, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<StagedValue>)> {
+        let UnmadeRow { there, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some((Arc::into_inner(handle)?, dims, there))
     }
 
@@ -307,7 +309,7 @@ impl Large {
     /// The value of a stored field, out of what was kept or is staged.
     pub(crate) fn value<'a>(
         &'a self,
-        there: &'a [There],
+        there: &'a [StagedValue],
         position: usize,
         limits: &Limits,
     ) -> Result<Option<FieldValue<'a>>> {
@@ -341,31 +343,31 @@ impl Large {
     /// What was known of the window of a field that was made in parts.
     pub(crate) fn window(&self, number: usize) -> Option<CutOf> {
         match self.fields.get(number) {
-            Some(Field::Array(array)) => array.1,
-            Some(Field::Kept | Field::Stored(_) | Field::Staged) | None => None,
+            Some(MadeField::Array(array)) => array.1,
+            Some(MadeField::Kept | MadeField::Stored(_) | MadeField::Staged) | None => None,
         }
     }
 
     /// Completes a field that was made in parts, with its axes; false if it was not.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
-            Some(Field::Stored(length)) => {
+            Some(MadeField::Stored(length)) => {
                 dims.fill(*length);
                 Ok(true)
             }
-            Some(Field::Array(array)) => {
+            Some(MadeField::Array(array)) => {
                 if !array.0.is_copy() {
                     array.0.join(&self.ends(number), row.part(number))?;
                 }
                 Ok(true)
             }
-            Some(Field::Kept | Field::Staged) | None => Ok(false),
+            Some(MadeField::Kept | MadeField::Staged) | None => Ok(false),
         }
     }
 
     fn ends(&self, number: usize) -> Vec<Ends> {
         let of_field = self.parts.iter().filter(|part| part.of.is_some_and(|(field, _)| field == number));
-        let take = |part: &Part| std::mem::take(&mut part.state().ends);
+        let take = |part: &RecordPart| std::mem::take(&mut part.state().ends);
         of_field.map(take).collect()
     }
 }

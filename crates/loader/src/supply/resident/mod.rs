@@ -17,17 +17,17 @@ use shardpack_jpeg::DrawKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known of a value.
+/// Whether a value is on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Known {
+pub(crate) enum Residence {
     /// It is not on the device.
     #[default]
-    Nothing,
+    Absent,
     /// The sample has none.
     Missing,
     /// It is on the device by this number. Of a picture the orientation, of an array the number of
     /// its [`Form`].
-    There { number: u64, more: u32 },
+    Present { number: u64, more: u32 },
 }
 
 /// How arrays are stored, without their payload: in most datasets all alike.
@@ -55,7 +55,7 @@ pub(crate) struct Resident {
     /// How many these are.
     width: usize,
     /// Sample by sample, for each of these.
-    known: Vec<Known>,
+    known: Vec<Residence>,
     forms: Forms,
     /// Where the classes of masks are, sample by sample, if these say where patches lie.
     maps: Vec<Option<ClassMap>>,
@@ -86,7 +86,7 @@ impl Resident {
         let needed = usize::try_from(samples).ok()?.checked_mul(width)?;
         let mut known = Vec::new();
         known.try_reserve_exact(needed).ok()?;
-        known.resize(needed, Known::Nothing);
+        known.resize(needed, Residence::Absent);
         let mut maps = Vec::new();
         if fields.patches.as_ref().is_some_and(|patches| patches.classes.is_some()) {
             maps.resize_with(usize::try_from(samples).ok()?, || None);
@@ -107,15 +107,15 @@ impl Resident {
     }
 
     /// What is known of a field of a sample, both by their numbers.
-    pub(crate) fn known(&self, sample: u64, field: usize) -> Known {
+    pub(crate) fn known(&self, sample: u64, field: usize) -> Residence {
         self.index(sample, field).and_then(|index| self.known.get(index)).copied().unwrap_or_default()
     }
 
     /// Notes it.
-    pub(crate) fn note(&mut self, sample: u64, field: usize, known: Known) {
+    pub(crate) fn note(&mut self, sample: u64, field: usize, known: Residence) {
         let index = self.index(sample, field);
         if let Some(to) = index.and_then(|index| self.known.get_mut(index)) {
-            self.values += u64::from(matches!(known, Known::There { .. }));
+            self.values += u64::from(matches!(known, Residence::Present { .. }));
             *to = known;
         }
     }
@@ -165,7 +165,7 @@ impl Resident {
     /// Bytes on the host.
     pub(crate) fn host_bytes(&self) -> u64 {
         let forms = self.forms.all.iter().map(|form| size_of::<Form>() + form.descriptor.len()).sum::<usize>();
-        let table = self.known.len().saturating_mul(size_of::<Known>());
+        let table = self.known.len().saturating_mul(size_of::<Residence>());
         let of_map = |map: &Option<ClassMap>| map.as_ref().map_or(0, ClassMap::bytes) + size_of_val(map) as u64;
         let maps = self.maps.iter().map(of_map).sum::<u64>();
         self.keeper.host_bytes().saturating_add(table as u64).saturating_add(forms as u64).saturating_add(maps)

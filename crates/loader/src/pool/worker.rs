@@ -1,41 +1,46 @@
-//! What one thread does with rows: whatever goes wrong, or panics, becomes the error of its row.
+//! One thread of the pool at work on rows: whatever goes wrong, or panics, becomes the error of its row.
 
-use super::shared::Shared;
+use super::shared::PoolShared;
 use crate::decode::Bench;
-use crate::job::{Claim, Mend, Outcome};
-use crate::large::Large;
-use crate::read::ReadJob;
 use crate::rows::RowMut;
-use crate::sample::{RowOf, SampleAt};
+use crate::sample::{RowId, SampleAt};
+use crate::supply::{LargeRecord, Supply};
+use crate::task::{MendTask, ReadTask, RowDone, RowTask};
 use shardpack_format::Error as FormatError;
 use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// What one thread works with: used again for every row.
-pub(crate) struct Desk {
+pub(crate) struct Worker {
     bench: Bench,
-    pub(crate) claims: Vec<Claim>,
+    pub(crate) rows: Vec<RowTask>,
     /// Axes of the ragged fields of these rows, as the index has them.
     pub(crate) promised: Vec<u64>,
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) done: Vec<RowDone>,
     /// The axes of those.
     pub(crate) dims: Vec<u64>,
 }
 
-impl Desk {
-    pub(crate) fn new(shared: &Shared) -> Self {
+impl Worker {
+    pub(crate) fn new(shared: &PoolShared) -> Self {
         let bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-        Self { bench, claims: Vec::new(), promised: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
+        Self { bench, rows: Vec::new(), promised: Vec::new(), done: Vec::new(), dims: Vec::new() }
     }
 
-    pub(crate) fn decode(&mut self, shared: &Shared) {
+    pub(crate) fn decode(&mut self, shared: &PoolShared) {
         let stride = shared.recipe.fields.dims;
-        let mut claims = std::mem::take(&mut self.claims);
+        let mut rows = std::mem::take(&mut self.rows);
         let mut promised = std::mem::take(&mut self.promised);
-        for (i, claim) in claims.drain(..).enumerate() {
+        for (i, RowTask { of, mut handle, supply }) in rows.drain(..).enumerate() {
             let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
-            let Claim { of, mut handle, run } = claim;
-            if let Some(shard) = run.as_ref().filter(|run| run.is_large).and_then(|run| run.shard.as_ref()) {
+            let Some(supply) = supply else {
+                // Padding is zero.
+                shared.clear(&mut handle);
+                self.post(of, None, dims);
+                continue;
+            };
+            if let Supply::Parts(shard) = &*supply {
                 match self.guarded(shared, |bench| bench.open(&shared.recipe, shard, of, handle, dims)) {
                     Ok(Ok(large)) => {
                         shared.share(large);
@@ -43,37 +48,30 @@ impl Desk {
                     }
                     Ok(Err(row)) => handle = row,
                     Err(panic) => {
-                        self.post(of, Some(panicked(of.sample, &*panic)), dims);
+                        self.post(of, Some(panicked(of.at.sample, &*panic)), dims);
                         continue;
                     }
                 }
             }
-            match run {
-                Some(run) => self.row(shared, (of, &mut handle), dims, |bench, at, row, dims| {
-                    bench.decode(shared.work(), &run, at, row, dims)
-                }),
-                None => {
-                    // Padding is zero.
-                    shared.clear(&mut handle);
-                    self.post(of, None, dims);
-                }
-            }
+            self.row(shared, of, &mut handle, dims, |bench, at, row, dims| {
+                bench.decode(shared.work(), &supply, at, row, dims)
+            });
         }
         promised.clear();
-        (self.claims, self.promised) = (claims, promised);
+        (self.rows, self.promised) = (rows, promised);
     }
 
-    /// Reads a scene and decodes its patches.
-    pub(crate) fn scene(&mut self, shared: &Shared, job: &mut ReadJob) -> Result<()> {
-        let Some(read) = job.scene.clone() else { return Ok(()) };
-        let (of, into) = ((&job.shard, job.records.start), &mut job.into);
-        let scene = self.guarded(shared, |bench| bench.scene(shared.work(), of, (&read, into)));
-        scene.unwrap_or_else(|panic| Err(panicked(read.sample, &*panic)))
+    /// Reads a run, or decodes a scene.
+    pub(crate) fn read(&mut self, shared: &PoolShared, task: &mut ReadTask) -> Result<Supply> {
+        let Some(scene) = &task.scene else { return shared.read(task).map(Supply::Memory) };
+        let made = self.guarded(shared, |bench| bench.scene(shared.work(), &task.shard, task.records.start, scene));
+        let shard = Arc::clone(&task.shard);
+        made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
 
     /// Works on parts of a large record until none is left, and completes it if it was the last to
     /// do so.
-    pub(crate) fn parts(&mut self, shared: &Shared, large: &Large) {
+    pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
             if self.guarded(shared, |bench| bench.part(large, number, &shared.counters)).is_err() {
                 large.fail();
@@ -86,8 +84,8 @@ impl Desk {
                 self.post(large.of, Some(error), &[]);
                 return;
             };
-            self.row(shared, (large.of, &mut row), &mut dims, |bench, at, row, dims| {
-                bench.complete(shared.work(), (large, &there), at, row, dims)
+            self.row(shared, large.of, &mut row, &mut dims, |bench, at, row, dims| {
+                bench.complete(shared.work(), large, &there, at, row, dims)
             });
             // Before the row: the slot is in use until then.
             drop(there);
@@ -96,7 +94,7 @@ impl Desk {
 
     /// Works on the bench. After a panic there is a new one: what the decoders hold then is not to be
     /// trusted any more.
-    fn guarded<T>(&mut self, shared: &Shared, work: impl FnOnce(&mut Bench) -> T) -> std::thread::Result<T> {
+    fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut Bench) -> T) -> std::thread::Result<T> {
         let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.bench)));
         if made.is_err() {
             self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
@@ -107,14 +105,14 @@ impl Desk {
     /// Makes a row, and notes what became of it.
     fn row(
         &mut self,
-        shared: &Shared,
-        (of, row): (RowOf, &mut RowMut),
+        shared: &PoolShared,
+        of: RowId,
+        row: &mut RowMut,
         dims: &mut [u64],
         make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
     ) {
-        let at = of.at();
-        let made = self.guarded(shared, |bench| make(bench, at, row, dims));
-        let fault = made.map_or_else(|panic| Some(panicked(of.sample, &*panic)), Result::err);
+        let made = self.guarded(shared, |bench| make(bench, of.at, row, dims));
+        let fault = made.map_or_else(|panic| Some(panicked(of.at.sample, &*panic)), Result::err);
         // Rows that may be skipped are zero.
         if fault.is_some() {
             shared.clear(row);
@@ -122,19 +120,19 @@ impl Desk {
         self.post(of, fault, dims);
     }
 
-    fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
+    fn post(&mut self, of: RowId, fault: Option<Error>, dims: &[u64]) {
         let made = std::mem::take(&mut self.bench.made);
         self.dims.extend_from_slice(dims);
-        self.outcomes.push(Outcome::of(of, fault.map_or(Ok(made), Err)));
+        self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
 
     /// Has the host decode what the device found odd.
-    pub(crate) fn mend(&mut self, shared: &Shared, mend: Mend) {
+    pub(crate) fn mend(&mut self, shared: &PoolShared, mend: MendTask) {
         let fields = shared.recipe.fields.plans.len();
-        let Mend { generation, epoch, batch, rows } = mend;
+        let MendTask { generation, batch, rows } = mend;
         let mended = rows.into_iter().map(|mut odd| {
-            let row = self.guarded(shared, |bench| bench.mend(shared.work(), epoch, &mut odd));
-            let mut fault = row.map_or_else(|panic| Some(panicked(odd.sample, &*panic)), Result::err);
+            let row = self.guarded(shared, |bench| bench.mend(shared.work(), &mut odd));
+            let mut fault = row.map_or_else(|panic| Some(panicked(odd.at.sample, &*panic)), Result::err);
             if fault.is_some() {
                 fault = odd.erase(fields).err().or(fault);
             }

@@ -1,0 +1,236 @@
+//! A batch between its plan and the caller: how far it is, its slot, its rows that can be decoded, and
+//! those that have failed.
+
+use crate::fault;
+use crate::plan::BatchPlan;
+use crate::rows::{RowMut, Rows};
+use crate::sample::{RowId, SampleAt};
+use crate::stage::RowFault;
+use crate::supply::Supply;
+use crate::task::RowTask;
+use shardpack_format::{bug, to_usize};
+use shardpack_reader::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A batch that was planned and is not handed out.
+pub(crate) struct OpenBatch {
+    pub(crate) plan: BatchPlan,
+    pub(crate) state: BatchState,
+    pub(crate) work: BatchWork,
+}
+
+/// How far a batch is. Each state but the first and the last has the slot that the batch is made in.
+///
+/// ```text
+/// Waiting ──▶ Filling ──▶ Done                                      made by the host
+///    │           └──────▶ Prepared ──▶ Submitted ──▶ Done           made on a device
+///    │                                    └──▶ Odd ──▶ Mending ──▶ Done
+///    └──▶ Failed                                                    no memory for it
+/// ```
+pub(crate) enum BatchState {
+    /// No slot is free.
+    Waiting,
+    /// Rows are decoded, or prepared for a stage; so many are left.
+    Filling(Arc<Rows>, usize),
+    /// All rows are prepared, and nobody has submitted them.
+    Prepared(Arc<Rows>),
+    /// The device decodes it.
+    Submitted(Arc<Rows>),
+    /// The device has found some values odd ([`BatchWork::odd`]).
+    Odd(Arc<Rows>),
+    /// The host decodes these.
+    Mending(Arc<Rows>),
+    /// It can be handed out, unless something is wrong with it.
+    Done(Arc<Rows>),
+    /// It is an error, and nothing of it will be decoded: there was no memory for it.
+    Failed,
+}
+
+impl BatchState {
+    pub(crate) const fn slot(&self) -> Option<&Arc<Rows>> {
+        match self {
+            Self::Waiting | Self::Failed => None,
+            Self::Filling(slot, _)
+            | Self::Prepared(slot)
+            | Self::Submitted(slot)
+            | Self::Odd(slot)
+            | Self::Mending(slot)
+            | Self::Done(slot) => Some(slot),
+        }
+    }
+
+    pub(crate) fn into_slot(self) -> Option<Arc<Rows>> {
+        match self {
+            Self::Waiting | Self::Failed => None,
+            Self::Filling(slot, _)
+            | Self::Prepared(slot)
+            | Self::Submitted(slot)
+            | Self::Odd(slot)
+            | Self::Mending(slot)
+            | Self::Done(slot) => Some(slot),
+        }
+    }
+
+    pub(crate) const fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting)
+    }
+
+    /// Whether the caller can have it.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Failed)
+    }
+
+    /// Goes on to the next state, which has the same slot.
+    fn go_on(&mut self, next: impl FnOnce(Arc<Rows>) -> Self) {
+        if let Some(slot) = self.slot() {
+            *self = next(Arc::clone(slot));
+        }
+    }
+}
+
+/// The lists of a batch that do not leave the loader, used again.
+#[derive(Default)]
+pub(crate) struct BatchWork {
+    pub(crate) handles: Vec<Option<RowMut>>,
+    /// Rows that can be decoded, with what supplies them.
+    pub(crate) ready: VecDeque<(u32, Option<Arc<Supply>>)>,
+    pub(crate) faults: Vec<(u32, Error)>,
+    /// What the device could not decode.
+    pub(crate) odd: Vec<RowFault>,
+    /// Values that were given to the device.
+    pub(crate) staged: u64,
+}
+
+impl OpenBatch {
+    pub(crate) fn new(plan: BatchPlan, work: BatchWork) -> Self {
+        Self { plan, state: BatchState::Waiting, work }
+    }
+
+    pub(crate) const fn has_slot(&self) -> bool {
+        self.state.slot().is_some()
+    }
+
+    /// Takes a slot whose handles are in [`BatchWork::handles`].
+    pub(crate) fn begin(&mut self, slot: Arc<Rows>) {
+        self.state = BatchState::Filling(slot, self.plan.rows.len());
+        self.check_filled();
+    }
+
+    /// A row is done. True if the batch is, too.
+    pub(crate) fn row_done(&mut self) -> bool {
+        if let BatchState::Filling(_, left) = &mut self.state {
+            *left = left.saturating_sub(1);
+        }
+        self.check_filled();
+        self.state.is_over()
+    }
+
+    fn check_filled(&mut self) {
+        if let BatchState::Filling(slot, 0) = &self.state {
+            let is_staged = slot.stage().is_some();
+            self.state.go_on(if is_staged { BatchState::Prepared } else { BatchState::Done });
+        }
+    }
+
+    /// The slot of a batch whose rows are all prepared: it is submitted now.
+    pub(crate) fn submit(&mut self) -> Option<Arc<Rows>> {
+        let BatchState::Prepared(slot) = &self.state else { return None };
+        let slot = Arc::clone(slot);
+        self.state.go_on(BatchState::Submitted);
+        Some(slot)
+    }
+
+    /// The device is done with it, but for `odd` values.
+    pub(crate) fn decoded(&mut self, odd: Vec<RowFault>) {
+        self.state.go_on(if odd.is_empty() { BatchState::Done } else { BatchState::Odd });
+        self.work.odd = odd;
+    }
+
+    /// The host is done with what the device found odd.
+    pub(crate) fn mending(&mut self) {
+        self.state.go_on(BatchState::Mending);
+    }
+
+    /// It is as complete as it will be.
+    pub(crate) fn complete(&mut self) {
+        self.state.go_on(BatchState::Done);
+    }
+
+    /// There is no memory for it.
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.plan.error = Some(error);
+        self.state = BatchState::Failed;
+        self.work.clear();
+    }
+
+    /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong
+    /// to a row.
+    pub(crate) fn claim(&mut self, count: usize, stride: usize, tasks: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
+        for (row, supply) in self.work.ready.drain(..count) {
+            let handle = self.work.handles.get_mut(to_usize(row)).and_then(Option::take);
+            let (Some(handle), Some(at)) = (handle, sample_at(&self.plan, row)) else {
+                bug("a row of a batch was made ready twice")
+            };
+            let read = self.plan.rows.get(to_usize(row)).and_then(|row| self.plan.read_of(row));
+            // Nobody waits for a supply of no run to be let go of.
+            let run = read.filter(|_| supply.is_some()).and_then(|read| read.run());
+            let of = RowId {
+                generation: self.plan.generation,
+                batch: self.plan.number,
+                row,
+                at,
+                run: run.map(|run| run.key),
+            };
+            dims.extend_from_slice(self.plan.dims_of(row, stride));
+            tasks.push(RowTask { of, handle, supply });
+        }
+    }
+}
+
+/// The sample of a row of a plan.
+pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
+    let planned = plan.rows.get(to_usize(row))?;
+    let sample = *plan.indices.get(to_usize(row))?;
+    Some(SampleAt {
+        sample,
+        record: planned.record,
+        epoch: plan.epoch,
+        repetition: planned.repetition,
+        patch: planned.patch,
+        origin: None,
+    })
+}
+
+/// Whether a batch can be handed out in spite of the rows that failed, of which up to `allowed` may
+/// be skipped: how many were, and are masked now. `stride` axes belong to a row.
+pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
+    if let Some(error) = plan.error.take() {
+        return Err(error);
+    }
+    work.faults.append(&mut plan.faults);
+    // By row, so that which error it is does not depend on the threads.
+    work.faults.sort_by_key(|(row, _)| *row);
+    let mut skipped = 0;
+    for (row, error) in work.faults.drain(..) {
+        if !fault::is_local(&error) || skipped >= allowed {
+            return Err(error);
+        }
+        skipped += 1;
+        if let Some(mask) = plan.mask.get_mut(to_usize(row)) {
+            *mask = false;
+        }
+        plan.dims_of_mut(row, stride).fill(0);
+    }
+    Ok(skipped)
+}
+
+impl BatchWork {
+    pub(crate) fn clear(&mut self) {
+        self.handles.clear();
+        self.ready.clear();
+        self.faults.clear();
+        self.odd.clear();
+        self.staged = 0;
+    }
+}

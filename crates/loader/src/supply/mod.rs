@@ -1,0 +1,84 @@
+//! Where the bytes of a row come from. Every row of a batch waits for a [`Supply`], and this is the
+//! one place that says which there are:
+//!
+//! | supply | what several rows share | what a row does |
+//! |---|---|---|
+//! | [`Memory`](Supply::Memory) | a run of records, read at once | checks and decodes its record |
+//! | [`PageCache`](Supply::PageCache) | nothing: the system holds the run | reads its record, then as above |
+//! | [`Parts`](Supply::Parts) | nothing: the record is large | opens its record, whose parts all threads make |
+//! | [`Scene`](Supply::Scene) | a record, decoded once for several patches | copies its patch |
+//! | [`Device`](Supply::Device) | values that stay on a device | names its values to the stage |
+//!
+//! A value that a device found odd is *mended*: its record is read once more as in `PageCache`, and
+//! decoded by the host.
+
+mod buffer;
+mod parts;
+mod record;
+mod resident;
+mod run;
+mod scene;
+mod whole_scene;
+
+pub(crate) use buffer::size_class;
+pub(crate) use parts::{
+    KeptBytes, LargeRecord, MadeField, PartScratch, PartTarget, RecordPart, StagedValue, UnmadeRow,
+};
+pub(crate) use parts::{size, steps, within};
+pub(crate) use record::{HEAD_BYTES, check, read_alone, read_head};
+pub use resident::Watch;
+pub(crate) use resident::{Residence, Resident, fill};
+pub(crate) use run::Run;
+pub(crate) use scene::{Scene, ScenePatch, SceneRead, SceneRecord};
+pub(crate) use whole_scene::WholeScene;
+
+use shardpack_reader::{Error, Shard};
+use std::sync::Arc;
+
+/// Where the bytes of rows come from.
+#[derive(Debug)]
+pub(crate) enum Supply {
+    /// Records in memory, as they stand in the file.
+    Memory(Run),
+    /// Records of a shard that the page cache holds: a thread reads each one just before it decodes
+    /// it.
+    PageCache(Arc<Shard>),
+    /// Large records of a shard: all threads share one.
+    Parts(Arc<Shard>),
+    /// The patches of a sample, decoded; or why they could not be.
+    Scene(Arc<Shard>, Result<Scene, Error>),
+    /// Records of a shard whose values stay on a device. One that lacks a value there is read as
+    /// from the page cache.
+    Device(Arc<Shard>),
+}
+
+impl Supply {
+    /// The shard that it is of.
+    pub(crate) const fn shard(&self) -> &Arc<Shard> {
+        match self {
+            Self::Memory(run) => run.shard(),
+            Self::PageCache(shard) | Self::Parts(shard) | Self::Scene(shard, _) | Self::Device(shard) => shard,
+        }
+    }
+
+    /// Whether a row of it is opened alone, because all threads come to help.
+    pub(crate) const fn is_in_parts(&self) -> bool {
+        matches!(self, Self::Parts(_))
+    }
+
+    /// Memory of a scene that waits as a whole.
+    pub(crate) fn held_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Scene(_, Ok(scene)) => scene.held_bytes(),
+            _ => None,
+        }
+    }
+
+    /// The buffer of a run.
+    pub(crate) fn into_buffer(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Memory(run) => Some(run.into_buffer()),
+            Self::PageCache(_) | Self::Parts(_) | Self::Scene(..) | Self::Device(_) => None,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A run of records in memory: read as a whole, or, where that fails, record by record.
+
+use super::buffer::class_room;
+use crate::fault;
+use shardpack_format::to_usize;
+use shardpack_reader::raw::slice;
+use shardpack_reader::{Error, Result, Shard};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Consecutive records of a shard, as they stand in the file.
+#[derive(Debug)]
+pub(crate) struct Run {
+    shard: Arc<Shard>,
+    /// Offset in the file.
+    start: u64,
+    /// Never shorter than when it was new, so that it is filled with zeros once.
+    buffer: Vec<u8>,
+    used: usize,
+    /// Records that could not be read; the others are there.
+    faults: Vec<(u64, Error)>,
+}
+
+impl Run {
+    /// Reads records into `buffer`, and says how many bytes that were. They are not compared with
+    /// anything yet. If a run cannot be read as a whole, its records are read one by one, so that one
+    /// bad sector costs one sample: a record that cannot be read is an error of its row.
+    ///
+    /// # Errors
+    /// `Usage` if there is no memory for it.
+    pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
+        let span = shard.span(records)?;
+        let mut run = Self { shard: Arc::clone(shard), start: span.start, buffer, used: 0, faults: Vec::new() };
+        let allowed = records.clone().try_for_each(|record| shard.check_length(record));
+        if let (Err(error), 1) = (&allowed, records.end - records.start) {
+            // Before memory is taken for it.
+            run.faults.push((records.start, fault::copy(error)));
+            return Ok((run, 0));
+        }
+        let length = span.end - span.start;
+        run.used = to_usize(length);
+        let (bytes, _) = class_room(&mut run.buffer, length)?.split_at_mut(run.used);
+        let Err(error) = allowed.and_then(|()| shard.file().read_exact_at(bytes, span.start)) else {
+            return Ok((run, length));
+        };
+        let mut read = 0;
+        for record in records.clone() {
+            match read_again(shard, record, span.start, bytes, &error) {
+                Ok(more) => read += more,
+                Err(error) => run.faults.push((record, fault::of_record(error, shard, record))),
+            }
+        }
+        Ok((run, read))
+    }
+
+    pub(crate) const fn shard(&self) -> &Arc<Shard> {
+        &self.shard
+    }
+
+    /// The bytes of a record, padding included.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
+        if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
+            return Err(fault::copy(error));
+        }
+        slice(&self.shard, record, self.start, self.buffer.get(..self.used).unwrap_or_default())
+    }
+
+    /// The buffer, for another run.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+}
+
+/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even
+/// if it is all of the run.
+fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
+    shard.check_length(record)?;
+    if !fault::is_local(whole) {
+        return Err(fault::copy(whole));
+    }
+    let span = shard.span(&(record..record + 1))?;
+    let range = to_usize(span.start - start)..to_usize(span.end - start);
+    let place = run.get_mut(range).ok_or_else(|| Error::internal("record", "inside the run", record))?;
+    shard.file().read_exact_at(place, span.start)?;
+    Ok(span.end - span.start)
+}
