@@ -1,8 +1,9 @@
 use super::*;
 use crate::{DrawKey, PixelLayout, View};
-use image::{DynamicImage, ImageBuffer, ImageFormat};
+use image::{DynamicImage, ImageBuffer, ImageFormat, RgbImage};
 use shardpack_format::Limits;
 use std::io::Cursor;
+use tiff::encoder::{TiffEncoder, colortype};
 
 const SIZE: (u32, u32) = (23, 17);
 
@@ -17,8 +18,34 @@ fn sixteen() -> DynamicImage {
 
 fn written(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
-    picture.write_to(&mut out, format).unwrap();
+    match format {
+        ImageFormat::Tiff => write_tiff(picture, &mut out),
+        ImageFormat::Bmp => write_bmp(&picture.to_rgb8(), out.get_mut()),
+        _ => picture.write_to(&mut out, format).unwrap(),
+    }
     out.into_inner()
+}
+
+fn write_tiff(picture: &DynamicImage, out: &mut Cursor<Vec<u8>>) {
+    let mut tiff = TiffEncoder::new(out).unwrap();
+    let (width, height) = (picture.width(), picture.height());
+    match picture {
+        DynamicImage::ImageRgb8(rgb) => tiff.write_image::<colortype::RGB8>(width, height, rgb).unwrap(),
+        DynamicImage::ImageRgb16(rgb) => tiff.write_image::<colortype::RGB16>(width, height, rgb).unwrap(),
+        other => panic!("no TIFF of {:?}", other.color()),
+    }
+}
+
+/// A file header, a header of 40 bytes, then blue, green, red from the lowest row up, each row padded to 4 bytes.
+fn write_bmp(rgb: &RgbImage, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"BM");
+    for long in [0, 0, 54, 40, rgb.width(), rgb.height(), 1 | 24 << 16, 0, 0, 0, 0, 0, 0] {
+        out.extend_from_slice(&long.to_le_bytes());
+    }
+    for row in rgb.rows().rev() {
+        row.for_each(|pixel| out.extend(pixel.0.iter().rev()));
+        out.resize((out.len() - 54).next_multiple_of(4) + 54, 0);
+    }
 }
 
 fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
