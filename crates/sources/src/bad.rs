@@ -1,6 +1,6 @@
 //! Files that cannot be packed: what is wrong with each, and what to do about them.
 
-use super::words::plural;
+use crate::words::plural;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Hint, Setting};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Stopping early when the caller asks for it.
 
-use super::error::{Result, SourceError};
+use crate::error::{Result, SourceError};
 #[cfg(test)]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,9 @@
 //! Classes: from the names of folders, or from the text of a column.
 
-use super::Entry;
-use super::bad::{BadInput, BadKind, Flaw};
-use super::columns::Texts;
-use super::words::{list, plural, verb};
-use shardpack_format::{Error, Hint, Setting};
-use std::collections::{BTreeMap, HashSet};
+use crate::columns::Texts;
+use crate::words::{list, plural, verb};
+use shardpack_format::Error;
+use std::collections::BTreeMap;
 
 /// Classes, and the class of each sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +15,7 @@ pub(crate) struct Classes {
 }
 
 /// The first component of a key that has more than one.
-fn folder(key: &str) -> Option<&str> {
+pub(crate) fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }
 
@@ -60,27 +58,6 @@ pub(crate) fn by_folder<'a>(
         format!("{count} of {all} {what}: {}", list(empty(), 10))
     });
     Ok((Some(Classes { names: folders.to_vec(), labels }), note))
-}
-
-/// Turns samples beside the folders of classes into bad input: one of them would leave all samples
-/// without labels. Unless the user has said that folders are classes (`chosen`), only if there are
-/// several such folders, and more samples in them than beside them.
-pub(super) fn refuse_strays(samples: &mut Vec<Entry>, bad: &mut Vec<BadInput>, chosen: bool) {
-    let folders: HashSet<&str> = samples.iter().filter_map(|sample| folder(&sample.key)).collect();
-    let beside = samples.iter().filter(|sample| folder(&sample.key).is_none()).count();
-    if folders.is_empty() || !chosen && (folders.len() < 2 || 2 * beside >= samples.len()) {
-        return;
-    }
-    samples.retain(|sample| {
-        let inside = folder(&sample.key).is_some();
-        if !inside {
-            let detail = "expected samples in the folders of classes alone, found one beside them";
-            let hint = Hint::new("move it into the folder of its class; ");
-            let hint = hint.and([Setting::word("class_folders", "off")]).then(" packs all samples without labels");
-            bad.push(Flaw::new(BadKind::NoClass, detail).with_hint(hint).of(sample.key.clone()));
-        }
-        inside
-    });
 }
 
 /// Classes by text.

@@ -1,9 +1,11 @@
 //! Clips: each folder that holds pictures is one sample, and its pictures are the frames.
 
-use super::bad::{BadInput, BadKind, Flaw};
-use super::kind::Content;
-use super::listing::{Entry, SideFile};
-use super::walk::FoundFile;
+use crate::bad::{BadInput, BadKind, Flaw};
+use crate::content::Content;
+use crate::files::listed::SideFile;
+use crate::files::listed::SourceFile;
+use crate::listing::Entry;
+use crate::recognise::wrong_kind;
 use shardpack_format::{Hint, Setting};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -30,7 +32,7 @@ pub(super) fn group(root: &Path, samples: Vec<Entry>, bad: &mut Vec<BadInput>) -
                 let hint = Hint::new("convert the frames, such as by `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
                 bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
             }
-            Content::Cube(_) => bad.push(super::wrong_kind(&sample.content).of(sample.key)),
+            Content::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
     // Files that nobody takes for frames stand beside many clips.
@@ -48,7 +50,7 @@ fn clip(root: &Path, key: String, mut frames: Vec<Entry>) -> Option<Entry> {
     let bytes = frames.iter().fold(0_u64, |sum, frame| sum.saturating_add(frame.bytes));
     let (first, mtime_ns) = frames.first().map(|first| (first.content.clone(), first.mtime_ns))?;
     let file = |frame: Entry| SideFile { path: root.join(&frame.key), bytes: frame.bytes, mtime_ns: frame.mtime_ns };
-    let mut clip = Entry::new(FoundFile { key, bytes, mtime_ns }, first, None);
+    let mut clip = Entry::new(SourceFile { key, bytes, mtime_ns }, first, None);
     clip.frames = frames.into_iter().map(file).collect();
     Some(clip)
 }

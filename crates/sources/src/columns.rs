@@ -79,7 +79,7 @@ pub enum Values {
     /// Integers.
     Int(Vec<i64>),
     /// Numbers, not all of them integers.
-    Float(#[serde(with = "super::listing_file::bits")] Vec<f64>),
+    Float(#[serde(with = "bits")] Vec<f64>),
     /// Anything else.
     Text(Texts),
     /// Lists and objects, as the JSON that stands in the table.
@@ -144,4 +144,17 @@ pub struct Column {
     pub name: String,
     /// Its values.
     pub values: Values,
+}
+
+/// Floats by their bits: JSON has no NaN.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(values: &[f64], out: S) -> Result<S::Ok, S::Error> {
+        values.iter().map(|value| value.to_bits()).collect::<Vec<_>>().serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<u64>::deserialize(input)?.into_iter().map(f64::from_bits).collect())
+    }
 }

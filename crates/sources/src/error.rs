@@ -1,8 +1,8 @@
 //! What can be wrong with a source as a whole. An error in a single file is a
-//! [`BadInput`](super::BadInput).
+//! [`BadInput`](crate::BadInput).
 
-use super::bad::BadInputs;
-use super::words::{plural, shown};
+use crate::bad::BadInputs;
+use crate::words::{plural, shown};
 use shardpack_format::{Hint, Setting, visible};
 use std::fmt;
 use std::io;
@@ -105,7 +105,7 @@ pub enum SourceError {
     /// [`shardpack_format::Error::Internal`].
     #[error(transparent)]
     Internal(#[from] shardpack_format::Error),
-    /// The caller raised [`SourceOptions::cancel`](super::SourceOptions::cancel).
+    /// The caller raised [`SourceOptions::cancel`](crate::SourceOptions::cancel).
     #[error("interrupted while the source was listed")]
     Cancelled,
     /// A file changed since it was listed.

@@ -1,43 +1,11 @@
-//! Where labels came from, and folders whose names suggest that they are not classes.
+//! Folders whose names suggest that they are not classes.
 
-use super::kind::Kind;
-use super::words::{list, plural, verb};
-use serde::{Deserialize, Serialize};
+use crate::content::Kind;
+use crate::listing::LabelsFrom;
+use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::path::PathBuf;
-
-/// Where the labels of a listing came from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LabelsFrom {
-    /// There are none.
-    #[default]
-    Nothing,
-    /// The names of the first-level folders.
-    Folders,
-    /// A column of the table of labels.
-    Column {
-        /// The table.
-        table: PathBuf,
-        /// The column.
-        column: String,
-    },
-}
-
-impl fmt::Display for LabelsFrom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("none"),
-            Self::Folders => f.write_str("the names of the first-level folders"),
-            Self::Column { table, column } => {
-                let table = table.to_string_lossy();
-                write!(f, "the column `{}` of `{}`", column.escape_debug(), table.escape_debug())
-            }
-        }
-    }
-}
 
 /// Names of splits of a dataset.
 const SPLITS: &[&str] =

@@ -1,29 +1,17 @@
 //! The result of enumeration: the samples of a source, in order.
 
-use super::bad::BadInput;
-use super::columns::Column;
-use super::error::{Result, SourceError};
-use super::files::Files;
-use super::kind::{Content, Kind};
-use super::label_notes::LabelsFrom;
-use super::walk::{FoundFile, mtime_ns};
+use crate::bad::BadInput;
+use crate::columns::Column;
+use crate::content::{Content, Kind};
+use crate::error::{Result, SourceError};
+use crate::files::Files;
+use crate::files::listed::{SideFile, SourceFile, mtime_ns};
 use serde::{Deserialize, Serialize};
 use shardpack_format::Note;
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
-/// or metadata; or a frame of a clip.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SideFile {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its size when it was listed.
-    pub bytes: u64,
-    /// Its time of modification when it was listed, in ns since 1970.
-    pub mtime_ns: i64,
-}
 
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +38,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(file: FoundFile, content: Content, data: Option<SideFile>) -> Self {
-        let FoundFile { key, bytes, mtime_ns } = file;
+    pub(crate) fn new(file: SourceFile, content: Content, data: Option<SideFile>) -> Self {
+        let SourceFile { key, bytes, mtime_ns } = file;
         let data = data.map(Box::new);
         Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
     }
@@ -89,6 +77,36 @@ impl Entry {
         match self.frames.is_empty() {
             true => vec![root.join(&self.key)],
             false => self.frames.iter().map(|frame| frame.path.clone()).collect(),
+        }
+    }
+}
+
+/// Where the labels of a listing came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LabelsFrom {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// The names of the first-level folders.
+    Folders,
+    /// A column of the table of labels.
+    Column {
+        /// The table.
+        table: PathBuf,
+        /// The column.
+        column: String,
+    },
+}
+
+impl fmt::Display for LabelsFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("none"),
+            Self::Folders => f.write_str("the names of the first-level folders"),
+            Self::Column { table, column } => {
+                let table = table.to_string_lossy();
+                write!(f, "the column `{}` of `{}`", column.escape_debug(), table.escape_debug())
+            }
         }
     }
 }
@@ -164,6 +182,32 @@ impl Listing {
     /// Whether the samples are clips.
     pub fn is_of_clips(&self) -> bool {
         self.samples.first().is_some_and(|entry| !entry.frames.is_empty())
+    }
+
+    /// All files of a sample.
+    fn paths_of(&self, entry: &Entry) -> impl Iterator<Item = PathBuf> {
+        let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten();
+        let beside: Vec<PathBuf> = beside.map(|file| file.path.clone()).collect();
+        entry.paths(&self.root).into_iter().chain(beside)
+    }
+
+    /// All files of all samples.
+    pub(crate) fn all_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.samples.iter().flat_map(|entry| self.paths_of(entry))
+    }
+
+    /// Says that all files of a sample will be read soon.
+    pub fn announce(&self, entry: &Entry) {
+        if self.files.has_stores() {
+            self.paths_of(entry).for_each(|path| self.files.announce(&path));
+        }
+    }
+
+    /// Says that no file of a sample is needed any more.
+    pub fn release(&self, entry: &Entry) {
+        if self.files.has_stores() {
+            self.paths_of(entry).for_each(|path| self.files.release(&path));
+        }
     }
 
     /// Reads a sample's whole file into `out`, which is as long as the file was when it was listed.

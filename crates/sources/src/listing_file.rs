@@ -4,18 +4,17 @@
 //! column, file that was left out and sample, and a last line with the SHA-256 of all before it.
 //! Whether a sample is still the file that was listed is checked when it is read.
 
-use super::bad::BadInput;
-use super::columns::Column;
-use super::error::{Result, SourceError};
-use super::files::Files;
-use super::kind::Kind;
-use super::label_notes::LabelsFrom;
-use super::listing::{Entry, Listing, SideFile};
-use super::walk::mtime_ns;
-use super::walk_store;
-use super::{LabelColumn, OnBadInput, SourceOptions};
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::bad::{BadInput, OnBadInput};
+use crate::columns::Column;
+use crate::content::Kind;
+use crate::error::{Result, SourceError};
+use crate::files::Files;
+use crate::files::listed::{SideFile, mtime_ns};
+use crate::listing::{Entry, LabelsFrom, Listing};
+use crate::options::{LabelColumn, SourceOptions};
+use crate::tree::store;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use shardpack_format::{Hint, Note, Setting};
@@ -108,7 +107,7 @@ fn readable_by_others(_: &File) -> io::Result<()> {
 }
 
 fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl Write>) -> io::Result<()> {
-    let objects = listing.files.of_listing(listing);
+    let objects = listing.files.listed(listing.all_paths());
     let Listing { root, files: _, kind, samples, classes, columns, labels_from, bad, ignored, notes } = listing;
     out.line(&Head {
         shardpack_listing: VERSION,
@@ -179,7 +178,7 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
 fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -> Result<()> {
     options.files.check(src)?;
     let real = match options.files.has(src) {
-        true => walk_store::root(src),
+        true => store::root(src),
         false => fs::canonicalize(src).map_err(SourceError::io("open", src))?,
     };
     // Of a single file the listing names the folder.
@@ -320,46 +319,6 @@ impl<R: BufRead> Lines<'_, R> {
         }
         Ok(out)
     }
-}
-
-/// Floats by their bits: JSON has no NaN.
-pub(super) mod bits {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(values: &[f64], out: S) -> Result<S::Ok, S::Error> {
-        values.iter().map(|value| value.to_bits()).collect::<Vec<_>>().serialize(out)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<f64>, D::Error> {
-        Ok(Vec::<u64>::deserialize(input)?.into_iter().map(f64::from_bits).collect())
-    }
-}
-
-/// The words that a picture is described by: they are static texts.
-fn known<'de, D: Deserializer<'de>>(
-    found: &str,
-    words: &[&'static str],
-) -> std::result::Result<&'static str, D::Error> {
-    let word = words.iter().copied().find(|word| *word == found);
-    word.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))
-}
-
-pub(super) fn media_type<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<&'static str, D::Error> {
-    known::<D>(&String::deserialize(input)?, &["image/jpeg", "image/png", "image/webp", "image/bmp", "image/tiff"])
-}
-
-pub(super) fn rare<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Option<&'static str>, D::Error> {
-    const WORDS: [&str; 7] = [
-        "lossless JPEG",
-        "differential JPEG",
-        "JPEG with arithmetic coding",
-        "JPEG of two components",
-        "JPEG of 12 bits",
-        "JPEG of neither 8 nor 12 bits",
-        "hierarchical JPEG",
-    ];
-    let found = Option::<String>::deserialize(input)?;
-    found.map(|found| known::<D>(&found, &WORDS)).transpose()
 }
 
 #[cfg(test)]

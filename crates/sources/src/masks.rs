@@ -5,16 +5,18 @@
 //! provided it is unique on both sides; then the name of ground truth, `a/x_gt.mat`. A mask has one band, and the height and width of the cube,
 //! or of the upright picture.
 
-use super::bad::{BadInput, BadKind, Flaw};
-use super::cancel::Cancel;
-use super::cubes::{CubeOptions, is_mat_v4, mask_size};
-use super::error::{Result, SourceError};
-use super::files::Files;
-use super::read_at::{FileAt, ReadAt};
-use super::truth::{self, stem};
-use super::walk::{Follow, Tree, walk};
-use super::words::{plural, short, verb};
-use super::{Entry, SideFile};
+use crate::bad::{BadInput, BadKind, Flaw};
+use crate::cancel::Cancel;
+use crate::cubes::{CubeOptions, mask_size, may_be_mask};
+use crate::error::{Result, SourceError};
+use crate::files::Files;
+use crate::files::listed::SideFile;
+use crate::files::read_at::{FileAt, ReadAt};
+use crate::listing::Entry;
+use crate::tree::Tree;
+use crate::tree::walk::{Follow, walk};
+use crate::truth::{self, stem};
+use crate::words::{plural, short, verb};
 use rayon::prelude::*;
 use shardpack_format::Hint;
 use std::collections::HashMap;
@@ -298,12 +300,7 @@ const MASK_HEAD: u64 = 20 + 256;
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };
     let Ok(head) = file.head(MASK_HEAD) else { return false };
-    head.starts_with(b"\x93NUMPY")
-        || head.starts_with(b"\x89PNG\r\n\x1a\n")
-        || head.starts_with(b"MATLAB")
-        || head.starts_with(b"\x89HDF\r\n\x1a\n")
-        || super::tiff_words::is_tiff(&head)
-        || is_mat_v4(&head, bytes)
+    may_be_mask(&head, bytes)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What the user should know about samples that are packed, each note once for the whole source.
 
-use super::Entry;
-use super::cubes::CubeKind;
-use super::kind::Content;
-use super::picture::Beside;
-use super::walk::Hidden;
-use super::words::{list, plural, verb};
+use crate::content::Content;
+use crate::cubes::CubeKind;
+use crate::listing::Entry;
+use crate::pictures::Beside;
+use crate::tree::Hidden;
+use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 
 /// How many arrays are named.

@@ -1,9 +1,9 @@
 //! Files next to a sample: those that other programs leave there, and those that belong to it.
 
-use super::SideFile;
-use super::bad::{BadInput, BadKind, Flaw};
-use super::walk::{Tree, mtime_ns};
-use super::words::{plural, shown};
+use crate::bad::{BadInput, BadKind, Flaw};
+use crate::files::listed::{SideFile, mtime_ns};
+use crate::tree::Tree;
+use crate::words::{plural, shown};
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,11 +4,14 @@
 //! They share what has to be the same: the classes and their numbers, the columns of the table of
 //! labels, and the kind of the samples. The keys of a split are paths below its own folder.
 
-use super::bad::{BadInput, BadKind, Flaw};
-use super::classes::{self, Classes};
-use super::label_notes::{Folders, LabelsFrom, is_split};
-use super::words::{list, verb};
-use super::{Entry, Listing, Result, SourceError, SourceOptions, enumerate_tree};
+use crate::bad::BadInput;
+use crate::classes::{self, Classes};
+use crate::enumerate::enumerate_tree;
+use crate::error::{Result, SourceError};
+use crate::label_notes::{Folders, is_split};
+use crate::listing::{LabelsFrom, Listing};
+use crate::options::SourceOptions;
+use crate::words::{list, verb};
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +38,7 @@ pub struct Splits {
 pub struct Split {
     /// Name of its folder.
     pub name: String,
-    /// What [`enumerate`](super::enumerate) would find in the folder, but with the classes of all
+    /// What [`enumerate`](crate::enumerate()) would find in the folder, but with the classes of all
     /// splits.
     pub listing: Listing,
 }
@@ -59,7 +62,7 @@ pub struct Split {
 /// ```
 ///
 /// # Errors
-/// As [`enumerate`](super::enumerate). A sample that is in none of the folders is bad input.
+/// As [`enumerate`](crate::enumerate()). A sample that is in none of the folders is bad input.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
     if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
@@ -91,19 +94,6 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
 /// The name of a split, and the key there.
 fn split_of(key: &str) -> Option<(&str, &str)> {
     key.split_once('/')
-}
-
-/// Takes samples that are in no split out of `samples`.
-pub(super) fn refuse_outside(samples: &mut Vec<Entry>, bad: &mut Vec<BadInput>) {
-    samples.retain(|sample| {
-        let inside = split_of(&sample.key).is_some();
-        if !inside {
-            let detail = "expected samples in the folders of splits alone, found one beside them";
-            let hint = Hint::new("move it into a split, or leave ").and([Setting::named("splits")]).then(" out");
-            bad.push(Flaw::new(BadKind::NoSplit, detail).with_hint(hint).of(sample.key.clone()));
-        }
-        inside
-    });
 }
 
 /// What there is to say about the names of splits, and of folders that are none.

@@ -1,8 +1,11 @@
 use super::testing::{Jpeg, bmp, npy, npy_of, png, put, said, shared_data, tiff, told as notes, webp};
 use super::*;
 use shardpack_format::Dtype;
+use std::collections::HashSet;
 use std::fs;
-use std::sync::atomic::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::{TempDir, tempdir};
 
 fn jpeg() -> Vec<u8> {

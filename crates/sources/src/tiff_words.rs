@@ -72,8 +72,8 @@ impl TiffWords {
     }
 }
 
-#[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "a test may panic")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

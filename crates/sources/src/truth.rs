@@ -3,10 +3,11 @@
 //! Beside cubes such a file is a mask if it has one band of integers and the height and width of its
 //! cube. A folder of ground truth alone stays one of samples.
 
-use super::cubes::{CubeOptions, mask_size};
-use super::kind::Content;
-use super::words::{list, plural, verb};
-use super::{Entry, SideFile};
+use crate::content::Content;
+use crate::cubes::{CubeOptions, mask_size};
+use crate::files::listed::SideFile;
+use crate::listing::Entry;
+use crate::words::{list, plural, verb};
 use rayon::prelude::*;
 use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;

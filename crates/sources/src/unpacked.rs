@@ -2,11 +2,13 @@
 //! `a.meta.json`; beside a picture `a.jpg` its mask `a.jpg.mask.npy`. Packed again they belong to
 //! that sample.
 
-use super::bad::Flaw;
-use super::files::Files;
-use super::walk::{FoundFile, Tree};
-use super::words::{plural, verb};
-use super::{Entry, SideFile};
+use crate::bad::{BadInput, Flaw};
+use crate::files::Files;
+use crate::files::listed::SideFile;
+use crate::files::listed::SourceFile;
+use crate::listing::Entry;
+use crate::tree::Tree;
+use crate::words::{plural, verb};
 use serde_json::{Map, Value};
 use shardpack_format::{Limits, check_json};
 use std::collections::HashMap;
@@ -39,7 +41,7 @@ impl Unpacked {
             cube_of(key, MASK).or_else(|| key.strip_suffix(MASK).filter(|owner| has(owner)).map(str::to_owned))
         };
         let root = tree.root.clone();
-        let side_file = |file: &FoundFile| {
+        let side_file = |file: &SourceFile| {
             let path = root.join(&file.key);
             SideFile { path, bytes: file.bytes, mtime_ns: file.mtime_ns }
         };
@@ -85,7 +87,7 @@ impl Unpacked {
     }
 
     /// Gives each sample its metadata. A sample whose metadata cannot be read is returned as a flaw.
-    pub(crate) fn add_metas(&mut self, samples: &mut Vec<Entry>, files: &Files) -> Vec<super::BadInput> {
+    pub(crate) fn add_metas(&mut self, samples: &mut Vec<Entry>, files: &Files) -> Vec<BadInput> {
         let mut bad = Vec::new();
         samples.retain_mut(|sample| {
             let Some(meta) = self.metas.remove(&sample.key) else { return true };

@@ -3,7 +3,7 @@
 use super::error::{CollectError, Result};
 use super::value::{Number, Value};
 use shardpack_format::{Dtype, FieldKind};
-use shardpack_sources::picture::probe_picture;
+use shardpack_sources::pictures::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 

@@ -7,7 +7,7 @@ use crate::pack::picture_totals::PictureFigures;
 use crate::pack::{Jpeg, PictureOptions, SampleError};
 use shardpack_array::Array;
 use shardpack_format::{Codec, Dtype};
-use shardpack_sources::picture::probe_picture;
+use shardpack_sources::pictures::probe_picture;
 
 /// Pixels as an array: uint8, grey or RGB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -231,7 +231,7 @@ impl SampleSource for Cubes<'_> {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
         let encoded = self.with_bench(|bench| self.encode_with(bench, position, entry, shard_number, buffer));
-        self.listing.files.release_sample(self.listing, entry);
+        self.listing.release(entry);
         encoded
     }
 
@@ -241,7 +241,7 @@ impl SampleSource for Cubes<'_> {
 
     fn announce(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
-        self.listing.files.announce_sample(self.listing, entry);
+        self.listing.announce(entry);
         entry.source_bytes()
     }
 }

@@ -8,7 +8,7 @@ use super::stored_value::StoredValue;
 use super::{Jpeg, OddPicture, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables, tries};
 use shardpack_array::{ArrayEncoder, Trial};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField, to_usize};
-use shardpack_sources::picture::{Picture, probe_picture};
+use shardpack_sources::pictures::{Picture, probe_picture};
 use shardpack_sources::{Content, Entry, Listing};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
@@ -249,7 +249,7 @@ impl SampleSource for Images<'_> {
                 encoded => encoded,
             }
         });
-        self.listing.files.release_sample(self.listing, entry);
+        self.listing.release(entry);
         encoded
     }
 
@@ -259,7 +259,7 @@ impl SampleSource for Images<'_> {
 
     fn announce(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
-        self.listing.files.announce_sample(self.listing, entry);
+        self.listing.announce(entry);
         entry.source_bytes()
     }
 }

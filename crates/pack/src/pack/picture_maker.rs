@@ -8,7 +8,7 @@ use shardpack_jpeg::{
     ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
     ReencodeOutcome, Resize, TileOptions, TileOutcome, check_markers, tidied,
 };
-use shardpack_sources::picture::{JpegFacts, Picture};
+use shardpack_sources::pictures::{JpegFacts, Picture};
 
 /// Makes stored pictures, one after the other. Each thread has its own.
 #[derive(Default)]

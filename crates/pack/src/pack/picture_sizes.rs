@@ -7,7 +7,7 @@ use super::{Jpeg, PictureOptions, SampleError};
 use rayon::prelude::*;
 use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
-use shardpack_sources::picture::{JpegFacts, Picture};
+use shardpack_sources::pictures::{JpegFacts, Picture};
 use shardpack_sources::words::shown;
 use shardpack_sources::{Entry, Listing};
 

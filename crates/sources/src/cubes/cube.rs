@@ -1,127 +1,34 @@
-//! What the readers take and return: kinds of files, options, cubes, masks.
+//! What a format finds in a file: a header, a cube, a mask.
 
 use super::error::Result;
 use super::layout::Layout;
-use super::run::CubeRun;
 use super::source::Source;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_array::Array;
-use shardpack_format::{Dtype, Limits};
-use std::fmt;
+use shardpack_format::Dtype;
 
-/// A file format that holds cubes.
-///
-/// ```
-/// use shardpack_sources::cubes::CubeKind;
-/// assert_eq!(CubeKind::Mat5.to_string(), "MATLAB v5 file");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum CubeKind {
-    /// One NumPy array.
-    Npy,
-    /// A zip archive of NumPy arrays.
-    Npz,
-    /// The text header of an ENVI cube. Its data file is in the same folder, see
-    /// [`companion`](super::companion).
-    EnviHeader,
-    /// A MATLAB file of version 4, whose arrays are matrices.
-    Mat4,
-    /// A MATLAB file of version 5 to 7.
-    Mat5,
-    /// An HDF5 file, which includes MATLAB files of version 7.3.
-    Hdf5,
-    /// A TIFF or BigTIFF of numbers: integers of 8–64 bits (or 1 bit), floats of 16–64, chunky or
-    /// planar, strips or tiles, none, LZW, deflate, PackBits or zstd compression, predictors 1–3,
-    /// both byte orders. Pages of one band are stacked.
-    Tiff,
-    /// A PNG of grey or colours, 1 to 16 bits: uint8 or uint16.
-    Png,
-    /// A cube of a Tivita camera (`…_SpecCube.dat`).
-    Tivita,
-}
-
-impl fmt::Display for CubeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Npy => "NumPy array",
-            Self::Npz => "NumPy archive",
-            Self::EnviHeader => "ENVI header",
-            Self::Mat4 => "MATLAB v4 file",
-            Self::Mat5 => "MATLAB v5 file",
-            Self::Hdf5 => "HDF5 file",
-            Self::Tiff => "TIFF",
-            Self::Png => "PNG",
-            Self::Tivita => "Tivita cube",
-        })
-    }
-}
-
-/// How to read a cube.
-///
-/// ```
-/// use shardpack_sources::cubes::CubeOptions;
-/// let options = CubeOptions { variable: vec!["Y".into()], spatial: Some((95, 95)), ..Default::default() };
-/// assert_eq!(options.max_bytes, 1 << 30);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CubeOptions {
-    /// Names of the array, for files that can hold several (`.npz`, `.mat`, HDF5): the first that a
-    /// file has is read. In a name, `*` stands for any characters. Default, empty: the only array of
-    /// three axes, else the only one of two. Other formats have no names and ignore this.
-    pub variable: Vec<String>,
-    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
-    /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
-    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes
-    /// and other formats ignore this.
-    pub spatial: Option<(u64, u64)>,
-    /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset
-    /// accepts by default.
-    pub max_bytes: u64,
-    /// What all cubes of the run share. Default: nothing yet, and no flag to stop it.
-    pub run: CubeRun,
-}
-
-impl Default for CubeOptions {
-    fn default() -> Self {
-        Self {
-            variable: Vec::new(),
-            spatial: None,
-            max_bytes: Limits::default().max_decoded_bytes,
-            run: CubeRun::default(),
-        }
-    }
-}
-
-/// What [`peek`](super::peek) finds out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CubeInfo {
-    /// File format.
-    pub kind: CubeKind,
-    /// `[height, width, channels]`.
-    pub shape: [u64; 3],
-    /// Element type, as [`load`](super::load) will give it.
-    pub dtype: Dtype,
+/// What the headers of a file say about its cube.
+#[derive(Debug)]
+pub(super) struct CubeHeader {
+    pub(super) shape: [u64; 3],
+    pub(super) dtype: Dtype,
     /// Bytes of the cube in memory.
-    pub array_bytes: u64,
-    /// Whether [`open`](super::open) leaves the values in the file, to be read as needed.
-    pub in_file: bool,
-    /// Bytes of the source on disk: the file, or header and data file together.
-    pub source_bytes: u64,
-    /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load)
-    /// puts it into `meta` as `variable`.
-    pub variable: Option<String>,
-    /// Names of the other arrays in the file, except scalars and vectors, if the options do not
-    /// name one.
-    pub others: Vec<String>,
+    pub(super) array_bytes: u64,
+    /// Whether the values can be left in the file.
+    pub(super) in_file: bool,
+    /// Bytes of all files of the cube.
+    pub(super) source_bytes: u64,
+    /// Name of the array, in files that name theirs.
+    pub(super) variable: Option<String>,
+    /// Names of the other arrays.
+    pub(super) others: Vec<String>,
 }
 
-impl CubeInfo {
-    pub(super) fn new(kind: CubeKind, layout: &Layout, source: &Source, max_bytes: u64) -> Result<Self> {
+impl CubeHeader {
+    pub(super) fn new(layout: &Layout, source: &Source, max_bytes: u64) -> Result<Self> {
         let array_bytes = layout.bytes(source, max_bytes)?;
         let (shape, dtype, source_bytes) = (layout.shape, layout.dtype, source.len());
-        let (variable, others) = (None, Vec::new());
-        Ok(Self { kind, shape, dtype, array_bytes, in_file: false, source_bytes, variable, others })
+        Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
     }
 
     /// For formats whose elements are plain bytes in a file: they are read as needed, if they are
@@ -181,4 +88,12 @@ pub struct LoadedMask {
     pub array: Array,
     /// The value that marks unlabelled pixels, if the file says so.
     pub no_data: Option<f64>,
+}
+
+impl LoadedMask {
+    /// The labels of `[height, width]` pixels.
+    pub(super) fn array(source: &Source, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
+        Array::new(dtype, size.to_vec(), bytes)
+            .map_err(|error| source.format("label mask", "as many labels as pixels", error))
+    }
 }

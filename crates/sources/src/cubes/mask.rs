@@ -1,17 +1,18 @@
 //! Label masks: one class number per pixel, from any cube file of one band and from PNG.
 
-use super::cube::{CubeOptions, LoadedMask};
+use super::cube::LoadedMask;
 use super::error::Result;
-use super::png::Png;
+use super::format::CubeFormat;
+use super::formats::CubeKind;
+use super::options::CubeOptions;
+use super::read::known;
 use super::select::Want;
 use super::source::Source;
-use super::{known, load_as, sniff};
-use shardpack_array::Array;
 use shardpack_array::floats_of;
 use shardpack_format::Dtype;
 use std::path::Path;
 
-/// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from
+/// Reads a label mask, `[height, width]`, from any file that [`load`] reads and from
 /// PNG.
 ///
 /// Integers and booleans are not changed. Floats must all be integers, and become the smallest
@@ -20,7 +21,7 @@ use std::path::Path;
 /// the array in files with several; the default is the one with two axes.
 ///
 /// # Errors
-/// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
+/// As [`load`]. Also `Unsupported` if there is more than one band or the PNG has
 /// colours, and `Format` if a float is not an integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = Source::open(path, &options.run)?;
@@ -50,21 +51,29 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
 pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;
-    if source.prefix(8)? == sniff::PNG {
-        let [height, width, _] = labels(&source)?.layout().shape;
-        return Ok([height, width]);
+    options.run.or_cancelled(path, size_of(&source, options))
+}
+
+fn size_of(source: &Source, options: &CubeOptions) -> Result<[u64; 2]> {
+    let format = known(source)?.format();
+    if let Some(size) = format.label_size(source)? {
+        return Ok(size);
     }
-    match *options.run.or_cancelled(path, load_from(&source, options))?.array.shape() {
+    match *load_as(format, source, options)?.array.shape() {
         [height, width] => Ok([height, width]),
         ref other => Err(source.unsupported("label mask", "one band", format_args!("shape {other:?}"))),
     }
 }
 
 fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
-    if source.prefix(8)? == sniff::PNG {
-        return Ok(LoadedMask { array: png(source, options)?, no_data: None });
+    load_as(known(source)?.format(), source, options)
+}
+
+fn load_as(format: &dyn CubeFormat, source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
+    if let Some(array) = format.labels(source, options.max_bytes)? {
+        return Ok(LoadedMask { array, no_data: None });
     }
-    let cube = load_as(known(source)?, source, &Want::Mask(options))?;
+    let cube = format.load(source, &Want::Mask(options))?;
     let &[height, width, 1] = cube.array.shape() else {
         return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
     };
@@ -74,12 +83,12 @@ fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
     if dtype.is_float() {
         (label, bytes) = integers(source, width, &floats_of(dtype, &bytes))?;
     }
-    Ok(LoadedMask { array: array(source, label, height, width, bytes)?, no_data: cube.no_data })
+    Ok(LoadedMask { array: LoadedMask::array(source, label, [height, width], bytes)?, no_data: cube.no_data })
 }
 
-fn array(source: &Source, dtype: Dtype, height: u64, width: u64, bytes: Vec<u8>) -> Result<Array> {
-    Array::new(dtype, vec![height, width], bytes)
-        .map_err(|error| source.format("label mask", "as many labels as pixels", error))
+/// Whether a file of `bytes` among masks that begins with `head` is a mask by its signature.
+pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
+    CubeKind::ALL.iter().any(|kind| kind.format().may_be_mask(head, bytes))
 }
 
 /// Floats that are integers, as the smallest type that holds them.
@@ -118,22 +127,4 @@ fn integers(source: &Source, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u
     } else {
         (Dtype::I64, to!(i64))
     })
-}
-
-/// A grey or palette PNG.
-fn labels(source: &Source) -> Result<Png<'_>> {
-    let labels = Png::open(source)?;
-    if !matches!(labels.color(), png::ColorType::Grayscale | png::ColorType::Indexed) {
-        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
-        return Err(error.with_hint("save the class numbers themselves, not their colours"));
-    }
-    Ok(labels)
-}
-
-fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
-    let labels = labels(source)?;
-    let layout = labels.layout();
-    let [height, width, _] = layout.shape;
-    let stored = labels.read("label mask", options.max_bytes)?;
-    array(source, layout.dtype, height, width, layout.assemble(source, stored)?)
 }

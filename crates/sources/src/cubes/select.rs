@@ -1,8 +1,8 @@
 //! Chooses which of several arrays in one file is the cube.
 
-use super::cube::CubeOptions;
 use super::error::Result;
 use super::layout::Layout;
+use super::options::CubeOptions;
 use super::source::Source;
 use crate::words::{first, list, short};
 use shardpack_format::{Hint, Setting};

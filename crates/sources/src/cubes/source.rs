@@ -31,6 +31,9 @@ const LARGE_BYTES: usize = 1 << 20;
 /// that a small file has many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
+/// Deflate cannot expand by more than this: a larger claim is false.
+pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
+
 impl Source {
     /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
@@ -50,6 +53,17 @@ impl Source {
         let file = Opened::held(path, bytes);
         let len = file.len();
         Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
+    }
+
+    /// The same file once more, without the spare memory.
+    pub(super) fn share(&self) -> Self {
+        Self {
+            file: Arc::clone(&self.file),
+            path: self.path.clone(),
+            len: self.len,
+            run: self.run.clone(),
+            spare: Mutex::default(),
+        }
     }
 
     /// The same source, with memory to use before allocating more.

@@ -4,29 +4,12 @@ use super::{LISTED_COLUMNS, Labels, Rows, list, short};
 use crate::classes;
 use crate::columns::{Column, Texts, Values};
 use crate::error::Result;
+use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
 /// The field of the labels, and the name of the column that is looked for first.
 const LABEL: &str = "label";
-
-/// Which column of a table of labels holds the labels.
-///
-/// Texts become classes, and the column no field of its own. Other values become the field `label`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum LabelColumn {
-    /// `label`, or a text column `class`. If there is neither, and folders give no labels, the only
-    /// text column, if half of its values or more are repeated; it then stays a field as well. Columns
-    /// of splits and licences are not looked at.
-    #[default]
-    Guessed,
-    /// `label`, or a text column `class`.
-    Usual,
-    /// The one of this name.
-    Named(String),
-    /// The text column of this name, which stays a field as well.
-    AlsoField(String),
-}
 
 /// Finds the labels among `columns`.
 pub(super) fn find(mut columns: Vec<Column>, wanted: &LabelColumn, rows: &Rows<'_>) -> Result<Labels> {

@@ -11,14 +11,12 @@ mod json;
 mod label_column;
 mod names;
 
-pub use label_column::LabelColumn;
-
-use super::cancel::Cancel;
-use super::classes::Classes;
-use super::columns::{Column, Texts};
-use super::error::{Result, SourceError};
-use super::words::{list, plural, short, verb};
-use crate::SourceOptions;
+use crate::cancel::Cancel;
+use crate::classes::Classes;
+use crate::columns::{Column, Texts};
+use crate::error::{Result, SourceError};
+use crate::options::SourceOptions;
+use crate::words::{list, plural, short, verb};
 use names::Names;
 use shardpack_format::{Hint, Setting};
 use std::collections::HashSet;

@@ -20,7 +20,7 @@ mod writers;
 use super::*;
 use shardpack_array::ArraySource;
 use shardpack_format::{Dtype, Voice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A folder for one test, removed at its end.

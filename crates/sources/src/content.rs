@@ -1,0 +1,54 @@
+//! What the samples of a source are: pictures or cubes.
+
+use crate::cubes::CubeInfo;
+use crate::pictures::Picture;
+use serde::{Deserialize, Serialize};
+
+/// What the samples of a source are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
+    Images,
+    /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita.
+    Cubes,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Images => "images",
+            Self::Cubes => "cubes",
+        })
+    }
+}
+
+/// What one sample holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// A picture.
+    Picture(Picture),
+    /// A cube.
+    Cube(CubeInfo),
+}
+
+impl Content {
+    /// The kind of source that contains it.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Picture(_) => Kind::Images,
+            Self::Cube(_) => Kind::Cubes,
+        }
+    }
+
+    /// Height and width that a mask must have, and what has them.
+    pub const fn mask_size(&self) -> ([u64; 2], &'static str) {
+        match self {
+            Self::Picture(picture) => {
+                let [height, width] = picture.upright();
+                ([height as u64, width as u64], "upright picture")
+            }
+            Self::Cube(CubeInfo { shape: [height, width, _], .. }) => ([*height, *width], "cube"),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The text of an ENVI header: `key = value` lines, values in braces over several lines, `;`
+//! comments.
+
+use crate::cubes::error::Result;
+use crate::cubes::source::Source;
+use std::collections::HashMap;
+
+/// Longest header that is read: 16 MiB hold the names of 100,000 bands.
+const MAX_HEADER: u64 = 16 << 20;
+
+/// Most keys that are read. ENVI itself knows about fifty.
+const MAX_KEYS: usize = 4096;
+
+/// Most items of all lists together. In memory an item takes tens of times its bytes in the header.
+const MAX_ITEMS: usize = 1 << 20;
+
+/// Keys in lower case with single blanks, and their values as written, in order.
+pub(super) struct Header(Vec<(String, String)>);
+
+impl Header {
+    pub(super) fn read(source: &Source) -> Result<Self> {
+        if source.len() > MAX_HEADER {
+            return Err(source.format("ENVI header", format_args!("at most {MAX_HEADER} bytes"), source.len()));
+        }
+        let bytes = source.read_at("ENVI header", 0, source.len())?;
+        // Names of places are sometimes Latin-1; a broken letter in them does not matter for the
+        // cube.
+        Self::parse(source, &String::from_utf8_lossy(&bytes))
+    }
+
+    fn parse(source: &Source, text: &str) -> Result<Self> {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let items = text.bytes().filter(|byte| *byte == b',').count();
+        if items > MAX_ITEMS {
+            return Err(source.format("items in the ENVI header", format_args!("at most {MAX_ITEMS}"), items));
+        }
+        // The first line is the signature. Old Macintosh files end lines with only a carriage
+        // return.
+        let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
+        while let Some(line) = lines.next() {
+            // Skip blank lines and stray text, as other readers do. A required key that is lost
+            // this way is reported below.
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+            let mut value = value.trim().to_owned();
+            let mut closed = !value.starts_with('{') || value.contains('}');
+            while !closed {
+                let next = lines.next().ok_or_else(|| {
+                    source.format(
+                        format_args!("`{}` in the ENVI header", key.escape_debug()),
+                        "`}` at the end of the list",
+                        "the end of the file",
+                    )
+                })?;
+                value.push('\n');
+                value.push_str(next.trim());
+                closed = next.contains('}');
+            }
+            if let Some(end) = value.rfind('}').filter(|_| value.starts_with('{')) {
+                value.truncate(end + 1);
+            }
+            // The last mention counts, as in ENVI and SPy.
+            if let Some(&place) = places.get(&key) {
+                if let Some((_, known)) = fields.get_mut(place) {
+                    *known = value;
+                }
+                continue;
+            }
+            if fields.len() == MAX_KEYS {
+                return Err(source.format("ENVI header", format_args!("at most {MAX_KEYS} keys"), "more"));
+            }
+            places.insert(key.clone(), fields.len());
+            fields.push((key, value));
+        }
+        Ok(Self(fields))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    pub(super) fn required(&self, source: &Source, key: &str) -> Result<&str> {
+        self.get(key).ok_or_else(|| source.format("ENVI header", format_args!("the key `{key}`"), "none"))
+    }
+
+    pub(super) fn integer(&self, source: &Source, key: &str) -> Result<u64> {
+        let text = self.required(source, key)?;
+        text.parse()
+            .map_err(|_| source.format(format_args!("`{key}` in the ENVI header"), "an integer from 0", quote(text)))
+    }
+}
+
+fn quote(text: &str) -> String {
+    let start: String = text.trim().chars().take(40).collect();
+    format!("`{}`", start.escape_debug())
+}

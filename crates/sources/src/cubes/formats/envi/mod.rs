@@ -1,0 +1,239 @@
+//! ENVI cubes: a text header, and a file of raw elements next to it.
+
+mod data;
+mod header;
+
+use crate::cubes::cube::{CubeHeader, LoadedCube, rounded};
+use crate::cubes::error::Result;
+use crate::cubes::format::CubeFormat;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::meta;
+use crate::cubes::select::Want;
+use crate::cubes::source::Source;
+use crate::cubes::values::{CubeValues, OpenCube, ValuesInFile};
+use header::Header;
+use serde_json::{Map, Value};
+use shardpack_format::Dtype;
+use std::path::PathBuf;
+
+/// Keys that describe the layout of the elements. The array replaces them.
+const STRUCTURE: &[&str] = &[
+    "samples",
+    "lines",
+    "bands",
+    "header offset",
+    "file type",
+    "data type",
+    "interleave",
+    "byte order",
+    "data ignore value",
+];
+
+/// Keys whose braces hold one text and not a list.
+const TEXTS: &[&str] = &["description", "coordinate system string", "history"];
+
+/// The first line of an ENVI header is exactly `ENVI`.
+fn is_envi(head: &[u8]) -> bool {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let line = head.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();
+    line.trim_ascii() == b"ENVI" && line.len() < head.len()
+}
+
+/// What the header says about the elements.
+struct EnviCube {
+    header: Header,
+    layout: Layout,
+    offset: u64,
+    no_data: Option<f64>,
+}
+
+impl EnviCube {
+    fn read(source: &Source) -> Result<Self> {
+        let header = Header::read(source)?;
+        for (key, meaning) in [
+            ("file compression", "gzip compression"),
+            ("major frame offsets", "frames"),
+            ("minor frame offsets", "frames"),
+        ] {
+            if header
+                .get(key)
+                .is_some_and(|value| value.split(['{', '}', ',']).any(|part| !matches!(part.trim(), "" | "0")))
+            {
+                let error = source.unsupported(format_args!("`{key}` in the ENVI header"), "0, or none", meaning);
+                return Err(error.with_hint("write the cube again as plain binary"));
+            }
+        }
+        refuse_other_files(source, &header)?;
+        let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
+        let big_endian = match header.get("byte order") {
+            // Real headers leave it out. The machines that write them are little-endian.
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(other) => {
+                return Err(source.format("`byte order` in the ENVI header", "0 or 1", format_args!("`{other}`")));
+            }
+        };
+        let shape =
+            [header.integer(source, "lines")?, header.integer(source, "samples")?, header.integer(source, "bands")?];
+        let offset = if header.get("header offset").is_some() { header.integer(source, "header offset")? } else { 0 };
+        let no_data = match header.get("data ignore value") {
+            None => None,
+            Some(text) => Some(text.parse().map_err(|_| {
+                source.format(
+                    "`data ignore value` in the ENVI header",
+                    "a number",
+                    format_args!("`{}`", text.escape_debug()),
+                )
+            })?),
+        };
+        Ok(Self { header, layout: Layout { dtype, big_endian, shape, order }, offset, no_data })
+    }
+
+    /// The data file, opened and long enough.
+    fn data(&self, source: &Source, max_bytes: u64) -> Result<(Source, u64)> {
+        let bytes = self.layout.bytes(source, max_bytes)?;
+        let end = bytes.checked_add(self.offset).ok_or_else(|| {
+            source.format("`header offset` in the ENVI header", "an offset in the data file", self.offset)
+        })?;
+        let data = data::find(source, end)?;
+        if data.len() < end {
+            let Layout { dtype, shape: [lines, samples, bands], .. } = self.layout;
+            let expected = format!(
+                "{end} bytes for {lines} lines, {samples} samples, {bands} bands of {dtype}, offset {}",
+                self.offset
+            );
+            return Err(data.format("ENVI data", expected, data.len()));
+        }
+        Ok((data, bytes))
+    }
+
+    /// All keys but the structural ones, in the order of the header.
+    fn meta(&self) -> Map<String, Value> {
+        let [_, _, bands] = self.layout.shape;
+        let mut meta = Map::new();
+        for (key, value) in self.header.iter().filter(|(key, _)| !STRUCTURE.contains(key)) {
+            let inner = value.strip_prefix('{').map(|inner| inner.strip_suffix('}').unwrap_or(inner));
+            let value = match inner {
+                Some(text) if TEXTS.contains(&key) => Value::String(text.trim().to_owned()),
+                // A list may end in a comma.
+                Some(list) => meta::list(list.trim().trim_end_matches(',').split(',')),
+                None => meta::scalar(value),
+            };
+            // If there is not one number per channel, it is not what the name promises, and keeps
+            // the header's own name.
+            let per_channel = value.as_array().is_some_and(|list| list.len() as u64 == bands);
+            let key = match meta::snake_case(key).as_str() {
+                "wavelength" if per_channel => "wavelengths".to_owned(),
+                "fwhm" | "bbl" if !per_channel => format!("header_{key}"),
+                other => other.to_owned(),
+            };
+            meta::insert_new(&mut meta, &key, value);
+        }
+        meta
+    }
+}
+
+/// Refuses headers of files that hold no picture, by the type that they give.
+fn refuse_other_files(source: &Source, header: &Header) -> Result<()> {
+    let Some(found) = header.get("file type") else { return Ok(()) };
+    let (what, expected) = ("`file type` in the ENVI header", "ENVI Standard, or another picture");
+    let refused = |hint: &'static str| {
+        Err(source.unsupported(what, expected, format_args!("`{}`", found.escape_debug())).with_hint(hint))
+    };
+    let known = found.to_ascii_lowercase();
+    if known.contains("spectral library") {
+        return refused("a spectral library holds single spectra: pack the cubes, or write the spectra as a table");
+    }
+    if known.contains("meta") {
+        return refused("a meta file names other files: pack those");
+    }
+    Ok(())
+}
+
+fn dtype(source: &Source, header: &Header) -> Result<Dtype> {
+    Ok(match header.integer(source, "data type")? {
+        1 => Dtype::U8,
+        2 => Dtype::I16,
+        3 => Dtype::I32,
+        4 => Dtype::F32,
+        5 => Dtype::F64,
+        12 => Dtype::U16,
+        13 => Dtype::U32,
+        14 => Dtype::I64,
+        15 => Dtype::U64,
+        other => {
+            let (what, expected) = ("`data type` in the ENVI header", "1-5 or 12-15");
+            return Err(match other {
+                6 | 9 => source.unsupported(what, expected, format_args!("{other}, complex numbers")),
+                _ => source.format(what, expected, other),
+            });
+        }
+    })
+}
+
+fn order(source: &Source, header: &Header) -> Result<Order> {
+    match header.required(source, "interleave")?.to_ascii_lowercase().as_str() {
+        "bsq" => Ok(Order::Bsq),
+        "bil" => Ok(Order::Bil),
+        "bip" => Ok(Order::Bip),
+        other => Err(source.format(
+            "`interleave` in the ENVI header",
+            "bsq, bil or bip",
+            format_args!("`{}`", other.escape_debug()),
+        )),
+    }
+}
+
+/// A text header, and a file of raw elements beside it.
+pub(super) struct Envi;
+
+impl CubeFormat for Envi {
+    fn title(&self) -> &'static str {
+        "ENVI header"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["hdr", "img", "dat"]
+    }
+
+    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+        Ok(is_envi(head))
+    }
+
+    fn data_file(&self, source: &Source) -> Option<PathBuf> {
+        let end = EnviCube::read(source)
+            .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
+        // An unusable header still claims the file of its name, or that file would be reported too.
+        data::find(source, end.unwrap_or(u64::MAX)).ok().map(|data| data.path().to_owned())
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        let plan = EnviCube::read(source)?;
+        let (data, _) = plan.data(source, want.max_bytes())?;
+        let mut info = CubeHeader::new(&plan.layout, source, want.max_bytes())?;
+        info.source_bytes = info.source_bytes.saturating_add(data.len());
+        Ok(info.read_as_needed(&plan.layout))
+    }
+
+    fn open_in_file(&self, source: &Source, want: &Want) -> Result<Option<OpenCube>> {
+        let plan = EnviCube::read(source)?;
+        let (data, _) = plan.data(source, want.max_bytes())?;
+        if !plan.layout.is_stored_order() {
+            return Ok(None);
+        }
+        let values = CubeValues::InFile(ValuesInFile::new(data, plan.offset, &plan.layout));
+        let no_data = plan.no_data.map(|value| rounded(value, plan.layout.dtype));
+        Ok(Some(OpenCube { values, no_data, meta: plan.meta() }))
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        let plan = EnviCube::read(source)?;
+        let (data, bytes) = plan.data(source, want.max_bytes())?;
+        let stored = data.read_at("ENVI data", plan.offset, bytes)?;
+        let cube = plan.layout.assemble(&data, stored)?;
+        let mut cube = LoadedCube::new(source, plan.layout.dtype, plan.layout.shape, cube)?;
+        cube.meta = plan.meta();
+        cube.set_no_data(plan.no_data);
+        Ok(cube)
+    }
+}

@@ -1,0 +1,112 @@
+//! The bytes of an HDF5 file, read by offset as the HDF5 library asks, up to a limit.
+//!
+//! The structures of the file point at each other, so a few of them can form any number of paths,
+//! and the library follows them all. The limit is on how much it may read.
+
+use crate::cubes::run::CubeRun;
+use crate::cubes::source::{PIECE_BYTES, Source};
+use crate::files::Opened;
+use hdf5_pure::FormatError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Metadata: `METADATA_TIMES` × the file, plus `METADATA_BYTES`.
+const METADATA_TIMES: u64 = 8;
+const METADATA_BYTES: u64 = 16 << 20;
+
+/// The least that a read costs, so that reads of a few bytes also come to an end.
+const LEAST_COST: u64 = 64;
+
+/// The address that HDF5 has for nothing.
+const UNDEFINED: u64 = u64::MAX;
+
+/// Bytes that may still be read.
+pub(super) struct Allowance {
+    left: AtomicU64,
+    /// Whether the library wanted to read at no address.
+    met_undefined: AtomicBool,
+}
+
+impl Allowance {
+    /// Allows `bytes` more.
+    pub(super) fn add(&self, bytes: u64) {
+        let more = |left: u64| Some(left.saturating_add(bytes));
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    /// Whether the library wanted to read where there is nothing: it takes the soft links of groups of
+    /// the old layout for objects.
+    pub(super) fn has_met_undefined(&self) -> bool {
+        self.met_undefined.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes.max(LEAST_COST));
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+/// A file that the library reads by offset.
+pub(super) struct Metered {
+    file: Arc<Opened>,
+    len: u64,
+    run: CubeRun,
+    allowance: Arc<Allowance>,
+}
+
+impl Metered {
+    pub(super) fn new(source: &Source) -> (Self, Arc<Allowance>) {
+        let file = Arc::clone(source.file());
+        let bytes = source.len().saturating_mul(METADATA_TIMES).saturating_add(METADATA_BYTES);
+        let allowance = Arc::new(Allowance { left: AtomicU64::new(bytes), met_undefined: AtomicBool::new(false) });
+        let metered = Self { file, len: source.len(), run: source.run().clone(), allowance: Arc::clone(&allowance) };
+        (metered, allowance)
+    }
+
+    fn refuse(&self, why: &str) -> FormatError {
+        FormatError::Source(why.to_owned())
+    }
+
+    /// Checks a read before allocating memory for it.
+    fn check(&self, offset: u64, len: usize) -> Result<(), FormatError> {
+        if offset == UNDEFINED {
+            self.allowance.met_undefined.store(true, Ordering::Relaxed);
+        }
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
+            return Err(self.refuse(&format!("{len} bytes at offset {offset} of a file of {}", self.len)));
+        }
+        if !self.allowance.take(len as u64) {
+            return Err(self.refuse("structures that lead through the file again and again"));
+        }
+        Ok(())
+    }
+
+    fn fill(&self, mut offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
+        for piece in out.chunks_mut(PIECE_BYTES) {
+            let read = self.run.check().and_then(|()| self.file.read_exact_at(piece, offset));
+            read.map_err(|error| self.refuse(&error.to_string()))?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl hdf5_pure::Source for Metered {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
+        self.check(offset, out.len())?;
+        self.fill(offset, out)
+    }
+
+    fn read_exact_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, FormatError> {
+        self.check(offset, len)?;
+        let mut out = Vec::new();
+        out.try_reserve_exact(len).map_err(|error| self.refuse(&error.to_string()))?;
+        out.resize(len, 0);
+        self.fill(offset, &mut out)?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,66 @@
+//! HDF5 files, and MATLAB files of version 7.3, which are HDF5: with the cargo feature `hdf5`.
+
+#[cfg(feature = "hdf5")]
+mod metered;
+#[cfg(feature = "hdf5")]
+mod read;
+#[cfg(feature = "hdf5")]
+mod stack;
+#[cfg(not(feature = "hdf5"))]
+mod without;
+
+#[cfg(feature = "hdf5")]
+use read::{load, peek};
+#[cfg(not(feature = "hdf5"))]
+use without::{load, peek};
+
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::Result;
+use crate::cubes::format::CubeFormat;
+use crate::cubes::select::Want;
+use crate::cubes::source::Source;
+
+/// Signature of HDF5, at offset 0, 512, 1024, 2048, ….
+const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
+
+fn is_hdf5(source: &Source, head: &[u8]) -> Result<bool> {
+    if head.starts_with(SIGNATURE) || head.get(512..520) == Some(SIGNATURE) {
+        return Ok(true);
+    }
+    // Longer user blocks are rare: four more reads of eight bytes find those up to 16 KiB.
+    for offset in [1024, 2048, 4096, 8192, 16384] {
+        if offset + 8 <= source.len() && source.read_at("signature", offset, 8)? == SIGNATURE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// HDF5, and MATLAB files of version 7.3.
+pub(super) struct Hdf5;
+
+impl CubeFormat for Hdf5 {
+    fn title(&self) -> &'static str {
+        "HDF5 file"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["h5", "hdf5", "nc", "mat"]
+    }
+
+    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+        is_hdf5(source, head)
+    }
+
+    fn may_be_mask(&self, head: &[u8], _: u64) -> bool {
+        head.starts_with(SIGNATURE)
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        peek(source, want)
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        load(source, want)
+    }
+}

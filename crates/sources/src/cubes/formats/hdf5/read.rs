@@ -1,0 +1,355 @@
+//! Datasets of an HDF5 file, as candidates for the cube.
+
+use super::super::mat;
+use super::metered::{Allowance, Metered};
+use super::stack::with_deep_stack;
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::{CubeError, Result};
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::meta;
+use crate::cubes::select::{Candidate, Chosen, Want, cube_shape, others, select, select_matlab};
+use crate::cubes::source::Source;
+use hdf5_pure::{AttrValue, ChunkIndex, Datatype, DatatypeByteOrder, Error, File, FormatError, Group};
+use shardpack_array::floats_of;
+use shardpack_format::{Dtype, Hint, Setting};
+use std::fmt;
+use std::sync::Arc;
+
+/// Most datasets and most groups that are looked at, and the deepest group. A group counts once for
+/// each path that leads to it, because hard links multiply.
+const MAX_DATASETS: usize = 10_000;
+const MAX_GROUPS: usize = 10_000;
+const MAX_DEPTH: usize = 16;
+
+/// Longest path of a dataset.
+const MAX_PATH: usize = 4096;
+
+/// Decoded bytes of all chunks: this many times the array, or this constant if it is larger. Chunks
+/// may be larger than the array.
+const MAX_CHUNK_TIMES: u64 = 16;
+const SMALL_CHUNKS: u64 = 64 << 20;
+
+/// Longest vector that is read as metadata.
+const MAX_VECTOR: u64 = 1 << 20;
+
+/// A numeric dataset.
+struct Dataset {
+    /// Path from the root, without the leading slash.
+    name: String,
+    dtype: Dtype,
+    big_endian: bool,
+    /// Outermost axis first; for MATLAB, in MATLAB's order.
+    dims: Vec<u64>,
+    /// MATLAB writes its column-major arrays with the axes reversed.
+    matlab: bool,
+}
+
+fn broken(source: &Source, error: impl Into<Error>) -> CubeError {
+    let error = error.into();
+    match unread(&error) {
+        Some(feature) => refused(source, feature),
+        None => source.format("HDF5 file", "a whole one", error),
+    }
+}
+
+/// The error for a file that is whole, and has something that is not read.
+fn refused(source: &Source, feature: impl fmt::Display) -> CubeError {
+    let error = source.unsupported("HDF5 file", "features that are read", feature);
+    error.with_hint("write it anew with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
+}
+
+/// The feature that an error is about, if the library does not read it.
+fn unread(error: &Error) -> Option<String> {
+    let Error::Format(error) = error else { return None };
+    Some(match error {
+        // Superblocks have versions 0 to 3; another number is damage.
+        FormatError::UnsupportedVersion(version @ ..=3) => format!("a superblock of version {version}"),
+        FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
+        FormatError::InvalidLayoutVersion(version @ 1..=2) => {
+            format!("a data layout of version {version}, of HDF5 before 1.6.3")
+        }
+        FormatError::UnsupportedFilter(number) => format!("the filter {}", filter(*number)),
+        FormatError::UnsupportedVirtualLayout => "a virtual dataset, whose elements are in other datasets".to_owned(),
+        FormatError::UnsupportedExternalStorage => "elements in other files".to_owned(),
+        FormatError::UnsupportedSohmReference => "messages that objects share in a heap".to_owned(),
+        FormatError::UnsupportedFilteredHeapObject => "a heap with a filter".to_owned(),
+        FormatError::UnsupportedZfp(what) => format!("ZFP: {what}"),
+        _ => return None,
+    })
+}
+
+/// A filter by its registered number.
+fn filter(number: u16) -> String {
+    let name = match number {
+        4 => "szip",
+        5 => "n-bit",
+        307 => "bzip2",
+        32_001 => "Blosc",
+        32_004 => "LZ4",
+        32_008 => "bitshuffle",
+        32_015 => "Zstandard",
+        32_026 => "Blosc2",
+        _ => return number.to_string(),
+    };
+    format!("{number} ({name})")
+}
+
+/// Opens the file for its metadata: a few reads, whatever its size.
+fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
+    let (file, allowance) = Metered::new(source);
+    let file = File::from_source(file).map_err(|error| broken(source, error))?;
+    Ok((file, allowance))
+}
+
+/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping. Of a
+/// file whose groups cannot all be listed, the first of those that the caller names by their paths.
+fn list(source: &Source, want: &Want, opened: &(File, Arc<Allowance>)) -> Result<Vec<Dataset>> {
+    let (file, allowance) = opened;
+    let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
+    let Err(error) = walk.group(&file.root(), "", 0) else { return Ok(walk.found) };
+    if !allowance.has_met_undefined() {
+        return Err(error);
+    }
+    let named = want.options().variable.iter();
+    let mut found = named.filter_map(|name| described(name.clone(), &file.dataset(name).ok()?));
+    let first = found.next().ok_or_else(|| {
+        let name = [Setting::any("variable", "PATH")];
+        let hint =
+            Hint::new("").and(name).then(" reads a dataset by its path; or write the file anew with `h5repack IN OUT`");
+        refused(source, "soft links in groups of the old layout").with_hint(hint)
+    })?;
+    Ok(vec![first])
+}
+
+struct GroupWalk<'a> {
+    source: &'a Source,
+    found: Vec<Dataset>,
+    groups: usize,
+}
+
+impl GroupWalk<'_> {
+    fn group(&mut self, group: &Group, prefix: &str, depth: usize) -> Result<()> {
+        let source = self.source;
+        source.check_cancel()?;
+        self.groups += 1;
+        if self.groups > MAX_GROUPS {
+            return Err(source.format(
+                "HDF5 groups",
+                format_args!("at most {MAX_GROUPS}"),
+                "more, or links that multiply",
+            ));
+        }
+        let mut datasets: Vec<_> = group.iter_datasets().map_err(|error| broken(source, error))?.collect();
+        datasets.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, dataset) in datasets {
+            if self.found.len() == MAX_DATASETS {
+                return Err(source.format("HDF5 datasets", format_args!("at most {MAX_DATASETS}"), "more"));
+            }
+            let name = self.path(prefix, &name)?;
+            self.found.extend(described(name, &dataset));
+        }
+        let mut groups: Vec<_> = group.iter_groups().map_err(|error| broken(source, error))?.collect();
+        groups.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, inner) in groups.iter().filter(|(name, _)| !name.starts_with('#')) {
+            if depth == MAX_DEPTH {
+                return Err(source.format("HDF5 groups", format_args!("at most {MAX_DEPTH} levels"), "more"));
+            }
+            let path = self.path(prefix, name)?;
+            self.group(inner, &format!("{path}/"), depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, prefix: &str, name: &str) -> Result<String> {
+        let bytes = prefix.len() + name.len();
+        if bytes > MAX_PATH {
+            return Err(self.source.format("path in the HDF5 file", format_args!("at most {MAX_PATH} bytes"), bytes));
+        }
+        Ok(format!("{prefix}{name}"))
+    }
+}
+
+/// A dataset as a candidate; `None` if it holds no numbers.
+fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Dataset> {
+    let (mut dtype, big_endian) = dataset.datatype().ok().and_then(|datatype| numeric(&datatype))?;
+    let mut dims = dataset.shape().ok()?;
+    let attrs = dataset.attrs().unwrap_or_default();
+    let class = attrs.get("MATLAB_class").and_then(AttrValue::as_str);
+    match class {
+        Some("char" | "cell") => return None,
+        Some("logical") if dtype == Dtype::U8 => dtype = Dtype::Bool,
+        _ => {}
+    }
+    if class.is_some() {
+        dims.reverse();
+    }
+    Some(Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
+}
+
+/// Element type and byte order. h5py stores booleans as an enumeration of two values.
+fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
+    let big = |order: &DatatypeByteOrder| match order {
+        DatatypeByteOrder::LittleEndian => Some(false),
+        DatatypeByteOrder::BigEndian => Some(true),
+        _ => None,
+    };
+    match datatype {
+        Datatype::FixedPoint { size, byte_order, layout } => {
+            if layout.bit_offset != 0 || Some(u32::from(layout.bit_precision)) != size.checked_mul(8) {
+                return None;
+            }
+            let dtype = match (size, layout.signed) {
+                (1, false) => Dtype::U8,
+                (1, true) => Dtype::I8,
+                (2, false) => Dtype::U16,
+                (2, true) => Dtype::I16,
+                (4, false) => Dtype::U32,
+                (4, true) => Dtype::I32,
+                (8, false) => Dtype::U64,
+                (8, true) => Dtype::I64,
+                _ => return None,
+            };
+            Some((dtype, big(byte_order)?))
+        }
+        Datatype::FloatingPoint { size, byte_order, layout } => {
+            // The mantissa tells IEEE types from bfloat16 and similar types.
+            let dtype = match (size, layout.mantissa_size) {
+                (2, 10) => Dtype::F16,
+                (4, 23) => Dtype::F32,
+                (8, 52) => Dtype::F64,
+                _ => return None,
+            };
+            Some((dtype, big(byte_order)?))
+        }
+        Datatype::Enumeration { size: 1, members, .. } if members.len() == 2 => Some((Dtype::Bool, false)),
+        _ => None,
+    }
+}
+
+fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<Chosen<'d, Dataset>> {
+    let candidates: Vec<_> = datasets
+        .iter()
+        .map(|dataset| Candidate { name: &dataset.name, dtype: dataset.dtype.to_string(), dims: &dataset.dims })
+        .collect();
+    let matlab = datasets.iter().any(|dataset| dataset.matlab);
+    let select = if matlab { select_matlab } else { select };
+    let chosen = select(source, want, &candidates)?;
+    let dataset = datasets.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    let (shape, order) = if dataset.matlab {
+        mat::axes(source, want, &dataset.dims)?
+    } else {
+        (cube_shape(source, &dataset.dims)?, Order::Bip)
+    };
+    let layout = Layout { dtype: dataset.dtype, big_endian: dataset.big_endian, shape, order };
+    Ok(Chosen { array: dataset, layout, others: others(want, &candidates, chosen) })
+}
+
+/// The elements of a dataset of `bytes`, which is within the limits.
+fn elements(source: &Source, opened: &(File, Arc<Allowance>), dataset: &Dataset, bytes: u64) -> Result<Vec<u8>> {
+    let (file, allowance) = opened;
+    let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
+    let stored = check_chunks(source, &from, dataset, bytes)?;
+    allowance.add(stored.saturating_mul(2));
+    from.read_raw().map_err(|error| broken(source, error))
+}
+
+/// Compares the chunks of a dataset of `bytes` with its size and with the file, before allocating
+/// memory for any. Returns the bytes that they take in the file.
+fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, bytes: u64) -> Result<u64> {
+    let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
+    let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
+    let chunk = shape.iter().try_fold(dataset.dtype.bytes(), |product, &axis| product.checked_mul(axis));
+    let dims = from.shape().map_err(|error| broken(source, error))?;
+    let grid = dims
+        .iter()
+        .zip(&shape)
+        .try_fold(1u64, |product, (&axis, &chunk)| product.checked_mul(axis.div_ceil(chunk.max(1))));
+    let decoded = chunk.zip(grid).and_then(|(chunk, grid)| chunk.checked_mul(grid));
+    let most = bytes.saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
+    let Some(grid) = grid.filter(|_| decoded.is_some_and(|decoded| decoded <= most)) else {
+        let error = source.format(
+            what(),
+            format_args!("at most {most} bytes for an array of {bytes}"),
+            format_args!("chunks of {shape:?}"),
+        );
+        return Err(error.with_hint("write it anew with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
+    };
+    if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
+        return Err(refused(source, "chunks in a B-tree of version 2"));
+    }
+    let chunks = from.chunks().map_err(|error| broken(source, error))?;
+    if chunks.len() as u64 > grid {
+        return Err(source.format(what(), format_args!("at most {grid}"), chunks.len()));
+    }
+    let mut stored = 0u64;
+    for chunk in &chunks {
+        source.check_range("chunk of an HDF5 dataset", chunk.address, chunk.storage_size)?;
+        stored = stored.saturating_add(chunk.storage_size);
+    }
+    let most = source.len().saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
+    if stored > most {
+        return Err(source.format(what(), format_args!("at most {most} bytes in a file of {}", source.len()), stored));
+    }
+    Ok(stored)
+}
+
+pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeHeader> {
+    with_deep_stack(source, || peek_here(source, want))
+}
+
+fn peek_here(source: &Source, want: &Want) -> Result<CubeHeader> {
+    let datasets = list(source, want, &open(source)?)?;
+    let Chosen { array, layout, others } = choose(source, want, &datasets)?;
+    Ok(CubeHeader::new(&layout, source, want.max_bytes())?.of_array(&array.name, others))
+}
+
+pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+    with_deep_stack(source, || load_here(source, want))
+}
+
+fn load_here(source: &Source, want: &Want) -> Result<LoadedCube> {
+    let opened = open(source)?;
+    let datasets = list(source, want, &opened)?;
+    let Chosen { array: dataset, layout, .. } = choose(source, want, &datasets)?;
+    let bytes = layout.bytes(source, want.max_bytes())?;
+    let stored = elements(source, &opened, dataset, bytes)?;
+    let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
+    cube.meta.insert("variable".into(), dataset.name.clone().into());
+    let [_, _, channels] = layout.shape;
+    for beside in &datasets {
+        let short = beside.name.rsplit('/').next().unwrap_or_default();
+        let Some(key) = meta::per_channel_key(short) else { continue };
+        // The first mention counts, so the others need not be read.
+        if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
+            let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
+            if beside.big_endian {
+                crate::cubes::gather::swap_in_place(&mut stored, beside.dtype.bytes());
+            }
+            meta::insert_new(&mut cube.meta, key, meta::floats(&floats_of(beside.dtype, &stored)));
+        }
+    }
+    Ok(cube)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_read_is_no_damage() {
+        for (error, feature) in [
+            (FormatError::InvalidLayoutVersion(1), "a data layout of version 1, of HDF5 before 1.6.3"),
+            (FormatError::UnsupportedFilter(32_008), "the filter 32008 (bitshuffle)"),
+            (FormatError::UnsupportedFilter(4), "the filter 4 (szip)"),
+            (FormatError::UnsupportedFilter(999), "the filter 999"),
+            (FormatError::UnsupportedVersion(1), "a superblock of version 1"),
+        ] {
+            assert_eq!(unread(&Error::Format(error)).as_deref(), Some(feature));
+        }
+        for error in
+            [FormatError::InvalidLayoutVersion(7), FormatError::UnsupportedVersion(32), FormatError::SignatureNotFound]
+        {
+            assert_eq!(unread(&Error::Format(error)), None);
+        }
+    }
+}

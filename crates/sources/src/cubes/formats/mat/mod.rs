@@ -1,0 +1,154 @@
+//! MATLAB files of version 4 to 7: `.mat`, little- or big-endian, elements compressed or not.
+
+mod element;
+mod v4;
+mod variable;
+
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::Result;
+use crate::cubes::format::CubeFormat;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::meta;
+use crate::cubes::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
+use crate::cubes::source::Source;
+use shardpack_array::floats_of;
+use shardpack_format::{Hint, Setting};
+use variable::Variable;
+
+/// Longest vector that is read as metadata.
+const MAX_VECTOR: u64 = 1 << 20;
+
+/// All numeric arrays of the file, and which of them to use.
+fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result<Chosen<'v, Variable>> {
+    let candidates: Vec<_> = variables
+        .iter()
+        .map(|variable| Candidate { name: &variable.name, dtype: variable.describe(), dims: &variable.dims })
+        .collect();
+    let chosen = select_matlab(source, want, &candidates)?;
+    let variable = variables.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    if let Some(why) = variable.refused() {
+        let what = format!("variable `{}`", variable.name.escape_debug());
+        return Err(source.unsupported(what, "a real, full array", why));
+    }
+    let (shape, order) = axes(source, want, &variable.dims)?;
+    let layout = Layout { dtype: variable.dtype, big_endian: false, shape, order };
+    Ok(Chosen { array: variable, layout, others: others(want, &candidates, chosen) })
+}
+
+/// How many times longer than wide a matrix is that is hardly a picture of one band.
+const LONG: u64 = 16;
+
+/// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
+/// or pixels × bands.
+pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 3], Order)> {
+    let shape = cube_shape(source, dims)?;
+    let (&[first, second], Want::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
+    let Some((height, width)) = options.spatial else {
+        let (short, long) = (first.min(second), first.max(second));
+        if short > 1 && long / short >= LONG {
+            let found = format!("a matrix of {first} x {second}");
+            let error = source.usage("array shape", "a cube, or the height and width of its picture", found);
+            let hint = Hint::set([Setting::any("spatial", "HxW")]).then(" reads a matrix of bands × pixels; ");
+            let hint = hint.and([Setting::word("spatial", format!("{first}x{second}"))]);
+            return Err(error.with_hint(hint.then(" reads a picture of one band")));
+        }
+        return Ok((shape, Order::Fortran));
+    };
+    match height.checked_mul(width) {
+        Some(pixels) if second == pixels => Ok(([height, width, first], Order::Columns)),
+        // The pixels are in the column order of a MATLAB picture, so the matrix is a cube with
+        // another shape.
+        Some(pixels) if first == pixels => Ok(([height, width, second], Order::Fortran)),
+        _ if (height, width) == (first, second) => Ok((shape, Order::Fortran)),
+        _ => {
+            let expected = format!("a matrix with one axis of {height} x {width} pixels");
+            Err(source.usage("spatial shape", expected, format_args!("{first} x {second}")))
+        }
+    }
+}
+
+fn peek(source: &Source, want: &Want, variables: &[Variable]) -> Result<CubeHeader> {
+    let Chosen { array, layout, others } = choose(source, want, variables)?;
+    Ok(CubeHeader::new(&layout, source, want.max_bytes())?.of_array(&array.name, others))
+}
+
+fn load(source: &Source, want: &Want, variables: &[Variable]) -> Result<LoadedCube> {
+    let Chosen { array: variable, layout, .. } = choose(source, want, variables)?;
+    layout.bytes(source, want.max_bytes())?;
+    let stored = variable.elements(source)?;
+    let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
+    cube.meta.insert("variable".into(), variable.name.clone().into());
+    let [_, _, channels] = layout.shape;
+    for beside in variables {
+        let Some(key) = meta::per_channel_key(&beside.name) else { continue };
+        // The first mention counts, so the others need not be read.
+        let is_new = !cube.meta.contains_key(key);
+        if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
+            let values = floats_of(beside.dtype, &beside.elements(source)?);
+            meta::insert_new(&mut cube.meta, key, meta::floats(&values));
+        }
+    }
+    Ok(cube)
+}
+
+fn is_mat5(head: &[u8]) -> bool {
+    head.starts_with(b"MATLAB") && matches!(head.get(124..128), Some([0, 1, b'I', b'M'] | [1, 0, b'M', b'I']))
+}
+
+/// A file of version 4.
+pub(super) struct Mat4;
+
+impl CubeFormat for Mat4 {
+    fn title(&self) -> &'static str {
+        "MATLAB v4 file"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["mat"]
+    }
+
+    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+        Ok(v4::is_v4(head, source.len()))
+    }
+
+    fn may_be_mask(&self, head: &[u8], bytes: u64) -> bool {
+        v4::is_v4(head, bytes)
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        peek(source, want, &v4::list(source)?)
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        load(source, want, &v4::list(source)?)
+    }
+}
+
+/// A file of version 5 to 7.
+pub(super) struct Mat5;
+
+impl CubeFormat for Mat5 {
+    fn title(&self) -> &'static str {
+        "MATLAB v5 file"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["mat"]
+    }
+
+    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+        Ok(is_mat5(head))
+    }
+
+    fn may_be_mask(&self, head: &[u8], _: u64) -> bool {
+        head.starts_with(b"MATLAB")
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        peek(source, want, &variable::list(source)?)
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        load(source, want, &variable::list(source)?)
+    }
+}

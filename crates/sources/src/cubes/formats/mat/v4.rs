@@ -1,0 +1,139 @@
+//! MATLAB files of version 4: matrices one after the other, each behind a header of 20 bytes and its
+//! name. There is no signature, so every word of the first header must be one that MATLAB writes.
+
+use super::variable::{ArrayPlace, Variable};
+use crate::cubes::error::Result;
+use crate::cubes::source::Source;
+use shardpack_format::Dtype;
+
+/// The five words of a header: MOPT, rows, columns, whether there are imaginary parts, and length of
+/// the name with its NUL.
+const HEADER: u64 = 20;
+const HEADER_LEN: usize = 20;
+
+/// Longest name that is taken for one; MATLAB 4 has at most 19 characters, and others write more.
+const MAX_NAME: u64 = 256;
+
+/// Most matrices that are looked at.
+const MAX_MATRICES: usize = 10_000;
+
+/// What the thousands, tens and ones of MOPT say.
+struct Header {
+    big_endian: bool,
+    /// Type of the elements as stored.
+    dtype: Dtype,
+    form: Form,
+    rows: u64,
+    columns: u64,
+    complex: bool,
+    name_bytes: u64,
+}
+
+enum Form {
+    Numbers,
+    Text,
+    Sparse,
+}
+
+/// Whether a file of `len` bytes that begins with `head` is one of version 4.
+pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
+    let Some(header) = Header::parse(head) else { return false };
+    let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
+    let fits = header.end(0).is_some_and(|end| end <= len);
+    // A text without elements would be little evidence.
+    fits && header.element_bytes().is_some_and(|bytes| bytes > 0) && name.and_then(name_of).is_some()
+}
+
+/// ASCII letters, digits and `_`, then NUL.
+fn name_of(bytes: &[u8]) -> Option<&str> {
+    let (&0, name) = bytes.split_last()? else { return None };
+    // Some writers pad with more of them.
+    let name = std::str::from_utf8(name).ok()?.trim_end_matches('\0');
+    let usual = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(usual)).then_some(name)
+}
+
+impl Header {
+    fn parse(head: &[u8]) -> Option<Self> {
+        let (words, _) = head.first_chunk::<HEADER_LEN>()?.as_chunks::<4>();
+        let &[mopt, rows, columns, imaginary, name] = words else { return None };
+        // The word says in which order its bytes are: 0 in the thousands for little-endian, 1 for big.
+        let (decode, mopt, big_endian): (fn([u8; 4]) -> u32, _, _) =
+            match (u32::from_le_bytes(mopt), u32::from_be_bytes(mopt)) {
+                (little @ ..=999, _) => (u32::from_le_bytes, little, false),
+                (_, big @ 1000..=1999) => (u32::from_be_bytes, big - 1000, true),
+                _ => return None,
+            };
+        let dtype = match mopt / 10 {
+            0 => Dtype::F64,
+            1 => Dtype::F32,
+            2 => Dtype::I32,
+            3 => Dtype::I16,
+            4 => Dtype::U16,
+            5 => Dtype::U8,
+            _ => return None,
+        };
+        let form = match mopt % 10 {
+            0 => Form::Numbers,
+            1 => Form::Text,
+            2 => Form::Sparse,
+            _ => return None,
+        };
+        let complex = match decode(imaginary) {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let axis = |word| Some(decode(word)).filter(|&axis| axis <= i32::MAX.unsigned_abs()).map(u64::from);
+        let name_bytes = Some(u64::from(decode(name))).filter(|bytes| (2..=MAX_NAME).contains(bytes))?;
+        Some(Self { big_endian, dtype, form, rows: axis(rows)?, columns: axis(columns)?, complex, name_bytes })
+    }
+
+    /// Bytes of the real parts.
+    fn element_bytes(&self) -> Option<u64> {
+        self.dtype.bytes().checked_mul(self.rows)?.checked_mul(self.columns)
+    }
+
+    /// Where the matrix ends whose header is at `offset`.
+    fn end(&self, offset: u64) -> Option<u64> {
+        let parts = self.element_bytes()?.checked_mul(1 + u64::from(self.complex))?;
+        offset.checked_add(HEADER + self.name_bytes)?.checked_add(parts)
+    }
+}
+
+/// The numeric matrices of the file, in order.
+pub(super) fn list(source: &Source) -> Result<Vec<Variable>> {
+    let mut variables = Vec::new();
+    let (mut offset, mut seen) = (0, 0);
+    while offset < source.len() {
+        source.check_cancel()?;
+        seen += 1;
+        if seen > MAX_MATRICES {
+            return Err(source.format("MATLAB matrices", format_args!("at most {MAX_MATRICES}"), "more"));
+        }
+        let head = source.read_at("header of a MATLAB matrix", offset, HEADER)?;
+        let wrong = || {
+            let expected = format!("one of version 4 at offset {offset}");
+            source.format("header of a MATLAB matrix", expected, format_args!("`{}`", head.escape_ascii()))
+        };
+        let header = Header::parse(&head).ok_or_else(wrong)?;
+        let name = source.read_at("name of a MATLAB matrix", offset + HEADER, header.name_bytes)?;
+        let name = name_of(&name).ok_or_else(wrong)?.to_owned();
+        let end = header.end(offset).ok_or_else(wrong)?;
+        source.check_range("MATLAB matrix", offset, end - offset)?;
+        let bytes = header.element_bytes().ok_or_else(wrong)?;
+        if !matches!(header.form, Form::Text) {
+            variables.push(Variable {
+                name,
+                dtype: header.dtype,
+                dims: vec![header.rows, header.columns],
+                complex: header.complex,
+                sparse: matches!(header.form, Form::Sparse),
+                place: ArrayPlace::Bare { offset: offset + HEADER + header.name_bytes, bytes },
+                big_endian: header.big_endian,
+            });
+        }
+        offset = end;
+    }
+    Ok(variables)
+}

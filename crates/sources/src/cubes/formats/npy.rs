@@ -1,0 +1,277 @@
+//! `.npy` files. The header is the text of a Python dict; this is a strict reader for exactly that
+//! and no other Python.
+
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::{CubeError, Result};
+use crate::cubes::format::CubeFormat;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::select::{Want, cube_shape};
+use crate::cubes::source::Source;
+use crate::cubes::values::{CubeValues, OpenCube, ValuesInFile};
+use serde_json::Map;
+use shardpack_format::Dtype;
+use std::io::Read;
+
+/// First bytes of a file.
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Longest header that is read. NumPy writes 118 bytes for an array, and its own reader refuses
+/// more than 10,000.
+const MAX_HEADER: u64 = 64 << 10;
+
+/// Most axes of an array: as many as NumPy 1 allows.
+const MAX_AXES: usize = 32;
+
+/// A parsed header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) dtype: Dtype,
+    pub(super) big_endian: bool,
+    pub(super) fortran: bool,
+    pub(super) dims: Vec<u64>,
+    /// Offset of the first element from the start of the array file.
+    pub(super) data_offset: u64,
+}
+
+impl Header {
+    /// The layout of the elements, if they are a cube.
+    pub(super) fn layout(&self, source: &Source) -> Result<Layout> {
+        let shape = cube_shape(source, &self.dims)?;
+        let order = if self.fortran { Order::Fortran } else { Order::Bip };
+        Ok(Layout { dtype: self.dtype, big_endian: self.big_endian, shape, order })
+    }
+}
+
+/// Reads the header from the start of an array file: `source` itself or a member of it.
+pub(super) fn read_header(source: &Source, file: &mut impl Read) -> Result<Header> {
+    let mut fixed = [0; 8];
+    exact(source, file, &mut fixed)?;
+    let (magic, version) = fixed.split_at(6);
+    if magic != MAGIC {
+        return Err(source.format("npy signature", "`\\x93NUMPY`", format_args!("`{}`", magic.escape_ascii())));
+    }
+    let mut length = [0; 4];
+    let (prefix, length) = match version {
+        [1, 0] => {
+            let mut short = [0; 2];
+            exact(source, file, &mut short)?;
+            (10, u64::from(u16::from_le_bytes(short)))
+        }
+        [2 | 3, 0] => {
+            exact(source, file, &mut length)?;
+            (12, u64::from(u32::from_le_bytes(length)))
+        }
+        _ => return Err(source.unsupported("npy version", "1.0, 2.0 or 3.0", format_args!("{version:?}"))),
+    };
+    if length > MAX_HEADER {
+        return Err(source.format("npy header", format_args!("at most {MAX_HEADER} bytes"), length));
+    }
+    let mut text = source.alloc("npy header", length)?;
+    let read =
+        file.take(length).read_to_end(&mut text).map_err(|error| source.io("cannot read the npy header", error))?;
+    if read as u64 != length {
+        return Err(source.format("npy header", format_args!("{length} bytes"), read));
+    }
+    let text =
+        std::str::from_utf8(&text).map_err(|_| source.format("npy header", "text", "bytes that are not UTF-8"))?;
+    parse(text, prefix + length, source)
+}
+
+fn exact(source: &Source, file: &mut impl Read, out: &mut [u8]) -> Result<()> {
+    file.read_exact(out).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => source.format("npy header", "a whole one", "the end of the file"),
+        _ => source.io("cannot read the npy header", error),
+    })
+}
+
+fn parse(text: &str, data_offset: u64, source: &Source) -> Result<Header> {
+    let bad = |expected: &str, rest: &str| {
+        let found: String = rest.chars().take(40).collect();
+        source.format("npy header", expected, format_args!("`{}`", found.escape_debug()))
+    };
+    let mut text = Text(text);
+    let (mut descr, mut fortran, mut dims) = (None, None, None);
+    text.take("{").ok_or_else(|| bad("`{`", text.0))?;
+    while text.take("}").is_none() {
+        let key = text.string().ok_or_else(|| bad("a key in quotes", text.0))?;
+        text.take(":").ok_or_else(|| bad("`:`", text.0))?;
+        let new = match key {
+            "descr" => {
+                if text.peek("[") || text.peek("(") {
+                    return Err(refused(source, "a structured type"));
+                }
+                let value = text.string().ok_or_else(|| bad("an element type in quotes", text.0))?;
+                descr.replace(dtype(source, value)?).is_none()
+            }
+            "fortran_order" => {
+                let value = if text.take("True").is_some() { Some(true) } else { text.take("False").map(|()| false) };
+                fortran.replace(value.ok_or_else(|| bad("`True` or `False`", text.0))?).is_none()
+            }
+            "shape" => {
+                dims.replace(text.tuple().ok_or_else(|| bad("a tuple of at most 32 integers", text.0))?).is_none()
+            }
+            _ => return Err(bad("`descr`, `fortran_order` or `shape`", key)),
+        };
+        if !new {
+            return Err(bad("each key once", key));
+        }
+        if text.take(",").is_none() && !text.peek("}") {
+            return Err(bad("`,` or `}`", text.0));
+        }
+    }
+    if !text.0.trim_ascii().is_empty() {
+        return Err(bad("nothing after `}`", text.0));
+    }
+    match (descr, fortran, dims) {
+        (Some((dtype, big_endian)), Some(fortran), Some(dims)) => {
+            Ok(Header { dtype, big_endian, fortran, dims, data_offset })
+        }
+        _ => Err(bad("the keys `descr`, `fortran_order` and `shape`", "fewer")),
+    }
+}
+
+/// Element type and whether it is big-endian.
+fn dtype(source: &Source, descr: &str) -> Result<(Dtype, bool)> {
+    let big_endian = descr.starts_with('>');
+    let (order, name) = match descr.strip_prefix(['<', '>', '|', '=']) {
+        Some(name) => (descr.chars().next(), name),
+        None => (None, descr),
+    };
+    let dtype = match name {
+        "b1" | "?" => Dtype::Bool,
+        "u1" => Dtype::U8,
+        "i1" => Dtype::I8,
+        "u2" => Dtype::U16,
+        "i2" => Dtype::I16,
+        "u4" => Dtype::U32,
+        "i4" => Dtype::I32,
+        "u8" => Dtype::U64,
+        "i8" => Dtype::I64,
+        "f2" => Dtype::F16,
+        "f4" => Dtype::F32,
+        "f8" => Dtype::F64,
+        _ => {
+            return Err(match name.chars().next() {
+                Some('c') => refused(source, &format!("complex numbers ({descr:?})"))
+                    .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
+                Some('O') => refused(source, &format!("Python objects ({descr:?})"))
+                    .with_hint("objects are pickled code and never loaded: save with a numeric dtype"),
+                Some('f') => refused(source, &format!("{descr:?}")).with_hint("save with `.astype('float64')`"),
+                _ => refused(source, &format!("{descr:?}")),
+            });
+        }
+    };
+    // `=` and a missing order would mean the order of the machine that wrote the file, which is
+    // unknown.
+    if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
+        return Err(source.format("npy byte order", "`<` or `>`", format_args!("{descr:?}")));
+    }
+    Ok((dtype, big_endian))
+}
+
+fn refused(source: &Source, found: &str) -> CubeError {
+    source.unsupported("npy element type", "bool, integers, float16, float32 or float64", found)
+}
+
+/// The rest of the header. Each method takes a token and the blanks before it.
+struct Text<'a>(&'a str);
+
+impl<'a> Text<'a> {
+    fn peek(&self, token: &str) -> bool {
+        self.0.trim_ascii_start().starts_with(token)
+    }
+
+    fn take(&mut self, token: &str) -> Option<()> {
+        self.0 = self.0.trim_ascii_start().strip_prefix(token)?;
+        Some(())
+    }
+
+    /// A string literal without escapes.
+    fn string(&mut self) -> Option<&'a str> {
+        let text = self.0.trim_ascii_start();
+        let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+        let (value, rest) = text.get(1..)?.split_once(quote)?;
+        self.0 = rest;
+        value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
+    }
+
+    /// A tuple of at most [`MAX_AXES`] integers. Python 2 wrote them with an `L`.
+    fn tuple(&mut self) -> Option<Vec<u64>> {
+        self.take("(")?;
+        let mut values = Vec::new();
+        while self.take(")").is_none() {
+            if values.len() == MAX_AXES {
+                return None;
+            }
+            let text = self.0.trim_ascii_start();
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+            let (number, rest) = text.split_at_checked(digits)?;
+            values.push(number.parse().ok()?);
+            self.0 = rest.strip_prefix('L').unwrap_or(rest);
+            let comma = self.take(",").is_some();
+            // `(3)` is a number in Python, not a tuple.
+            if !comma && (values.len() < 2 || !self.peek(")")) {
+                return None;
+            }
+        }
+        Some(values)
+    }
+}
+
+fn open(source: &Source, want: &Want) -> Result<(Header, Layout, u64)> {
+    let header = read_header(source, &mut source.stream(0, source.len())?)?;
+    let layout = header.layout(source)?;
+    let bytes = layout.bytes(source, want.max_bytes())?;
+    let stored = source.len().saturating_sub(header.data_offset);
+    if stored != bytes {
+        let error =
+            source.format("npy elements", format_args!("{bytes} bytes for {:?} {}", header.dims, header.dtype), stored);
+        return Err(if stored > bytes {
+            error.with_hint("more than one array in a file: save them as `.npz`")
+        } else {
+            error
+        });
+    }
+    Ok((header, layout, bytes))
+}
+
+/// One NumPy array.
+pub(super) struct Npy;
+
+impl CubeFormat for Npy {
+    fn title(&self) -> &'static str {
+        "NumPy array"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["npy"]
+    }
+
+    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+        Ok(head.starts_with(MAGIC))
+    }
+
+    fn may_be_mask(&self, head: &[u8], _: u64) -> bool {
+        head.starts_with(MAGIC)
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        let (_, layout, _) = open(source, want)?;
+        Ok(CubeHeader::new(&layout, source, want.max_bytes())?.read_as_needed(&layout))
+    }
+
+    fn open_in_file(&self, source: &Source, want: &Want) -> Result<Option<OpenCube>> {
+        let (header, layout, _) = open(source, want)?;
+        if !layout.is_stored_order() {
+            return Ok(None);
+        }
+        let values = CubeValues::InFile(ValuesInFile::new(source.share(), header.data_offset, &layout));
+        Ok(Some(OpenCube { values, no_data: None, meta: Map::new() }))
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        let (header, layout, bytes) = open(source, want)?;
+        let stored = source.read_at("npy elements", header.data_offset, bytes)?;
+        LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
+    }
+}

@@ -1,0 +1,185 @@
+//! `.npz` files: zip archives of `.npy` members, stored or deflated.
+
+use super::npy;
+use super::npy::{Header, read_header};
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::{CubeError, Result};
+use crate::cubes::format::CubeFormat;
+use crate::cubes::meta;
+use crate::cubes::select::{Candidate, Chosen, Want, others, select};
+use crate::cubes::source::{MAX_DEFLATE_RATIO, Source, Stream};
+use shardpack_array::floats_of;
+use std::io::{BufReader, Read};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+/// Most members that are looked at. NumPy archives have a few arrays.
+const MAX_MEMBERS: usize = 10_000;
+
+/// Most bytes of all headers together: many entries of the directory may share one deflated header.
+const MAX_HEADERS: u64 = 16 << 20;
+
+type Archive<'a> = ZipArchive<BufReader<Stream<'a>>>;
+
+/// One array of the archive.
+struct Member {
+    index: usize,
+    name: String,
+    header: Header,
+}
+
+/// Whether a zip file, which begins with `head`, holds NumPy arrays.
+fn is_npz(source: &Source, head: &[u8]) -> Result<bool> {
+    // The name of the first member is enough for every file that NumPy wrote, damaged ones
+    // included.
+    let length =
+        head.get(26..28).map_or(0, |field| field.iter().rev().fold(0, |acc, &byte| acc << 8 | usize::from(byte)));
+    if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
+        return Ok(true);
+    }
+    match ZipArchive::new(BufReader::new(source.whole())) {
+        Ok(archive) => Ok(archive.file_names_raw().take(MAX_MEMBERS).any(|name| name.ends_with(b".npy"))),
+        Err(ZipError::Io(error)) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+            Err(source.io("cannot read the zip directory", error))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+fn zip_error(source: &Source, error: &ZipError) -> CubeError {
+    source.format("zip archive", "a whole one", error)
+}
+
+/// The archive and its arrays. Members that cannot become a cube (strings, objects) are left out.
+fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
+    source.stream(0, 0)?;
+    let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
+    if archive.len() > MAX_MEMBERS {
+        return Err(source.format("zip members", format_args!("at most {MAX_MEMBERS}"), archive.len()));
+    }
+    let mut members = Vec::new();
+    let mut refused = None;
+    let mut left = MAX_HEADERS;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(|error| zip_error(source, &error))?;
+        let raw = entry.name_raw().to_vec();
+        let Some(name) = raw.strip_suffix(b".npy") else { continue };
+        let name = String::from_utf8_lossy(name).into_owned();
+        let mut header = entry.by_ref().take(left);
+        let read = read_header(source, &mut header);
+        left = header.limit();
+        if left == 0 {
+            return Err(source.format(
+                "npy headers of a zip archive",
+                format_args!("less than {MAX_HEADERS} bytes"),
+                "more",
+            ));
+        }
+        match read {
+            Ok(header) => members.push(Member { index, name, header }),
+            Err(error) => refused = Some(error),
+        }
+    }
+    match refused {
+        // There is no other array, so the reason is useful.
+        Some(error) if members.is_empty() => Err(error),
+        _ => Ok((archive, members)),
+    }
+}
+
+fn choose<'m>(source: &Source, want: &Want, members: &'m [Member]) -> Result<Chosen<'m, Member>> {
+    let candidates: Vec<_> = members
+        .iter()
+        .map(|member| Candidate {
+            name: &member.name,
+            dtype: member.header.dtype.to_string(),
+            dims: &member.header.dims,
+        })
+        .collect();
+    let chosen = select(source, want, &candidates)?;
+    let member = members.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    let layout = member.header.layout(source)?;
+    Ok(Chosen { array: member, layout, others: others(want, &candidates, chosen) })
+}
+
+/// The elements of one member, as stored.
+fn elements(source: &Source, archive: &mut Archive, member: &Member, bytes: u64) -> Result<Vec<u8>> {
+    let mut entry = archive.by_index(member.index).map_err(|error| zip_error(source, &error))?;
+    let what = "array in a zip archive";
+    let expected = bytes.saturating_add(member.header.data_offset);
+    if entry.size() != expected {
+        return Err(source.format(
+            format_args!("array `{}`", member.name),
+            format_args!("{expected} bytes"),
+            entry.size(),
+        ));
+    }
+    if entry.size() / MAX_DEFLATE_RATIO > entry.compressed_size() {
+        let claim = format!("{} out of {}", entry.size(), entry.compressed_size());
+        return Err(source.format(format_args!("array `{}`", member.name), "a size that deflate can reach", claim));
+    }
+    read_header(source, &mut entry)?;
+    let mut stored = source.alloc(what, bytes)?;
+    // Reads to the end, so that the archive's CRC-32 is compared.
+    let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
+    read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a whole zip member", error))?;
+    Ok(stored)
+}
+
+/// A short list of numbers stored next to the cube.
+fn vector(source: &Source, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
+    let npy::Header { dtype, big_endian, .. } = member.header;
+    let bytes = dtype.array_bytes(&member.header.dims).unwrap_or(u64::MAX);
+    if bytes > 1 << 20 {
+        return Ok(None);
+    }
+    let mut stored = elements(source, archive, member, bytes)?;
+    if big_endian {
+        crate::cubes::gather::swap_in_place(&mut stored, dtype.bytes());
+    }
+    Ok(Some(floats_of(dtype, &stored)))
+}
+
+/// A zip archive of NumPy arrays.
+pub(super) struct Npz;
+
+impl CubeFormat for Npz {
+    fn title(&self) -> &'static str {
+        "NumPy archive"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["npz"]
+    }
+
+    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+        Ok(head.starts_with(b"PK\x03\x04") && is_npz(source, head)?)
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        let (_, members) = members(source)?;
+        let Chosen { array, layout, others } = choose(source, want, &members)?;
+        Ok(CubeHeader::new(&layout, source, want.max_bytes())?.of_array(&array.name, others))
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        let (mut archive, members) = members(source)?;
+        let Chosen { array: member, layout, .. } = choose(source, want, &members)?;
+        let bytes = layout.bytes(source, want.max_bytes())?;
+        let stored = elements(source, &mut archive, member, bytes)?;
+        let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
+        cube.meta.insert("variable".into(), member.name.clone().into());
+        let [_, _, channels] = layout.shape;
+        for beside in &members {
+            let Some(key) = meta::per_channel_key(&beside.name) else { continue };
+            if meta::is_vector(&beside.header.dims, channels)
+                // The first mention counts, so the others need not be read.
+                && !cube.meta.contains_key(key)
+                && let Some(values) = vector(source, &mut archive, beside)?
+            {
+                meta::insert_new(&mut cube.meta, key, meta::floats(&values));
+            }
+        }
+        Ok(cube)
+    }
+}

@@ -1,0 +1,152 @@
+//! PNG as numbers: the samples of a picture of any depth, and the labels of a mask.
+
+use crate::cubes::cube::{CubeHeader, LoadedCube, LoadedMask};
+use crate::cubes::error::{CubeError, Result};
+use crate::cubes::format::CubeFormat;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::select::Want;
+use crate::cubes::source::{MAX_DEFLATE_RATIO, Source, Stream};
+use png::{BitDepth, ColorType};
+use shardpack_array::Array;
+use shardpack_format::{Dtype, Hint, Setting, to_usize};
+use std::io::BufReader;
+
+/// Signature of PNG.
+const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// A PNG whose header was read.
+struct PngReader<'a> {
+    source: &'a Source,
+    reader: png::Reader<BufReader<Stream<'a>>>,
+}
+
+impl<'a> PngReader<'a> {
+    fn open(source: &'a Source) -> Result<Self> {
+        source.stream(0, 0)?;
+        let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
+        // Palette indices and samples as they are stored: no expansion to colours, no gamma.
+        decoder.set_transformations(png::Transformations::IDENTITY);
+        let reader = decoder.read_info().map_err(|error| bad(source, error))?;
+        Ok(Self { source, reader })
+    }
+
+    fn color(&self) -> ColorType {
+        self.reader.info().color_type
+    }
+
+    /// `[height, width, channels]`, uint8 or uint16; the elements of 16 bits are big-endian.
+    fn layout(&self) -> Layout {
+        let info = self.reader.info();
+        let dtype = if info.bit_depth == BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
+        let shape = [info.height.into(), info.width.into(), info.color_type.samples() as u64];
+        Layout { dtype, big_endian: true, shape, order: Order::Bip }
+    }
+
+    /// The samples as the layout says. Those of 1, 2 and 4 bits take a byte each.
+    fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
+        let (source, layout) = (self.source, self.layout());
+        let [height, width, channels] = layout.shape;
+        let bytes = layout.dtype.array_bytes(&layout.shape).unwrap_or(u64::MAX);
+        if bytes > max_bytes {
+            return Err(source.limit(what, max_bytes, bytes));
+        }
+        let packed_bytes =
+            self.reader.output_buffer_size().ok_or_else(|| source.limit(what, max_bytes, u64::MAX))? as u64;
+        if packed_bytes / MAX_DEFLATE_RATIO > source.len() {
+            let claim = format!("{} bytes for {width} x {height} pixels", source.len());
+            return Err(source.format(what, "as many pixels as deflate can hold", claim));
+        }
+        let mut packed = source.zeros(what, packed_bytes)?;
+        let line = self.reader.next_frame(&mut packed).map_err(|error| bad(source, error))?.line_size;
+        let bits: u32 = match self.reader.info().bit_depth {
+            BitDepth::One => 1,
+            BitDepth::Two => 2,
+            BitDepth::Four => 4,
+            BitDepth::Eight | BitDepth::Sixteen => return Ok(packed),
+        };
+        let per_row = to_usize(width * channels);
+        let samples = packed.chunks_exact(line.max(1)).flat_map(|row| {
+            let values = row
+                .iter()
+                .flat_map(|byte| (0..8 / bits).map(move |n| byte >> (8 - bits * (n + 1)) & ((1 << bits) - 1)));
+            values.take(per_row)
+        });
+        Ok(samples.collect())
+    }
+}
+
+fn bad(source: &Source, error: png::DecodingError) -> CubeError {
+    match error {
+        png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+            source.io("cannot read", error)
+        }
+        other => source.format("PNG", "a whole one", other),
+    }
+}
+
+/// A picture as numbers; a palette's indices are none.
+fn picture(source: &Source) -> Result<PngReader<'_>> {
+    let picture = PngReader::open(source)?;
+    if picture.color() == ColorType::Indexed {
+        let error = source.unsupported("PNG as an array", "grey or colours", "a palette");
+        return Err(error.with_hint(Hint::new("pack it as a picture, with ").and([Setting::word("kind", "images")])));
+    }
+    Ok(picture)
+}
+
+/// A grey or palette PNG.
+fn labels(source: &Source) -> Result<PngReader<'_>> {
+    let labels = PngReader::open(source)?;
+    if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
+        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
+        return Err(error.with_hint("save the class numbers themselves, not their colours"));
+    }
+    Ok(labels)
+}
+
+/// PNG of grey or colours; as a mask also of a palette.
+pub(super) struct Png;
+
+impl CubeFormat for Png {
+    fn title(&self) -> &'static str {
+        "PNG"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["png"]
+    }
+
+    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+        Ok(head.starts_with(SIGNATURE))
+    }
+
+    fn may_be_mask(&self, head: &[u8], _: u64) -> bool {
+        head.starts_with(SIGNATURE)
+    }
+
+    fn labels(&self, source: &Source, max_bytes: u64) -> Result<Option<Array>> {
+        let labels = labels(source)?;
+        let layout = labels.layout();
+        let [height, width, _] = layout.shape;
+        let stored = labels.read("label mask", max_bytes)?;
+        let bytes = layout.assemble(source, stored)?;
+        LoadedMask::array(source, layout.dtype, [height, width], bytes).map(Some)
+    }
+
+    fn label_size(&self, source: &Source) -> Result<Option<[u64; 2]>> {
+        let [height, width, _] = labels(source)?.layout().shape;
+        Ok(Some([height, width]))
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        CubeHeader::new(&picture(source)?.layout(), source, want.max_bytes())
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        let picture = picture(source)?;
+        let layout = picture.layout();
+        layout.bytes(source, want.max_bytes())?;
+        let stored = picture.read("PNG samples", want.max_bytes())?;
+        LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
+    }
+}

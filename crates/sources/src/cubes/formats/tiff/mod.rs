@@ -1,0 +1,122 @@
+//! TIFF, BigTIFF and GeoTIFF, as cubes of numbers.
+//!
+//! Our own reader, because image libraries are made for pictures: they stop at a few bands, at
+//! planar data, or at float predictors.
+
+mod budget;
+mod chunk;
+mod geo;
+mod ifd;
+mod page;
+mod predictor;
+
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::Result;
+use crate::cubes::format::CubeFormat;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::select::Want;
+use crate::cubes::source::Source;
+use crate::tiff_words::is_tiff;
+use budget::Chunks;
+use ifd::Directories;
+use page::Page;
+
+/// The full-resolution pages that form the cube, and the layout of their elements once they are
+/// joined.
+struct TiffCube {
+    tiff: Directories,
+    pages: Vec<Page>,
+    layout: Layout,
+}
+
+impl TiffCube {
+    fn read(source: &Source, max_bytes: u64) -> Result<Self> {
+        let tiff = Directories::open(source)?;
+        let mut full = Vec::new();
+        for ifd in &tiff.ifds {
+            if !Page::is_overview_or_mask(source, ifd)? {
+                full.push(ifd);
+            }
+        }
+        let mut pages: Vec<Page> = Vec::new();
+        for (number, ifd) in full.iter().enumerate() {
+            let page = Page::read(source, ifd, full.len(), max_bytes)?;
+            // Compared at once, so that no tables are read for pages that make no cube.
+            if let Some(first) = pages.first()
+                && (page.shape() != first.shape()
+                    || page.dtype != first.dtype
+                    || page.big_endian() != first.big_endian())
+            {
+                let expected = format!("{:?} {}, as the first page", first.shape(), first.dtype);
+                return Err(source.unsupported(
+                    format_args!("page {number} of the TIFF"),
+                    expected,
+                    format_args!("{:?} {}", page.shape(), page.dtype),
+                ));
+            }
+            pages.push(page);
+        }
+        let first =
+            pages.first().ok_or_else(|| source.format("TIFF pages", "at least one at full resolution", "none"))?;
+        let [height, width, bands] = first.shape();
+        if pages.len() > 1 && bands > 1 {
+            let found = format!("4 axes: {} pages of {bands} bands", pages.len());
+            let error = source.unsupported("TIFF shape", "one page, or pages of one band", found);
+            return Err(error.with_hint("save each page to a file of its own"));
+        }
+        let (shape, order) = match pages.len() as u64 {
+            1 => ([height, width, bands], if first.planar { Order::Bsq } else { Order::Bip }),
+            many => ([height, width, many], Order::Bsq),
+        };
+        let layout = Layout { dtype: first.dtype, big_endian: first.big_endian(), shape, order };
+        let mut chunks = Chunks::default();
+        for page in &pages {
+            page.add_chunks(source, &mut chunks)?;
+        }
+        chunks.check(source, layout.bytes(source, max_bytes)?)?;
+        Ok(Self { tiff, pages, layout })
+    }
+}
+
+/// TIFF and BigTIFF.
+pub(super) struct Tiff;
+
+impl CubeFormat for Tiff {
+    fn title(&self) -> &'static str {
+        "TIFF"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["tif", "tiff"]
+    }
+
+    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+        Ok(is_tiff(head))
+    }
+
+    fn may_be_mask(&self, head: &[u8], _: u64) -> bool {
+        is_tiff(head)
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        CubeHeader::new(&TiffCube::read(source, want.max_bytes())?.layout, source, want.max_bytes())
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        let TiffCube { tiff, pages, layout } = TiffCube::read(source, want.max_bytes())?;
+        let bytes = layout.bytes(source, want.max_bytes())?;
+        let mut stored = source.zeros("TIFF pages", bytes)?;
+        let page_bytes = (stored.len() / pages.len().max(1)).max(1);
+        for (page, part) in pages.iter().zip(stored.chunks_exact_mut(page_bytes)) {
+            page.read_into(source, part)?;
+        }
+        let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
+        if let Some(ifd) = tiff.ifds.first() {
+            let [_, _, channels] = layout.shape;
+            let (meta, no_data) = geo::read(source, ifd, channels)?;
+            cube.meta = meta;
+            cube.set_no_data(no_data);
+        }
+        Ok(cube)
+    }
+}

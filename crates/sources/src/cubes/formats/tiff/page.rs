@@ -1,0 +1,327 @@
+//! One page: what its tags say about the elements, and how strips and tiles become planes.
+
+use super::budget::Chunks;
+use super::chunk::{self, Compression};
+use super::ifd::Ifd;
+use super::predictor::{self, Predictor};
+use crate::cubes::error::Result;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::source::Source;
+use shardpack_format::{Dtype, to_usize};
+
+/// A tile may be larger than the picture, but only up to a limit: this many times its bytes, or 16
+/// MiB.
+const MAX_TILE_TIMES: u64 = 16;
+const MAX_SMALL_TILE: u64 = 16 << 20;
+
+/// A page of numbers.
+pub(super) struct Page {
+    width: u64,
+    height: u64,
+    bands: u64,
+    pub(super) dtype: Dtype,
+    /// Whether each band is stored separately.
+    pub(super) planar: bool,
+    /// One bit per element, packed: bilevel masks.
+    bilevel: bool,
+    file_big_endian: bool,
+    compression: Compression,
+    predictor: Predictor,
+    /// Strips are tiles of the picture's width. They are cut off at the picture's end; tiles are
+    /// not.
+    tiled: bool,
+    tile_width: u64,
+    tile_height: u64,
+    offsets: Vec<u64>,
+    counts: Option<Vec<u64>>,
+}
+
+impl Page {
+    /// Pyramid levels and transparency masks are not pages of their own.
+    pub(super) fn is_overview_or_mask(source: &Source, ifd: &Ifd) -> Result<bool> {
+        Ok(ifd.uint(source, 254, 0)? & 0b101 != 0)
+    }
+
+    /// Reads one of so many pages, once it is known that the cube which they make has at most
+    /// `max_bytes`.
+    pub(super) fn read(source: &Source, ifd: &Ifd, pages: usize, max_bytes: u64) -> Result<Self> {
+        let width = ifd.required(source, 256, "ImageWidth")?;
+        let height = ifd.required(source, 257, "ImageLength")?;
+        let bands = ifd.uint(source, 277, 1)?;
+        if width == 0 || height == 0 || bands == 0 {
+            return Err(source.format(
+                "TIFF shape",
+                "at least one element",
+                format_args!("[{height}, {width}, {bands}]"),
+            ));
+        }
+        if ifd.uint(source, 32997, 1)? > 1 {
+            return Err(source.unsupported("TIFF image depth", 1, ifd.uint(source, 32997, 1)?));
+        }
+        let compression = Compression::from_code(source, ifd.uint(source, 259, 1)?)?;
+        let dtype = dtype(source, ifd)?;
+        let bilevel = dtype == Dtype::Bool;
+        if bilevel && bands > 1 {
+            return Err(source.unsupported("bands of one bit", 1, bands));
+        }
+        if ifd.uint(source, 266, 1)? != 1 {
+            return Err(source.unsupported("TIFF fill order", 1, ifd.uint(source, 266, 1)?));
+        }
+        let predictor = Predictor::from_code(source, ifd.uint(source, 317, 1)?, dtype, compression)?;
+        let planar = bands > 1 && ifd.uint(source, 284, 1)? == 2;
+        let tiled = ifd.uints(source, 322)?.is_some();
+        let (tile_width, tile_height) = if tiled {
+            (ifd.required(source, 322, "TileWidth")?, ifd.required(source, 323, "TileLength")?)
+        } else {
+            // Absent or 2³² − 1: the whole picture is one strip.
+            (width, ifd.uint(source, 278, height)?.min(height))
+        };
+        if tile_width == 0 || tile_height == 0 {
+            return Err(source.format(
+                "TIFF strips or tiles",
+                "at least one element",
+                format_args!("{tile_height} x {tile_width}"),
+            ));
+        }
+        let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
+        Layout { dtype, big_endian: false, shape: [height, width, channels], order: Order::Bip }
+            .bytes(source, max_bytes)?;
+        let of_tiles = if tiled { (ifd.uints(source, 324)?, ifd.uints(source, 325)?) } else { (None, None) };
+        // Old writers give those of tiles under the names of strips.
+        let (offsets, counts) = match of_tiles {
+            (Some(offsets), counts) => (offsets, counts),
+            _ => (ifd.uints(source, 273)?.unwrap_or_default(), ifd.uints(source, 279)?),
+        };
+        let file_big_endian = ifd.big_endian();
+        let page = Self {
+            width,
+            height,
+            bands,
+            dtype,
+            planar,
+            bilevel,
+            file_big_endian,
+            compression,
+            predictor,
+            tiled,
+            tile_width,
+            tile_height,
+            offsets,
+            counts,
+        };
+        page.check_chunks(source)?;
+        Ok(page)
+    }
+
+    fn check_chunks(&self, source: &Source) -> Result<()> {
+        let planes = if self.planar { self.bands } else { 1 };
+        let expected = self.across().checked_mul(self.down()).and_then(|chunks| chunks.checked_mul(planes));
+        let found = self.offsets.len() as u64;
+        let counts = self.counts.as_ref().map_or(found, |counts| counts.len() as u64);
+        if expected.is_none_or(|expected| found < expected || counts < expected) {
+            let expected = expected.map_or("fewer than 2^64".to_owned(), |expected| expected.to_string());
+            return Err(source.format(
+                "offsets and sizes of TIFF strips or tiles",
+                expected,
+                format_args!("{found} and {counts}"),
+            ));
+        }
+        let axes =
+            |w: u64, h: u64| w.checked_mul(h)?.checked_mul(self.bands_per_chunk())?.checked_mul(self.dtype.bytes());
+        let plane = axes(self.width, self.height);
+        let most = plane.and_then(|plane| plane.checked_mul(MAX_TILE_TIMES)).map(|most| most.max(MAX_SMALL_TILE));
+        match (axes(self.tile_width, self.tile_height), most) {
+            (Some(tile), Some(most)) if tile <= most => Ok(()),
+            _ => Err(source.format(
+                "size of a TIFF tile",
+                format_args!("at most {MAX_TILE_TIMES} times the picture of {} x {}", self.height, self.width),
+                format_args!("{} x {}", self.tile_height, self.tile_width),
+            )),
+        }
+    }
+
+    /// Adds every strip and tile to the sums of the file. A chunk that cannot come out of its bytes
+    /// is refused here, before any memory is allocated for it.
+    pub(super) fn add_chunks(&self, source: &Source, chunks: &mut Chunks) -> Result<()> {
+        let planes = if self.planar { self.bands } else { 1 };
+        let (across, down) = (self.across(), self.down());
+        let mut number = 0;
+        for _ in 0..planes {
+            for row in 0..down {
+                let rows = if self.tiled {
+                    self.tile_height
+                } else {
+                    self.tile_height.min(self.height - row * self.tile_height)
+                };
+                // `check_chunks` compared these products with the picture's, or with a limit.
+                let needed = self.stored_row() * rows;
+                for _ in 0..across {
+                    let (offset, count) = self.place(source, number, needed)?;
+                    if count.saturating_mul(self.compression.max_ratio()) < needed {
+                        let found = match self.compression {
+                            Compression::None => count.to_string(),
+                            packed => format!("{count}, {packed:?}-compressed"),
+                        };
+                        return Err(source.format(
+                            format_args!("TIFF strip or tile {number} at offset {offset}"),
+                            format_args!("{needed} bytes"),
+                            found,
+                        ));
+                    }
+                    let stored = if self.compression == Compression::None { needed } else { count };
+                    source.check_range("TIFF strip or tile", offset, stored)?;
+                    chunks.add(stored, needed);
+                    number += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of one row of a strip or tile after decompression.
+    fn stored_row(&self) -> u64 {
+        if self.bilevel {
+            self.tile_width.div_ceil(8)
+        } else {
+            self.tile_width * self.bands_per_chunk() * self.dtype.bytes()
+        }
+    }
+
+    /// Offset and size of a chunk that decompresses to `needed` bytes.
+    fn place(&self, source: &Source, number: usize, needed: u64) -> Result<(u64, u64)> {
+        let offset = self.offsets.get(number).copied().unwrap_or_default();
+        let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
+        if offset == 0 || count == 0 {
+            let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
+            return Err(error.with_hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
+        }
+        Ok((offset, count))
+    }
+
+    /// `[height, width, channels]`.
+    pub(super) const fn shape(&self) -> [u64; 3] {
+        [self.height, self.width, self.bands]
+    }
+
+    /// Byte order of the elements after [`Page::read_into`]: predictors are undone in
+    /// little-endian.
+    pub(super) fn big_endian(&self) -> bool {
+        self.file_big_endian && self.predictor == Predictor::None
+    }
+
+    const fn across(&self) -> u64 {
+        self.width.div_ceil(self.tile_width)
+    }
+
+    const fn down(&self) -> u64 {
+        self.height.div_ceil(self.tile_height)
+    }
+
+    const fn bands_per_chunk(&self) -> u64 {
+        if self.planar { 1 } else { self.bands }
+    }
+
+    /// Decodes every strip or tile into `out`: planar pages as bands, rows, columns, others as
+    /// rows, columns, bands.
+    pub(super) fn read_into(&self, source: &Source, out: &mut [u8]) -> Result<()> {
+        let pixel = size(self.bands_per_chunk() * self.dtype.bytes());
+        let (width, height) = (size(self.width), size(self.height));
+        let (tile_width, tile_height) = (size(self.tile_width), size(self.tile_height));
+        let (across, down) = (size(self.across()), size(self.down()));
+        let mut packed = Vec::new();
+        let mut tile = Vec::new();
+        for (band, plane) in out.chunks_exact_mut(width * height * pixel).enumerate() {
+            for (row, part) in plane.chunks_mut(tile_height * width * pixel).enumerate() {
+                for column in 0..across {
+                    let number = (band * down + row) * across + column;
+                    if !self.tiled && !self.bilevel {
+                        self.decode(source, number, part, width * pixel, &mut packed)?;
+                        continue;
+                    }
+                    let stored_row = size(self.stored_row());
+                    let rows = if self.tiled { tile_height } else { part.len() / width };
+                    source.resize("TIFF tile", &mut tile, (stored_row * rows) as u64)?;
+                    self.decode(source, number, &mut tile, stored_row, &mut packed)?;
+                    let left = column * tile_width * pixel;
+                    for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
+                        let found = to.len();
+                        let to = to.get_mut(left..);
+                        let to = to.ok_or_else(|| source.internal("start of a TIFF tile", found, left))?;
+                        if self.bilevel {
+                            let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+                            to.iter_mut().take(tile_width).zip(bits).for_each(|(to, bit)| *to = bit);
+                        } else {
+                            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes strip or tile `number`, which fills `out` in rows of `row` bytes.
+    fn decode(&self, source: &Source, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
+        source.check_cancel()?;
+        let (offset, count) = self.place(source, number, out.len() as u64)?;
+        chunk::decode(source, self.compression, number, (offset, count), out, packed)?;
+        if self.predictor != Predictor::None {
+            let bands = size(self.bands_per_chunk());
+            for row in out.chunks_exact_mut(row) {
+                predictor::undo(self.predictor, row, self.dtype, bands, self.file_big_endian, packed);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A length that was checked against memory that exists.
+fn size(length: u64) -> usize {
+    to_usize(length)
+}
+
+fn dtype(source: &Source, ifd: &Ifd) -> Result<Dtype> {
+    let one = |tag: u16, name: &str, default: u64| {
+        let values = ifd.uints(source, tag)?.unwrap_or_default();
+        let first = values.first().copied().unwrap_or(default);
+        match values.iter().find(|&&value| value != first) {
+            Some(other) => Err(source.unsupported(name, "the same for all bands", format_args!("{first} and {other}"))),
+            None => Ok(first),
+        }
+    };
+    if matches!(ifd.uint(source, 262, 1)?, 6 | 8..=10) {
+        let found = format!("a colour space (photometric interpretation {})", ifd.uint(source, 262, 1)?);
+        return Err(source.unsupported("TIFF bands", "numbers", found));
+    }
+    let bits = one(258, "bits per sample", 1)?;
+    // 4 = undefined: read as integers, like every reader.
+    let format = one(339, "sample format", 1)?;
+    Ok(match (format, bits) {
+        (1 | 4, 1) => Dtype::Bool,
+        (1 | 4, 8) => Dtype::U8,
+        (1 | 4, 16) => Dtype::U16,
+        (1 | 4, 32) => Dtype::U32,
+        (1 | 4, 64) => Dtype::U64,
+        (2, 8) => Dtype::I8,
+        (2, 16) => Dtype::I16,
+        (2, 32) => Dtype::I32,
+        (2, 64) => Dtype::I64,
+        (3, 16) => Dtype::F16,
+        (3, 32) => Dtype::F32,
+        (3, 64) => Dtype::F64,
+        _ => {
+            let name = match format {
+                1 | 4 => "unsigned",
+                2 => "signed",
+                3 => "float",
+                5 | 6 => "complex",
+                _ => "unknown",
+            };
+            return Err(source.unsupported(
+                "TIFF elements",
+                "1, 8, 16, 32 or 64 bits, integer or float",
+                format_args!("{bits} bits, {name}"),
+            ));
+        }
+    })
+}

@@ -1,0 +1,62 @@
+//! Cubes of Tivita cameras: `…_SpecCube.dat`.
+//!
+//! Three big-endian int32 (width, height, channels), then big-endian float32 in that order of axes,
+//! with the rows from the bottom up. The file has no signature, so the size that follows from the
+//! header must equal the file's size exactly.
+
+use crate::cubes::cube::{CubeHeader, LoadedCube};
+use crate::cubes::error::Result;
+use crate::cubes::format::CubeFormat;
+use crate::cubes::layout::{Layout, Order};
+use crate::cubes::select::Want;
+use crate::cubes::source::Source;
+use shardpack_format::Dtype;
+
+const HEADER: u64 = 12;
+
+/// Width, height and channels, if these are the first bytes of a Tivita cube of `len` bytes.
+fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
+    let (fields, _) = head.get(..12)?.as_chunks::<4>();
+    let mut axes = [0; 3];
+    for (axis, field) in axes.iter_mut().zip(fields) {
+        *axis = u64::try_from(i32::from_be_bytes(*field)).ok().filter(|&axis| axis > 0)?;
+    }
+    let elements = axes.iter().try_fold(4u64, |bytes, &axis| bytes.checked_mul(axis))?;
+    (elements.checked_add(HEADER)? == len).then_some(axes)
+}
+
+fn layout(source: &Source) -> Result<Layout> {
+    let head = source.prefix(HEADER)?;
+    let [width, height, channels] = header(&head, source.len())
+        .ok_or_else(|| source.format("Tivita header", "width, height, channels that fit the file's size", "others"))?;
+    let shape = [height, width, channels];
+    Ok(Layout { dtype: Dtype::F32, big_endian: true, shape, order: Order::ColumnsUpward })
+}
+
+/// A cube of a Tivita camera.
+pub(super) struct Tivita;
+
+impl CubeFormat for Tivita {
+    fn title(&self) -> &'static str {
+        "Tivita cube"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["dat"]
+    }
+
+    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+        Ok(header(head, source.len()).is_some())
+    }
+
+    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+        CubeHeader::new(&layout(source)?, source, want.max_bytes())
+    }
+
+    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+        let layout = layout(source)?;
+        let bytes = layout.bytes(source, want.max_bytes())?;
+        let stored = source.read_at("Tivita elements", HEADER, bytes)?;
+        LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
+    }
+}

@@ -1,0 +1,36 @@
+//! Facts about a cube in a file, of whatever format.
+
+use super::cube::CubeHeader;
+use super::formats::CubeKind;
+use serde::{Deserialize, Serialize};
+use shardpack_format::Dtype;
+
+/// What [`peek`](super::peek) finds out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CubeInfo {
+    /// File format.
+    pub kind: CubeKind,
+    /// `[height, width, channels]`.
+    pub shape: [u64; 3],
+    /// Element type, as [`load`](super::load) will give it.
+    pub dtype: Dtype,
+    /// Bytes of the cube in memory.
+    pub array_bytes: u64,
+    /// Whether [`open`](super::open) leaves the values in the file, to be read as needed.
+    pub in_file: bool,
+    /// Bytes of the source on disk: the file, or header and data file together.
+    pub source_bytes: u64,
+    /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load)
+    /// puts it into `meta` as `variable`.
+    pub variable: Option<String>,
+    /// Names of the other arrays in the file, except scalars and vectors, if the options do not
+    /// name one.
+    pub others: Vec<String>,
+}
+
+impl CubeInfo {
+    pub(super) fn of(kind: CubeKind, header: CubeHeader) -> Self {
+        let CubeHeader { shape, dtype, array_bytes, in_file, source_bytes, variable, others } = header;
+        Self { kind, shape, dtype, array_bytes, in_file, source_bytes, variable, others }
+    }
+}

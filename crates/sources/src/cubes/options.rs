@@ -1,0 +1,40 @@
+//! How to read a cube.
+
+use super::run::CubeRun;
+use shardpack_format::Limits;
+
+/// How to read a cube.
+///
+/// ```
+/// use shardpack_sources::cubes::CubeOptions;
+/// let options = CubeOptions { variable: vec!["Y".into()], spatial: Some((95, 95)), ..Default::default() };
+/// assert_eq!(options.max_bytes, 1 << 30);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CubeOptions {
+    /// Names of the array, for files that can hold several (`.npz`, `.mat`, HDF5): the first that a
+    /// file has is read. In a name, `*` stands for any characters. Default, empty: the only array of
+    /// three axes, else the only one of two. Other formats have no names and ignore this.
+    pub variable: Vec<String>,
+    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
+    /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
+    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes
+    /// and other formats ignore this.
+    pub spatial: Option<(u64, u64)>,
+    /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset
+    /// accepts by default.
+    pub max_bytes: u64,
+    /// What all cubes of the run share. Default: nothing yet, and no flag to stop it.
+    pub run: CubeRun,
+}
+
+impl Default for CubeOptions {
+    fn default() -> Self {
+        Self {
+            variable: Vec::new(),
+            spatial: None,
+            max_bytes: Limits::default().max_decoded_bytes,
+            run: CubeRun::default(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Recognises the format of a file, and has it read.
+
+use super::cube::LoadedCube;
+use super::error::{CubeError, Result};
+use super::formats::CubeKind;
+use super::info::CubeInfo;
+use super::options::CubeOptions;
+use super::select::Want;
+use super::source::Source;
+use super::values::{CubeValues, OpenCube};
+use std::path::{Path, PathBuf};
+
+/// First bytes that formats are recognised by, but for HDF5 behind a long user block.
+const HEAD_BYTES: u64 = 520;
+
+/// Whether files with this extension, in lower case, are usually cubes.
+pub(crate) fn has_extension(extension: &str) -> bool {
+    CubeKind::ALL.iter().any(|kind| kind.format().extensions().contains(&extension))
+}
+
+/// The kind of cube file, detected from its content; `None` if it is none of those that [`load`]
+/// reads.
+///
+/// Reads a few hundred bytes (of a zip archive, its directory).
+///
+/// # Errors
+/// `Io` if the file cannot be read; `Usage` if it is not a regular file.
+pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
+    probe_in(path, &CubeOptions::default())
+}
+
+/// As [`probe`], where the run's files are.
+pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
+    recognise(&Source::open(path, &options.run)?)
+}
+
+/// The other file that belongs to this one: for an ENVI header its data file, if it exists. `None`
+/// for everything else.
+///
+/// A data file that some header claims is not a sample of its own.
+#[must_use]
+pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
+    let source = Source::open(path, &options.run).ok()?;
+    recognise(&source).ok()??.format().data_file(&source)
+}
+
+/// Shape, element type and source size of a cube, without reading its values.
+///
+/// # Errors
+/// As [`load`], as far as the headers tell. Only [`load`] finds damage further on in a compressed
+/// stream.
+pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    let info = known(&source).and_then(|kind| {
+        let header = kind.format().peek(&source, &Want::Cube(options))?;
+        Ok(CubeInfo::of(kind, header))
+    });
+    options.run.or_cancelled(path, info)
+}
+
+/// Reads a cube.
+///
+/// ```
+/// # use shardpack_sources::cubes::{CubeOptions, load};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("cube.npy");
+/// let mut file = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
+/// file.extend(format!("{:<69}\n", "{'descr': '>u2', 'fortran_order': False, 'shape': (1, 2)}").bytes());
+/// file.extend([0, 1, 0, 2]);
+/// std::fs::write(&path, file)?;
+/// let cube = load(&path, &CubeOptions::default())?;
+/// assert_eq!(cube.array.shape(), [1, 2, 1]);
+/// assert_eq!(cube.array.bytes(), [1, 0, 2, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if its content
+/// cannot be a cube (complex numbers, four axes, no elements, …); `Usage` if the options do not fit
+/// it; `Limit` if the cube is above `options.max_bytes`; `Cancelled` if the flag of `options.run`
+/// is raised.
+pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    let loaded = known(&source).and_then(|kind| kind.format().load(&source, &Want::Cube(options)));
+    options.run.or_cancelled(path, loaded)
+}
+
+/// Opens a cube. Like [`load`], but values that a plain file stores in our order stay
+/// there. Other values go into the memory of `spare` if it is large enough (its content is
+/// dropped): pages that the process already has cost a third of fresh ones.
+///
+/// # Errors
+/// As [`load`].
+pub fn open(path: &Path, options: &CubeOptions, spare: Vec<u8>) -> Result<OpenCube> {
+    let source = Source::open(path, &options.run)?.with_spare(spare);
+    source.check_cancel()?;
+    options.run.or_cancelled(path, open_in(&source, &Want::Cube(options)))
+}
+
+fn open_in(source: &Source, want: &Want) -> Result<OpenCube> {
+    let format = known(source)?.format();
+    if let Some(cube) = format.open_in_file(source, want)? {
+        return Ok(cube);
+    }
+    let LoadedCube { array, no_data, meta } = format.load(source, want)?;
+    Ok(OpenCube { values: CubeValues::InMemory(array), no_data, meta })
+}
+
+fn recognise(source: &Source) -> Result<Option<CubeKind>> {
+    let head = source.prefix(HEAD_BYTES)?;
+    for kind in CubeKind::ALL {
+        if kind.format().recognises(source, &head)? {
+            return Ok(Some(*kind));
+        }
+    }
+    Ok(None)
+}
+
+/// The format of a file that must be a cube.
+pub(super) fn known(source: &Source) -> Result<CubeKind> {
+    recognise(source)?.ok_or_else(|| unknown(source))
+}
+
+/// The error for a file of an unknown kind.
+fn unknown(source: &Source) -> CubeError {
+    let found = match source.prefix(8) {
+        Ok(head) if head.is_empty() => "an empty file".to_owned(),
+        Ok(head) => format!("a file that begins with `{}`", head.escape_ascii()),
+        Err(error) => return error,
+    };
+    source.unsupported("file type", "NumPy, ENVI header, MATLAB, TIFF, PNG, Tivita or HDF5", found)
+}

@@ -1,0 +1,85 @@
+//! Cubes whose values need not be in memory: if a file has them in our order, they are read as
+//! needed.
+
+use super::gather;
+use super::layout::Layout;
+use super::source::Source;
+use serde_json::{Map, Value};
+use shardpack_array::{Array, ArraySource, EncodeError, EncodeResult};
+use shardpack_format::Dtype;
+
+/// A cube that is ready to be read.
+#[derive(Debug)]
+pub struct OpenCube {
+    /// The values, `[height, width, channels]`.
+    pub values: CubeValues,
+    /// As [`LoadedCube::no_data`](super::LoadedCube::no_data).
+    pub no_data: Option<f64>,
+    /// As [`LoadedCube::meta`](super::LoadedCube::meta).
+    pub meta: Map<String, Value>,
+}
+
+/// Where the values of a cube are.
+#[derive(Debug)]
+pub enum CubeValues {
+    /// In a file, in C order.
+    InFile(ValuesInFile),
+    /// In memory, because the file stores them compressed or in another order.
+    InMemory(Array),
+}
+
+/// The elements of a cube that a file stores without gaps, in the order in which we store them.
+#[derive(Debug)]
+pub struct ValuesInFile {
+    source: Source,
+    offset: u64,
+    dtype: Dtype,
+    shape: [u64; 3],
+    big_endian: bool,
+}
+
+impl ValuesInFile {
+    /// The elements of `layout`, which must be in the stored order, from `offset` on.
+    pub(super) fn new(source: Source, offset: u64, layout: &Layout) -> Self {
+        let Layout { dtype, big_endian, shape, .. } = *layout;
+        Self { source, offset, dtype, shape, big_endian }
+    }
+}
+
+impl ArraySource for CubeValues {
+    fn dtype(&self) -> Dtype {
+        match self {
+            Self::InFile(values) => values.dtype,
+            Self::InMemory(array) => array.dtype(),
+        }
+    }
+
+    fn shape(&self) -> &[u64] {
+        match self {
+            Self::InFile(values) => &values.shape,
+            Self::InMemory(array) => array.shape(),
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::InFile(_) => None,
+            Self::InMemory(array) => Some(array.bytes()),
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()> {
+        match self {
+            Self::InFile(values) => {
+                let offset = values.offset.saturating_add(offset);
+                let read = values.source.fill_at("elements of the cube", offset, out);
+                read.map_err(|error| EncodeError::Source(error.to_string()))?;
+                if values.big_endian {
+                    gather::swap_in_place(out, values.dtype.bytes());
+                }
+                Ok(())
+            }
+            Self::InMemory(array) => array.read_at(offset, out),
+        }
+    }
+}

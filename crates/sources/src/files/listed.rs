@@ -1,0 +1,35 @@
+//! Files as they were when they were listed: where, how large, and of when.
+
+use serde::{Deserialize, Serialize};
+use std::fs::Metadata;
+use std::io;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+/// A regular file below the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceFile {
+    /// Path below the source, with `/`.
+    pub(crate) key: String,
+    pub(crate) bytes: u64,
+    pub(crate) mtime_ns: i64,
+}
+
+/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
+/// or metadata; or a frame of a clip.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size when it was listed.
+    pub bytes: u64,
+    /// Its time of modification when it was listed, in ns since 1970.
+    pub mtime_ns: i64,
+}
+
+/// Time of modification in ns since 1970.
+pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
+    let time = metadata.modified()?;
+    let ns = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    Ok(time.duration_since(UNIX_EPOCH).map_or_else(|before| -ns(before.duration()), ns))
+}

@@ -1,0 +1,303 @@
+//! Files of sources, wherever they are: on this machine, or in stores, where the path is a URL.
+//!
+//! A store lists its objects once, with what tells their content; an object is opened as the one that
+//! was listed. What the run will read next is announced, and the store fetches it ahead.
+
+pub mod listed;
+mod object;
+pub(crate) mod read_at;
+mod regular;
+
+use crate::error::{Result, SourceError};
+use listed::{SourceFile, mtime_ns};
+pub(crate) use object::Opened;
+use object::{FirstFailure, Object};
+use regular::Confines;
+use sha2::{Digest, Sha256};
+use shardpack_reader::{Listed, Storage, is_url};
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An object of at most this size is announced whole when it is listed; of a larger one the ends.
+const WHOLE_BYTES: u64 = 256 << 10;
+/// What is read of the ends of an object.
+const END_BYTES: u64 = 16 << 10;
+/// The stores that paths of a source may lead to. By default there are none, and all paths are of
+/// this machine.
+///
+/// It is not an option: any two compare as equal. Clones share the stores.
+///
+/// ```
+/// use shardpack_sources::{Files, SourceOptions};
+/// let options = SourceOptions { files: Files::default(), ..Default::default() };
+/// assert_eq!(options.files.read_ahead_bytes(), 0);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    stores: Arc<Vec<Store>>,
+    confines: Arc<Confines>,
+}
+
+#[derive(Debug)]
+struct Store {
+    root: String,
+    storage: Arc<dyn Storage>,
+    state: Mutex<State>,
+    failure: FirstFailure,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What the listing says, by the path below the root.
+    listed: HashMap<String, Listed>,
+    /// Announced, and not released yet.
+    ready: HashMap<String, Arc<Object>>,
+}
+
+impl Store {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, key: &str) -> io::Result<Arc<Object>> {
+        let listed = {
+            let state = self.state();
+            if let Some(ready) = state.ready.get(key) {
+                return Ok(Arc::clone(ready));
+            }
+            state.listed.get(key).cloned()
+        };
+        let opened = match &listed {
+            Some(listed) => self.storage.open_listed(listed),
+            None => self.storage.open(key),
+        };
+        opened.map(Object::new).map_err(into_io)
+    }
+}
+
+fn into_io(error: shardpack_reader::Error) -> io::Error {
+    match error {
+        shardpack_reader::Error::Io { source, .. } => source,
+        other => io::Error::new(ErrorKind::InvalidInput, other.to_string()),
+    }
+}
+
+impl Files {
+    /// These, and the folder `url` of a store.
+    #[must_use]
+    pub fn and(self, url: &str, storage: Arc<dyn Storage>) -> Self {
+        let root = url.trim_end_matches('/').to_owned();
+        let mut stores: Vec<Store> = Arc::try_unwrap(self.stores).unwrap_or_default();
+        stores.push(Store { root, storage, state: Mutex::default(), failure: FirstFailure::default() });
+        Self { stores: Arc::new(stores), confines: self.confines }
+    }
+
+    /// Most bytes that should be announced ahead; 0 if all files are of this machine.
+    #[must_use]
+    pub fn read_ahead_bytes(&self) -> u64 {
+        // The rest is for what is read without a word.
+        self.stores.iter().map(|store| store.storage.read_ahead_bytes() / 2).max().unwrap_or(0)
+    }
+
+    fn place<'a>(&self, path: &'a Path) -> Option<(&Store, &'a str)> {
+        let text = path.to_str().filter(|text| is_url(text))?;
+        self.stores.iter().find_map(|store| {
+            let key = text.strip_prefix(store.root.as_str())?;
+            if key.is_empty() { Some((store, "")) } else { Some((store, key.strip_prefix('/')?)) }
+        })
+    }
+
+    /// Whether there are any stores.
+    pub(crate) fn has_stores(&self) -> bool {
+        !self.stores.is_empty()
+    }
+
+    /// Whether the path leads to one of the stores.
+    pub fn has(&self, path: &Path) -> bool {
+        self.place(path).is_some()
+    }
+
+    /// An error if the path is a URL of a store that nobody has opened.
+    pub fn check(&self, path: &Path) -> Result<()> {
+        if self.has(path) || !path.to_str().is_some_and(is_url) {
+            return Ok(());
+        }
+        let (expected, found) = ("a path of this machine", "a URL");
+        Err(SourceError::NotASource { path: path.to_owned(), expected, found })
+    }
+
+    /// All files below a folder of a store, unsorted. Runs once for each store.
+    pub(crate) fn list(&self, folder: &Path) -> Result<Vec<SourceFile>> {
+        let missing = || SourceError::io("list", folder)(ErrorKind::NotFound.into());
+        let (store, below) = self.place(folder).ok_or_else(missing)?;
+        let listed = store.storage.list().map_err(|error| SourceError::io("list", folder)(into_io(error)))?;
+        let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
+        let found = listed.iter().filter_map(|listed| Some(found(listed.name.strip_prefix(&prefix)?, listed)));
+        let found = found.collect();
+        store.state().listed = listed.into_iter().map(|listed| (listed.name.clone(), listed)).collect();
+        Ok(found)
+    }
+
+    /// What is known of files of stores, for the file of a listing.
+    pub(crate) fn listed(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Listed> {
+        let known = paths.filter_map(|path| {
+            let (store, key) = self.place(&path)?;
+            let listed = store.state().listed.get(key)?.clone();
+            Some(Listed { name: path.to_str()?.to_owned(), ..listed })
+        });
+        known.collect()
+    }
+
+    /// Takes in what [`listed`](Self::listed) gave.
+    pub(crate) fn know(&self, listed: Vec<Listed>) {
+        for listed in listed {
+            if let Some((store, key)) = self.place(Path::new(&listed.name)) {
+                let listed = Listed { name: key.to_owned(), ..listed.clone() };
+                store.state().listed.insert(key.to_owned(), listed);
+            }
+        }
+    }
+
+    /// Size and time of a file.
+    pub(crate) fn look(&self, path: &Path) -> io::Result<SourceFile> {
+        let Some((store, key)) = self.place(path) else {
+            let metadata = std::fs::metadata(path)?;
+            let mtime_ns = mtime_ns(&metadata)?;
+            let kind = if metadata.is_file() { Ok(()) } else { Err(ErrorKind::InvalidInput) };
+            return kind.map_err(io::Error::from).map(|()| SourceFile {
+                key: String::new(),
+                bytes: metadata.len(),
+                mtime_ns,
+            });
+        };
+        if let Some(listed) = store.state().listed.get(key) {
+            return Ok(found(key, listed));
+        }
+        let missing = |error: io::Error| store.failure.note(path, error);
+        let opened = store.storage.open(key).map_err(into_io).map_err(missing)?;
+        Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
+    }
+
+    /// Size of a file, if there is one of this name. Of a store, one that was listed.
+    pub(crate) fn size(&self, path: &Path) -> Option<u64> {
+        match self.place(path) {
+            Some((store, key)) => store.state().listed.get(key).map(|listed| listed.bytes),
+            None => std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len()),
+        }
+    }
+
+    /// The names in a folder of a store, unsorted; `None` for a folder of this machine.
+    pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
+        let (store, below) = self.place(folder)?;
+        let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
+        let state = store.state();
+        let inside = state.listed.keys().filter_map(|key| key.strip_prefix(&prefix));
+        Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
+    }
+
+    /// From now on, files of a source of this machine are opened below such folders alone.
+    pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
+        self.confines.confine(root)
+    }
+
+    /// Opens a regular file of a source of this machine.
+    pub(crate) fn open_local(&self, path: &Path) -> io::Result<(File, Metadata)> {
+        self.confines.open(path)
+    }
+
+    /// Opens a regular file, or an object, of a source.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<Opened> {
+        self.open_by(path, |path| self.open_local(path))
+    }
+
+    /// The same of one that the user named, wherever it is.
+    pub(crate) fn open_named(&self, path: &Path) -> io::Result<Opened> {
+        self.open_by(path, regular::open)
+    }
+
+    fn open_by(&self, path: &Path, local: impl Fn(&Path) -> io::Result<(File, Metadata)>) -> io::Result<Opened> {
+        Ok(match self.place(path) {
+            None => {
+                let (file, metadata) = local(path)?;
+                Opened::of_file(path, file, metadata.len())
+            }
+            Some((store, key)) => {
+                let object = store.open(key).map_err(|error| store.failure.note(path, error))?;
+                Opened::of_object(path, object, store.failure.clone())
+            }
+        })
+    }
+
+    /// Says that a file will be looked at soon, as whoever lists it does.
+    pub(crate) fn announce_look(&self, path: &Path, bytes: u64) {
+        if bytes <= WHOLE_BYTES {
+            self.announce(path);
+        } else if let Some(object) = self.ready(path) {
+            object.bytes.advise_soon(0, END_BYTES);
+            object.bytes.advise_soon(bytes - END_BYTES, END_BYTES);
+        }
+    }
+
+    /// Says that a file will be read soon, as a whole.
+    pub fn announce(&self, path: &Path) {
+        if let Some(object) = self.ready(path) {
+            object.bytes.advise_soon(0, object.bytes.len());
+        }
+    }
+
+    /// Says that a file that was announced is not needed any more.
+    pub fn release(&self, path: &Path) {
+        if let Some((store, key)) = self.place(path) {
+            // Dropped without the lock: the store has one of its own.
+            let gone = store.state().ready.remove(key);
+            drop(gone);
+        }
+    }
+
+    fn ready(&self, path: &Path) -> Option<Arc<Object>> {
+        let (store, key) = self.place(path)?;
+        let listed = store.state().listed.get(key).cloned()?;
+        let object = Object::new(store.storage.open_listed(&listed).ok()?);
+        store.state().ready.insert(key.to_owned(), Arc::clone(&object));
+        Some(object)
+    }
+
+    /// The first object of a store that could not be read, as an error. Damage is not among them:
+    /// bytes that arrived are those of the object.
+    pub fn failure(&self) -> Result<()> {
+        match self.stores.iter().find_map(|store| store.failure.get()) {
+            None => Ok(()),
+            Some((path, error)) if error.kind() == ErrorKind::InvalidData => Err(SourceError::Changed {
+                expected: "the object that was listed".to_owned(),
+                found: "another one of this name".to_owned(),
+                path,
+            }),
+            Some((path, error)) => Err(SourceError::Io { action: "read", path, source: error }),
+        }
+    }
+}
+
+impl PartialEq for Files {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Files {}
+
+/// A file of a store. Stores give seconds: what is below a second is made from the ETag, so that
+/// whoever compares times sees every change.
+fn found(key: &str, listed: &Listed) -> SourceFile {
+    const SECOND: i64 = 1_000_000_000;
+    let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {
+        let digest: [u8; 32] = Sha256::digest(tag).into();
+        let first = digest.first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_le_bytes(*bytes));
+        i64::from(first).rem_euclid(SECOND)
+    });
+    let seconds = listed.modified_ns.div_euclid(SECOND);
+    let mtime_ns = seconds.saturating_mul(SECOND).saturating_add(mark);
+    SourceFile { key: key.to_owned(), bytes: listed.bytes, mtime_ns }
+}

@@ -1,0 +1,212 @@
+//! An open file, wherever it is: on this machine, in a store, or in memory.
+
+use shardpack_reader::ReadAt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Reads of fewer bytes are made of a piece of this size: a store charges and waits for requests.
+const WINDOW_BYTES: u64 = 64 << 10;
+
+/// An object, for all who look at it.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) bytes: Arc<dyn ReadAt>,
+    /// A piece that was read for a small read, and where it begins.
+    window: Mutex<(u64, Vec<u8>)>,
+}
+
+impl Object {
+    pub(super) fn new(bytes: Arc<dyn ReadAt>) -> Arc<Self> {
+        Arc::new(Self { bytes, window: Mutex::default() })
+    }
+
+    /// At least one byte, unless `out` begins behind the end. No byte is asked for twice that is
+    /// still in the window: the store drops what it holds once it was read.
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, piece) = &mut *window;
+        let has = offset >= *start && offset - *start < piece.len() as u64;
+        if !has {
+            if out.len() as u64 >= WINDOW_BYTES {
+                drop(window);
+                return self.bytes.read_at(out, offset);
+            }
+            let len = WINDOW_BYTES.min(self.bytes.len().saturating_sub(offset));
+            *start = offset;
+            piece.clear();
+            piece.resize(usize::try_from(len).unwrap_or(0), 0);
+            let read = self.bytes.read_at(piece, offset);
+            piece.truncate(*read.as_ref().unwrap_or(&0));
+            read?;
+        }
+        let from = usize::try_from(offset - *start).ok().and_then(|at| piece.get(at..)).unwrap_or_default();
+        let count = from.len().min(out.len());
+        if let (Some(to), Some(from)) = (out.get_mut(..count), from.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+}
+
+/// The first object of a store that could not be read: that is no flaw of a file. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, io::Error)>>>);
+
+impl FirstFailure {
+    pub(super) fn note(&self, path: &Path, error: io::Error) -> io::Error {
+        let copy = again(&error);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| (path.to_owned(), error));
+        copy
+    }
+
+    pub(super) fn get(&self) -> Option<(PathBuf, io::Error)> {
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.as_ref().map(|(path, error)| (path.clone(), again(error)))
+    }
+}
+
+/// The same error once more.
+fn again(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
+/// An open file, or an object. Like a file it has one position, for whoever reads it as a stream.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    inner: Inner,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Inner {
+    File(File, u64),
+    Object { object: Arc<Object>, position: AtomicU64, failure: FirstFailure },
+}
+
+/// The bytes of a file that came from elsewhere: out of an archive, say.
+#[derive(Debug)]
+struct Held(Vec<u8>);
+
+impl ReadAt for Held {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = usize::try_from(offset).ok().and_then(|at| self.0.get(at..)).unwrap_or_default();
+        let count = left.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), left.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+}
+
+impl Opened {
+    /// A file of this machine.
+    pub(super) fn of_file(path: &Path, file: File, bytes: u64) -> Self {
+        Self { inner: Inner::File(file, bytes), path: path.to_owned() }
+    }
+
+    /// An object of a store, whose first failure is noted.
+    pub(super) fn of_object(path: &Path, object: Arc<Object>, failure: FirstFailure) -> Self {
+        Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
+    }
+
+    /// Bytes in memory, read as the file `path` would be.
+    pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
+        let object = Object::new(Arc::new(Held(bytes)));
+        let inner = Inner::Object { object, position: AtomicU64::new(0), failure: FirstFailure::default() };
+        Self { inner, path: path.to_owned() }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match &self.inner {
+            Inner::File(_, len) => *len,
+            Inner::Object { object, .. } => object.bytes.len(),
+        }
+    }
+
+    /// The file itself, if it is one of this machine.
+    pub(crate) const fn file(&self) -> Option<&File> {
+        match &self.inner {
+            Inner::File(file, _) => Some(file),
+            Inner::Object { .. } => None,
+        }
+    }
+
+    /// Fills `bytes` from `offset`.
+    pub(crate) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.read_at(rest, offset.saturating_add(done as u64)) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => done += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &self.inner {
+            Inner::File(file, _) => read_file_at(file, out, offset),
+            Inner::Object { object, failure, .. } => {
+                object.read_at(out, offset).map_err(|error| failure.note(&self.path, error))
+            }
+        }
+    }
+}
+
+impl Read for &Opened {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match &self.inner {
+            Inner::File(file, _) => {
+                let mut file = file;
+                file.read(out)
+            }
+            Inner::Object { position, .. } => {
+                let at = position.load(Ordering::Relaxed);
+                let read = self.read_at(out, at)?;
+                position.store(at.saturating_add(read as u64), Ordering::Relaxed);
+                Ok(read)
+            }
+        }
+    }
+}
+
+impl Seek for &Opened {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match &self.inner {
+            Inner::File(file, _) => {
+                let mut file = file;
+                file.seek(to)
+            }
+            Inner::Object { object, position, .. } => {
+                let at = match to {
+                    SeekFrom::Start(at) => Some(at),
+                    SeekFrom::End(by) => object.bytes.len().checked_add_signed(by),
+                    SeekFrom::Current(by) => position.load(Ordering::Relaxed).checked_add_signed(by),
+                };
+                let at = at.ok_or(ErrorKind::InvalidInput)?;
+                position.store(at, Ordering::Relaxed);
+                Ok(at)
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_file_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, out, offset)
+}
+
+#[cfg(not(unix))]
+fn read_file_at(mut file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.seek(SeekFrom::Start(offset))?;
+    file.read(out)
+}

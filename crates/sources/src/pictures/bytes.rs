@@ -1,0 +1,27 @@
+//! Numbers among bytes, and how much of a picture is searched.
+
+/// Where to look for the end of a picture before reading the whole file.
+pub(super) const TAIL_BYTES: u64 = 4 << 10;
+
+/// Largest file that is searched completely for the end of its picture.
+pub(super) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
+
+/// Most chunks of a file that are passed over in search of its Exif data, and the most of that.
+pub(super) const MAX_CHUNKS: usize = 1_000;
+pub(super) const MAX_EXIF_BYTES: u64 = 64 << 10;
+
+pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+pub(super) fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+pub(super) fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}

@@ -1,0 +1,140 @@
+//! A JPEG file as a picture: the facts in its header, and where the picture ends.
+#![deny(clippy::indexing_slicing)]
+
+use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
+use super::picture::{JpegFacts, Picture};
+use crate::bad::Flaw;
+use crate::files::read_at::ReadAt;
+use shardpack_jpeg::{JpegError, JpegHeader, end_of_image};
+
+/// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for
+/// panoramas and depth maps in APP segments.
+const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
+
+/// The JPEG at the start of `file`.
+pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
+    let header = match jpeg_header(file)? {
+        JpegStart::Frame(header) => header,
+        JpegStart::Hierarchical { offset } => return hierarchical(file, offset),
+    };
+    let rare = rare(&header)?;
+    let end = jpeg_end(file, header.scan_offset)?;
+    Ok(Picture {
+        media_type: "image/jpeg",
+        width: header.width.into(),
+        height: header.height.into(),
+        deep: false,
+        exif: None,
+        beside: None,
+        jpeg: Some(JpegFacts {
+            gpu_jpeg: header.device_decodable(),
+            rare,
+            progressive: header.is_progressive(),
+            components: u8::try_from(header.components().len()).unwrap_or(0),
+            restart_interval: header.restart_interval,
+            orientation: header.orientation,
+            icc: header.icc,
+            trailing_bytes: file.len() - end,
+        }),
+    })
+}
+
+/// The feature that few decoders read, if there is one. A file that breaks T.81 is damaged.
+fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
+    match (header.sof, header.precision) {
+        (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG with a differential frame that nothing came before")),
+        (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
+        (_, precision) => Err(Flaw::damaged(format!("JPEG of {precision} bits"))),
+    }
+}
+
+/// A hierarchical JPEG. Its segment DHP, at `offset`, has the layout of a frame header and the
+/// dimensions of the whole picture (T.81, B.3.2).
+fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, Flaw> {
+    let short = || Flaw::damaged("JPEG cut off in its header");
+    let segment = file.read_at(offset, 10).map_err(|_| short())?;
+    let side = |at| be16(&segment, at).ok_or_else(short);
+    let (length, height, width) = (side(2)?, side(5)?, side(7)?);
+    let components = segment.get(9).copied().ok_or_else(short)?;
+    if !(1..=4).contains(&components) || length != 8 + 3 * u16::from(components) {
+        return Err(Flaw::damaged(format!(
+            "hierarchical JPEG of {components} components in a header of {length} bytes"
+        )));
+    }
+    let end = jpeg_end(file, offset + 2 + u64::from(length))?;
+    Ok(Picture {
+        media_type: "image/jpeg",
+        width: width.into(),
+        height: height.into(),
+        deep: false,
+        exif: None,
+        beside: None,
+        jpeg: Some(JpegFacts {
+            gpu_jpeg: false,
+            rare: Some("hierarchical JPEG"),
+            progressive: false,
+            components,
+            restart_interval: 0,
+            orientation: None,
+            icc: false,
+            trailing_bytes: file.len() - end,
+        }),
+    })
+}
+
+/// What comes first after the tables and the metadata.
+enum JpegStart {
+    Frame(JpegHeader),
+    /// The segment that begins a hierarchy of frames.
+    Hierarchical {
+        offset: u64,
+    },
+}
+
+fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
+    let mut have = 16 << 10;
+    loop {
+        let prefix = file.head(have)?;
+        match JpegHeader::parse(&prefix) {
+            Ok(header) => return Ok(JpegStart::Frame(header)),
+            // The parser only knows frames; it stops where a hierarchy of them begins.
+            Err(JpegError::Damaged { offset, .. })
+                if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
+            {
+                return Ok(JpegStart::Hierarchical { offset });
+            }
+            Err(JpegError::Truncated { needed }) if needed <= file.len() && prefix.len() as u64 != file.len() => {
+                if needed > MAX_JPEG_HEADER_BYTES {
+                    return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
+                }
+                // Doubling the size avoids walking a header of thousands of small segments
+                // thousands of times.
+                have = needed.max(2 * have);
+            }
+            Err(JpegError::Truncated { needed }) => {
+                return Err(Flaw::damaged(format!(
+                    "JPEG cut off in its header: expected at least {needed} bytes, found {}",
+                    file.len()
+                )));
+            }
+            Err(error) => return Err(Flaw::damaged(error.to_string())),
+        }
+    }
+}
+
+/// Offset just after EOI. Nearly every file ends with it; a few are padded, or have another picture
+/// after it.
+fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
+    let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
+    let tail = file.read_at(from, file.len() - from)?;
+    if tail.ends_with(b"\xFF\xD9") {
+        return Ok(file.len());
+    }
+    // Only a tail of zeros is cheap to check: any other marker may belong to the picture after it.
+    let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
+        return Ok(from + content as u64);
+    }
+    end_of_image(&file.head(MAX_SEARCHED_BYTES)?, scan_offset)
+        .ok_or_else(|| Flaw::damaged(format!("JPEG cut off: no end of image (FF D9) in its {} bytes", file.len())))
+}

@@ -1,0 +1,95 @@
+//! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the
+//! file is whole, come from its first and last bytes; nothing is decoded here. When it is packed, a picture
+//! that is no baseline JPEG is decoded once.
+#![deny(clippy::indexing_slicing)]
+
+mod bmp;
+mod bytes;
+mod jpeg;
+mod picture;
+mod png;
+pub(crate) mod tiff;
+mod webp;
+
+pub use picture::{Beside, JpegFacts, Picture};
+
+use crate::bad::Flaw;
+use crate::files::read_at::ReadAt;
+use crate::tiff_words::is_tiff;
+use tiff::TiffHeader;
+
+/// Extensions of their files.
+const EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"];
+
+/// Whether files with this extension, in lower case, are usually pictures.
+pub(crate) fn has_extension(extension: &str) -> bool {
+    EXTENSIONS.contains(&extension)
+}
+
+/// The kind of picture in `bytes`, a whole file; `None` if it is not a known kind.
+///
+/// ```
+/// use shardpack_sources::pictures::probe_picture;
+/// assert_eq!(probe_picture(b"neither fish nor fowl"), Ok(None));
+/// assert_eq!(probe_picture(b"GIF89a\x01\0\x01\0").unwrap_err().detail, "GIF is not supported: convert it to PNG");
+/// ```
+///
+/// # Errors
+/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000,
+/// JPEG XL, animated WebP.
+pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
+    match probe(bytes)? {
+        Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
+        Some(Sniffed::Tiff(header)) if header.may_be_picture() => Ok(Some(tiff::picture(&header))),
+        Some(Sniffed::Tiff(_)) | None => Ok(None),
+    }
+}
+
+/// What the content of a file looks like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sniffed {
+    Picture(Picture),
+    /// A picture or a cube.
+    Tiff(TiffHeader),
+}
+
+pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Flaw> {
+    let head = file.head(72)?;
+    let picture = if head.starts_with(b"\xFF\xD8\xFF") {
+        jpeg::probe(file)?
+    } else if head.starts_with(b"\x89PNG\r\n\x1a\n") {
+        png::probe(file)?
+    } else if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
+        webp::probe(file, &head)?
+    } else if bmp::is_bmp(&head) {
+        bmp::probe(file, &head)?
+    } else if is_tiff(&head) {
+        return Ok(Some(Sniffed::Tiff(tiff::parse(file)?)));
+    } else if let Some(name) = unsupported(&head) {
+        return Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG")));
+    } else {
+        return Ok(None);
+    };
+    if picture.width == 0 || picture.height == 0 {
+        return Err(Flaw::damaged(format!("{} of {} × {} pixels", picture.media_type, picture.width, picture.height)));
+    }
+    Ok(Some(Sniffed::Picture(picture)))
+}
+
+/// Name of a type that is known but cannot be packed.
+fn unsupported(head: &[u8]) -> Option<&'static str> {
+    let brand = (head.get(4..8) == Some(b"ftyp")).then(|| head.get(8..12)).flatten();
+    Some(match (head, brand) {
+        (_, Some(b"avif" | b"avis")) => "AVIF",
+        (_, Some(b"heic" | b"heix" | b"hevc" | b"heim" | b"heis" | b"mif1" | b"msf1")) => "HEIF",
+        ([b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..], _) => "GIF",
+        ([0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xFF, 0x4F, 0xFF, 0x51, ..], _) => "JPEG 2000",
+        ([0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..], _) => "JPEG XL",
+        ([b'8', b'B', b'P', b'S', 0, 1 | 2, ..], _) => "Photoshop",
+        ([0x76, 0x2F, 0x31, 0x01, ..], _) => "OpenEXR",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

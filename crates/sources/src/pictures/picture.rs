@@ -1,0 +1,112 @@
+//! A picture as its header describes it.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A fixed word. By its own name, because serde takes a plain `&str` for one that is borrowed from
+/// the input.
+type Word = &'static str;
+
+/// A picture, as its header describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
+    #[serde(deserialize_with = "media_type")]
+    pub media_type: Word,
+    /// Width in pixels as stored, before any Exif orientation.
+    pub width: u32,
+    /// Height in pixels as stored, before any Exif orientation.
+    pub height: u32,
+    /// Whether it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
+    /// decodes to 8.
+    pub deep: bool,
+    /// Exif orientation, 1..=8, if there is one; not of JPEGs.
+    #[serde(default)]
+    pub exif: Option<u8>,
+    /// What it has beside its colours, which is kept to the byte, and not decoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+    /// More about a JPEG.
+    pub jpeg: Option<JpegFacts>,
+}
+
+/// What a picture has beside its colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Beside {
+    /// Transparency.
+    Alpha,
+    /// A band of which the file does not say what it is.
+    Band,
+}
+
+impl Picture {
+    /// Height and width as it is shown, after any Exif orientation.
+    pub const fn upright(&self) -> [u32; 2] {
+        match self.orientation() {
+            5..=8 => [self.width, self.height],
+            _ => [self.height, self.width],
+        }
+    }
+
+    /// Exif orientation, 1..=8.
+    pub const fn orientation(&self) -> u8 {
+        let found = match self.jpeg {
+            Some(JpegFacts { orientation, .. }) => orientation,
+            None => self.exif,
+        };
+        match found {
+            Some(orientation) => orientation,
+            None => 1,
+        }
+    }
+}
+
+/// What the rest of the program needs to know about a JPEG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JpegFacts {
+    /// Whether a GPU decodes it: see
+    /// [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
+    pub gpu_jpeg: bool,
+    /// The feature that few decoders read, if there is one: the lossless or the hierarchical
+    /// process, arithmetic coding, 12 bits, two components. The picture is kept like any other, and
+    /// `gpu_jpeg` is false.
+    #[serde(deserialize_with = "rare")]
+    pub rare: Option<Word>,
+    /// Whether it is progressive.
+    pub progressive: bool,
+    /// Components: 1 to 4.
+    pub components: u8,
+    /// MCUs between restart markers; 0 = none.
+    pub restart_interval: u16,
+    /// Exif orientation, 1..=8, if there is one. Not searched for in a hierarchical JPEG.
+    pub orientation: Option<u8>,
+    /// Whether there is an ICC profile. Not searched for in a hierarchical JPEG.
+    pub icc: bool,
+    /// Bytes after EOI, kept like everything else. Also 0 if a second whole JPEG fills them to the
+    /// end: only the last bytes are read.
+    pub trailing_bytes: u64,
+}
+
+/// The words that a picture is described by: they are static texts.
+fn word<'de, D: Deserializer<'de>>(found: &str, words: &[&'static str]) -> Result<&'static str, D::Error> {
+    let fixed = words.iter().copied().find(|word| *word == found);
+    fixed.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))
+}
+
+fn media_type<'de, D: Deserializer<'de>>(input: D) -> Result<&'static str, D::Error> {
+    word::<D>(&String::deserialize(input)?, &["image/jpeg", "image/png", "image/webp", "image/bmp", "image/tiff"])
+}
+
+fn rare<'de, D: Deserializer<'de>>(input: D) -> Result<Option<&'static str>, D::Error> {
+    const WORDS: [&str; 7] = [
+        "lossless JPEG",
+        "differential JPEG",
+        "JPEG with arithmetic coding",
+        "JPEG of two components",
+        "JPEG of 12 bits",
+        "JPEG of neither 8 nor 12 bits",
+        "hierarchical JPEG",
+    ];
+    let found = Option::<String>::deserialize(input)?;
+    found.map(|found| word::<D>(&found, &WORDS)).transpose()
+}

@@ -1,0 +1,289 @@
+//! The first page of a TIFF, as far as needed to tell a picture from a cube (TIFF 6.0, BigTIFF).
+#![deny(clippy::indexing_slicing)]
+
+use super::picture::{Beside, Picture};
+use crate::bad::Flaw;
+use crate::files::read_at::ReadAt;
+use crate::tiff_words::{TiffEntry, TiffWords};
+
+/// Most directories that are looked at, and most entries of one. A photograph has a few directories
+/// with dozens of entries.
+const MAX_DIRECTORIES: u32 = 64;
+const MAX_ENTRIES: u64 = 4096;
+
+/// Facts about the first page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TiffHeader {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    /// Samples in one pixel.
+    pub(crate) samples: u32,
+    /// Bits of the first sample. In every file seen so far, all samples have the same.
+    pub(crate) bits: u32,
+    /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
+    pub(crate) format: u32,
+    /// As Exif counts it; 1 if it is not said.
+    pub(crate) orientation: u32,
+    /// Pages of full resolution: 1, or 2 for "more than one".
+    pub(crate) pages: u32,
+    /// 0 and 1 = gray, 2 = RGB, 3 = a palette, 5 = CMYK, others are other colours; `None` if it is not said.
+    pub(crate) photometric: Option<u32>,
+    /// Whether the first band beside the colours is said to be alpha.
+    pub(crate) has_alpha: bool,
+}
+
+impl TiffHeader {
+    /// Whether this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a palette, perhaps
+    /// with alpha, or CMYK. A band that is said to be nothing may be near infrared: that is a cube.
+    pub(crate) const fn is_picture(&self) -> bool {
+        self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
+    }
+
+    /// Whether it can be kept as a picture if the user says that it is one: this also allows
+    /// sixteen bits, and a band beside the colours.
+    pub(crate) const fn may_be_picture(&self) -> bool {
+        let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
+        let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
+        // Of gray, further bands would be lost.
+        self.pages == 1 && self.format == 1 && has_bits && has_bands && (self.colors() > 1 || !self.has_unknown_band())
+    }
+
+    /// Bands of the colours.
+    const fn colors(&self) -> u32 {
+        match self.photometric {
+            Some(0 | 1 | 3) => 1,
+            Some(5) => 4,
+            None if self.samples < 3 => 1,
+            _ => 3,
+        }
+    }
+
+    /// Whether there is a band that is neither colour nor alpha.
+    pub(crate) const fn has_unknown_band(&self) -> bool {
+        self.samples > self.colors() + if self.has_alpha { 1 } else { 0 }
+    }
+}
+
+/// A TIFF as a picture.
+pub(crate) fn picture(header: &TiffHeader) -> Picture {
+    let exif = u8::try_from(header.orientation).ok().filter(|orientation| (1..=8).contains(orientation));
+    let (width, height, deep) = (header.width, header.height, header.bits > 8);
+    let beside = match (header.has_unknown_band(), header.has_alpha) {
+        (true, _) => Some(Beside::Band),
+        (false, true) => Some(Beside::Alpha),
+        (false, false) => None,
+    };
+    Picture { media_type: "image/tiff", width, height, deep, exif, beside, jpeg: None }
+}
+
+/// Reads the directories of `file`, which is a TIFF by its first bytes.
+pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
+    let tiff = Tiff::open(file)?;
+    let mut next = tiff.first;
+    let mut page: Option<TiffHeader> = None;
+    for _ in 0..MAX_DIRECTORIES {
+        if next == 0 {
+            break;
+        }
+        let (header, reduced, after) =
+            tiff.directory(next).map_err(|flaw| Flaw { detail: format!("TIFF: {}", flaw.detail), ..flaw })?;
+        next = after;
+        match &mut page {
+            None => page = Some(header),
+            Some(_) if reduced => {}
+            Some(first) => {
+                first.pages = 2;
+                break;
+            }
+        }
+    }
+    let page = page.ok_or_else(|| Flaw::damaged("TIFF without a directory"))?;
+    if page.width == 0 || page.height == 0 {
+        return Err(Flaw::damaged(format!("TIFF of {} × {} pixels", page.width, page.height)));
+    }
+    Ok(page)
+}
+
+struct Tiff<'a, R: ReadAt + ?Sized> {
+    file: &'a R,
+    words: TiffWords,
+    first: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
+    fn open(file: &'a R) -> Result<Self, Flaw> {
+        let head = file.head(16)?;
+        let words = TiffWords::of(&head).ok_or_else(|| Flaw::damaged("no TIFF"))?;
+        let first = words.first(&head).ok_or_else(|| Flaw::damaged("TIFF without a directory"))?;
+        Ok(Self { file, words, first })
+    }
+
+    /// Facts about one directory, whether it is a reduced or mask version of another page, and the
+    /// offset of the next.
+    fn directory(&self, offset: u64) -> Result<(TiffHeader, bool, u64), Flaw> {
+        let (count_bytes, entry_bytes) = (self.words.count_bytes(), self.words.entry_bytes());
+        let count = self.words.uint(&self.file.read_at(offset, count_bytes)?);
+        if count == 0 || count > MAX_ENTRIES {
+            return Err(Flaw::damaged(format!("expected 1 to {MAX_ENTRIES} directory entries, found {count}")));
+        }
+        // The offset was read from, so it is less than the length of a file: no overflow.
+        let table_bytes = count * entry_bytes as u64;
+        let entries = self.file.read_at(offset + count_bytes, table_bytes)?;
+        let mut header = TiffHeader {
+            width: 0,
+            height: 0,
+            samples: 1,
+            bits: 1,
+            format: 1,
+            orientation: 1,
+            pages: 1,
+            photometric: None,
+            has_alpha: false,
+        };
+        let mut reduced = false;
+        for entry in entries.chunks_exact(entry_bytes).filter_map(|bytes| self.words.entry(bytes)) {
+            let slot = match entry.tag {
+                254 => {
+                    reduced = self.value(&entry)? & 0b101 != 0;
+                    continue;
+                }
+                256 => &mut header.width,
+                257 => &mut header.height,
+                258 => &mut header.bits,
+                262 => {
+                    header.photometric = Some(self.value(&entry)?);
+                    continue;
+                }
+                274 => {
+                    // A picture is no worse for a strange one.
+                    header.orientation = self.value(&entry).unwrap_or(1);
+                    continue;
+                }
+                277 => &mut header.samples,
+                338 => {
+                    header.has_alpha = matches!(self.value(&entry), Ok(1 | 2));
+                    continue;
+                }
+                339 => &mut header.format,
+                _ => continue,
+            };
+            *slot = self.value(&entry)?;
+        }
+        let after = offset + count_bytes + table_bytes;
+        // Some writers omit the last link. The pages so far are whole.
+        let next =
+            self.file.read_at(after, self.words.offset_bytes()).map(|bytes| self.words.uint(&bytes)).unwrap_or(0);
+        Ok((header, reduced, next))
+    }
+
+    /// The first value of an entry.
+    fn value(&self, entry: &TiffEntry<'_>) -> Result<u32, Flaw> {
+        let width = match entry.kind {
+            1 => 1,
+            3 => 2,
+            4 => 4,
+            16 => 8,
+            other => {
+                return Err(Flaw::damaged(format!("expected an integer in a directory entry, found type {other}")));
+            }
+        };
+        if entry.count == 0 {
+            return Err(Flaw::damaged("a directory entry without a value"));
+        }
+        let value = if entry.count.saturating_mul(width as u64) <= entry.field.len() as u64 {
+            self.words.uint(entry.field.get(..width).unwrap_or_default())
+        } else {
+            self.words.uint(&self.file.read_at(self.words.uint(entry.field), width as u64)?)
+        };
+        u32::try_from(value).map_err(|_| Flaw::damaged(format!("expected a value below 2^32, found {value}")))
+    }
+}
+
+#[allow(clippy::indexing_slicing, reason = "a test may panic")]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{shared_data, tiff};
+    use proptest::prelude::*;
+
+    #[test]
+    fn tells_pictures_from_cubes() {
+        // samples, bits, format, pages → picture, may be picture
+        for (samples, bits, format, pages, picture, may) in [
+            (1, 8, 1, 1, true, true),
+            (3, 8, 1, 1, true, true),
+            (4, 8, 1, 1, false, true),
+            (2, 8, 1, 1, false, false),
+            (1, 4, 1, 1, true, true),
+            (3, 16, 1, 1, false, true),
+            (1, 16, 1, 1, false, true),
+            (5, 8, 1, 1, false, false),
+            (3, 8, 1, 2, false, false),
+            (1, 32, 3, 1, false, false),
+            (224, 32, 3, 1, false, false),
+            (1, 8, 2, 1, false, false),
+        ] {
+            let header = parse(tiff(samples, bits, format, pages).as_slice()).unwrap();
+            assert_eq!((header.width, header.height, header.samples), (4, 3, u32::from(samples)));
+            assert_eq!((header.is_picture(), header.may_be_picture()), (picture, may), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn loops_end() {
+        let mut bytes = tiff(3, 8, 1, 1);
+        let link = 8 + 2 + 9 * 12;
+        bytes[link..link + 4].copy_from_slice(&8u32.to_le_bytes());
+        assert_eq!(parse(bytes.as_slice()).unwrap().pages, 2);
+        // The same, with pages that all claim to be thumbnails.
+        bytes[10..12].copy_from_slice(&254u16.to_le_bytes());
+        bytes[18] = 1;
+        assert!(parse(bytes.as_slice()).unwrap_err().detail.contains("0 × 3"));
+    }
+
+    #[test]
+    fn real_cubes_are_cubes() {
+        let Some(data) = shared_data() else { return };
+        let mut seen = 0;
+        for file in std::fs::read_dir(data.join("hsi/enmap-potsdam-tiles/images")).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            let header = parse(bytes.as_slice()).unwrap();
+            assert_eq!(
+                header,
+                TiffHeader {
+                    width: 32,
+                    height: 32,
+                    samples: 224,
+                    bits: 32,
+                    format: 3,
+                    orientation: 1,
+                    pages: 1,
+                    photometric: header.photometric,
+                    has_alpha: false,
+                }
+            );
+            seen += 1;
+        }
+        assert_eq!(seen, 18);
+    }
+
+    proptest! {
+        #[test]
+        fn survives_mutations(
+            cut in 0usize..300,
+            at in prop::collection::vec((0usize..300, any::<u8>()), 0..6),
+            big: bool,
+        ) {
+            let mut bytes = tiff(3, 8, 1, 2);
+            bytes[2] = if big { 0x2b } else { 0x2a };
+            for (at, value) in at {
+                let at = at % bytes.len();
+                bytes[at] = value;
+            }
+            bytes.truncate(cut);
+            if let Ok(header) = parse(bytes.as_slice()) {
+                prop_assert!(header.width > 0 && header.height > 0);
+            }
+        }
+    }
+}

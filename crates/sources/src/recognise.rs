@@ -1,0 +1,217 @@
+//! Recognises what each file is, picture or cube, by its content, and what the source is as a whole.
+
+use crate::bad::{BadKind, Flaw};
+use crate::content::{Content, Kind};
+use crate::cubes::{self, CubeError, CubeKind, CubeOptions};
+use crate::error::{Result, SourceError};
+use crate::files::Files;
+use crate::files::listed::SourceFile;
+use crate::files::read_at::{FileAt, ReadAt};
+use crate::pictures::{self, Sniffed, tiff};
+use shardpack_format::{Hint, Voice};
+use std::path::{Path, PathBuf};
+
+/// What was found in one file.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A sample, and the path of its data file if that is a different file.
+    Sample(Content, Option<PathBuf>),
+    /// Nothing known: bad input, unless a header claims the file as its data.
+    Unknown(Flaw),
+    /// A header whose cube cannot be read. It still claims its data file.
+    Bad(Flaw, Option<PathBuf>),
+}
+
+/// Looks at one file. `wanted` decides about TIFFs and PNGs of 16 bits, which can be either. A PNG of
+/// 8 bits beside cubes is a preview.
+pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<Kind>, options: &CubeOptions) -> Found {
+    let bad = |flaw| Found::Bad(flaw, None);
+    let (sniffed, start) = match sniff(path, file, options.run.files()) {
+        Ok(found) => found,
+        Err(flaw) => return bad(flaw),
+    };
+    match sniffed {
+        Some(Sniffed::Picture(picture)) if wanted != Some(Kind::Cubes) || !picture.deep => {
+            return Found::Sample(Content::Picture(picture), None);
+        }
+        Some(Sniffed::Tiff(header)) => {
+            let as_picture = match wanted {
+                Some(Kind::Images) => header.may_be_picture(),
+                Some(Kind::Cubes) => false,
+                None => header.is_picture(),
+            };
+            if as_picture {
+                return Found::Sample(Content::Picture(tiff::picture(&header)), None);
+            }
+        }
+        Some(Sniffed::Picture(_)) | None => {}
+    }
+    match cubes::probe_in(path, options) {
+        Ok(Some(kind)) => cube(path, kind, options),
+        Ok(None) => {
+            let flaw = Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`"));
+            Found::Unknown(flaw.with_hint(convertible(path, file, options)))
+        }
+        Err(error) => bad(cube_flaw(&error, path)),
+    }
+}
+
+/// Names of files that `convert` reads, and the format that it calls them.
+const CONVERTIBLE: &[(&str, &str)] = &[
+    (".nii", "nifti"),
+    (".nii.gz", "nifti"),
+    (".dcm", "dicom"),
+    (".tar", "webdataset"),
+    (".parquet", "parquet"),
+    (".tfrecord", "tfrecord"),
+    (".mds", "mds"),
+];
+
+/// A next step for files that hold samples in a way that is not packed.
+fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<Hint> {
+    let name = file.key.to_ascii_lowercase();
+    let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
+    let open = || FileAt::open(options.run.files(), path, file.bytes);
+    let head = || open().and_then(|file| Ok(file.head(132)?.into_owned())).ok();
+    if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
+        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` makes HDF5 of it, which is read".into());
+    }
+    // DICOM has no usual ending.
+    let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
+    let format = by_name.or_else(is_dicom)?;
+    let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
+    let hint = hint.only(Voice::Python, format!("`shardpack.convert(\"{format}\", …)`"));
+    Some(
+        hint.only(Voice::Rust, format!("`convert(\"{format}\", …)` of the Python package"))
+            .then(" makes a dataset of such files"),
+    )
+}
+
+fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
+    let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path, options)).flatten();
+    match cubes::peek(path, options) {
+        Ok(info) => Found::Sample(Content::Cube(info), data),
+        Err(error) => Found::Bad(cube_flaw(&error, path), data),
+    }
+}
+
+/// An error of the readers, without the path: every list of flaws names it anyway.
+fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
+    let text = error.to_string();
+    let named = format!("`{}`: ", path.to_string_lossy().escape_debug());
+    let kind = match error {
+        // The code that raised the flag checks it again, and drops this error.
+        CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
+        CubeError::Format { .. } => BadKind::Damaged,
+        // A file that the options, the limits or a defect of ours refuse may still be valid.
+        CubeError::Unsupported { .. }
+        | CubeError::Usage { .. }
+        | CubeError::Limit { .. }
+        | CubeError::Internal { .. } => BadKind::Unsupported,
+    };
+    Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text)).with_hint(error.hint())
+}
+
+/// What the content looks like, and its first bytes for the message.
+fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffed>, String), Flaw> {
+    let file = FileAt::open(files, path, file.bytes)?;
+    let sniffed = pictures::probe(&file)?;
+    let start = if sniffed.is_none() { file.head(8)?.escape_ascii().to_string() } else { String::new() };
+    Ok((sniffed, start))
+}
+
+/// Whether all samples are PNGs of 16 bits, which are taken for pictures at first, or such PNGs and
+/// TIFFs, which are cubes anyway. Beside other cubes they may be masks.
+pub(crate) fn all_deep(found: &[Found]) -> bool {
+    let mut pngs = false;
+    found.iter().all(|found| match found {
+        Found::Sample(Content::Picture(picture), _) => {
+            pngs |= picture.deep;
+            picture.deep
+        }
+        Found::Sample(Content::Cube(info), _) => info.kind == CubeKind::Tiff,
+        _ => true,
+    }) && pngs
+}
+
+/// Keys and kinds, counted.
+#[derive(Debug, Default)]
+pub(crate) struct Tally<'a> {
+    pictures: (u64, Option<&'a str>),
+    cubes: (u64, Option<&'a str>),
+}
+
+impl<'a> Tally<'a> {
+    pub(crate) fn count(&mut self, key: &'a str, kind: Kind) {
+        let (count, first) = match kind {
+            Kind::Images => &mut self.pictures,
+            Kind::Cubes => &mut self.cubes,
+        };
+        *count += 1;
+        first.get_or_insert(key);
+    }
+
+    /// The kind of the source; `None` if it has no samples.
+    pub(crate) fn decide(&self, wanted: Option<Kind>, src: &Path) -> Result<Option<Kind>> {
+        match (wanted, self.pictures, self.cubes) {
+            (Some(kind), ..) => Ok(Some(kind)),
+            (None, (_, None), (_, None)) => Ok(None),
+            (None, (_, Some(_)), (_, None)) => Ok(Some(Kind::Images)),
+            (None, (_, None), (_, Some(_))) => Ok(Some(Kind::Cubes)),
+            (None, (pictures, Some(first_picture)), (cubes, Some(first_cube))) => Err(SourceError::Mixed {
+                src: src.to_owned(),
+                pictures,
+                cubes,
+                first_picture: first_picture.to_owned(),
+                first_cube: first_cube.to_owned(),
+            }),
+        }
+    }
+}
+
+/// The flaw of a sample of the other kind.
+pub(crate) fn wrong_kind(content: &Content) -> Flaw {
+    let found = match content {
+        Content::Picture(picture) => {
+            format!("a picture ({}, {} × {})", picture.media_type, picture.width, picture.height)
+        }
+        Content::Cube(info) => {
+            let [height, width, channels] = info.shape;
+            format!("a cube ([height, width, channels] = [{height}, {width}, {channels}], {})", info.dtype)
+        }
+    };
+    let expected = match content.kind() {
+        Kind::Images => "a cube",
+        Kind::Cubes => "a picture",
+    };
+    Flaw::new(BadKind::WrongKind, format!("expected {expected}, found {found}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::put;
+    use crate::{SourceError, SourceOptions, enumerate};
+    use shardpack_format::Voice;
+
+    #[test]
+    fn files_for_convert_are_told_so() {
+        let dicom = [&[0; 128][..], b"DICM and more"].concat();
+        for (name, bytes, format) in [
+            ("a.nii.gz", b"\x1f\x8b\x08\0".to_vec(), "nifti"),
+            ("A.NII", vec![92, 1, 0, 0], "nifti"),
+            ("IM0001", dicom, "dicom"),
+            ("a.parquet", b"PAR1".to_vec(), "parquet"),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            put(root.path(), name, bytes);
+            let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
+            let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
+            let command = format!("`shardpack convert {format}`, of the Python package, makes a dataset of such files");
+            assert_eq!(hints, [command], "{name}: nothing is left to pack with another option");
+        }
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "a.nc", b"CDF\x01\0\0\0\0");
+        let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &SourceOptions::default()) else { panic!() };
+        assert!(bad.hints()[0].to_string().starts_with("classic NetCDF: `nccopy"), "{:?}", bad.hints());
+    }
+}

@@ -1,0 +1,91 @@
+//! The files below a source, sorted by key, and what was passed over.
+
+pub(crate) mod store;
+pub(crate) mod walk;
+
+use crate::bad::BadInput;
+use crate::files::listed::SourceFile;
+use crate::{cubes, pictures};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+/// Names of files that operating systems and viewers leave behind. Names that begin with a dot are
+/// always ignored.
+const RUBBISH: &[&str] =
+    &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
+
+/// What is below a source.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The folder that keys are relative to: absolute, with links resolved.
+    pub(crate) root: PathBuf,
+    /// Whether the source is a single file; `files` then does not have the files next to it.
+    pub(crate) single: bool,
+    /// Sorted by the bytes of the key.
+    pub(crate) files: Vec<SourceFile>,
+    /// First-level folders, sorted.
+    pub(crate) folders: Vec<String>,
+    /// Keys of second-level folders, sorted.
+    pub(crate) inner: Vec<String>,
+    /// What cannot be a sample because of its name or type, sorted.
+    pub(crate) bad: Vec<BadInput>,
+    /// Number of hidden files and rubbish; a folder of it counts as one.
+    pub(crate) ignored: u64,
+    /// Files among them, or in folders of them, that by their names could be samples.
+    pub(crate) hidden: Hidden,
+    /// Keys of links that lead out of the source and were followed, sorted.
+    pub(crate) followed: Vec<String>,
+}
+
+/// Hidden files that by their names could be samples.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    pub(crate) count: u64,
+    /// The key of one of them: the first in the order of keys that was seen.
+    pub(crate) first: Option<String>,
+    /// Whether there may be more: a folder has too many to look at all.
+    pub(crate) is_at_least: bool,
+}
+
+impl Hidden {
+    /// Counts the file of this key, if it could be a sample.
+    pub(crate) fn add(&mut self, key: &str) {
+        let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
+        // macOS writes one of these beside each file.
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if !name.starts_with("._") && (pictures::has_extension(extension) || cubes::has_extension(extension)) {
+            self.count += 1;
+            if self.first.as_deref().is_none_or(|first| key < first) {
+                self.first = Some(key.to_owned());
+            }
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.is_at_least |= other.is_at_least;
+        let firsts = [self.first.take(), other.first];
+        self.first = firsts.into_iter().flatten().min();
+    }
+}
+
+impl Tree {
+    pub(super) fn empty(root: PathBuf) -> Self {
+        Self {
+            root,
+            single: false,
+            files: Vec::new(),
+            folders: Vec::new(),
+            inner: Vec::new(),
+            bad: Vec::new(),
+            ignored: 0,
+            hidden: Hidden::default(),
+            followed: Vec::new(),
+        }
+    }
+}
+
+/// Whether a file or folder of this name is passed over.
+pub(super) fn is_ignored(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish)
+}

@@ -1,0 +1,364 @@
+//! The files of a source, sorted by key. Each is stat'ed once.
+//!
+//! Folders are listed level by level, each level in parallel on the caller's rayon pool. There is
+//! no recursion, whatever the tree looks like.
+
+use super::{Hidden, Tree, is_ignored, store};
+use crate::bad::{BadInput, BadKind, Flaw};
+use crate::cancel::Cancel;
+use crate::error::{Result, SourceError};
+use crate::files::Files;
+use crate::files::listed::{SourceFile, mtime_ns};
+use crate::words::shown;
+use rayon::prelude::*;
+use shardpack_format::{Hint, Setting};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirEntry, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Most folders that are entered through symbolic links. Links to links multiply: a few hundred can
+/// form an endless tree.
+const MAX_LINKED_FOLDERS: usize = 1 << 16;
+
+/// Most times that one folder is entered through symbolic links: a source has at most so many times
+/// the files that are on disk.
+const MAX_TIMES: u32 = 100;
+
+/// Most names that are looked at in all hidden folders of a folder.
+const MAX_HIDDEN: usize = 10_000;
+
+/// What could be samples in a hidden file or folder of this key.
+fn hidden(key: &str, path: &Path, is_folder: bool) -> Hidden {
+    let mut found = Hidden::default();
+    if !is_folder {
+        found.add(key);
+        return found;
+    }
+    let (mut folders, mut seen) = (vec![(key.to_owned(), path.to_owned())], 0);
+    while let Some((key, path)) = folders.pop() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MAX_HIDDEN {
+                found.is_at_least = true;
+                return found;
+            }
+            let (Some(name), Ok(kind)) = (entry.file_name().to_str().map(str::to_owned), entry.file_type()) else {
+                continue;
+            };
+            let key = format!("{key}/{name}");
+            if kind.is_dir() {
+                folders.push((key, entry.path()));
+            } else if kind.is_file() {
+                found.add(&key);
+            }
+        }
+    }
+    found
+}
+
+/// Which symbolic links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// Those that lead to what is in the source anyway.
+    Inside,
+    /// All but those that lead in a circle.
+    Everywhere,
+}
+
+/// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they
+/// exist and are not `src` itself.
+pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
+    files.check(src)?;
+    if files.has(src) {
+        return store::walk(src, exclude, files);
+    }
+    let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
+    let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        let found = "a pipe, socket or device";
+        return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
+    }
+    if follow == Follow::Inside {
+        // Beside a single file lie its data, its mask and its metadata.
+        let folder = if metadata.is_file() { real.parent().unwrap_or(&real) } else { &real };
+        files.confine(folder).map_err(SourceError::io("open", src))?;
+    }
+    if metadata.is_file() {
+        return single(src, &real, &metadata);
+    }
+    let exclude: Vec<_> =
+        exclude.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| *path != real).collect();
+    let mut walk = Walk {
+        root: &real,
+        exclude: &exclude,
+        follow,
+        tree: Tree::empty(real.clone()),
+        linked: 0,
+        times: HashMap::new(),
+        cancel,
+    };
+    let mut level = vec![Folder { prefix: String::new(), real: real.clone(), entered_by: None }];
+    while !level.is_empty() {
+        let listed: Vec<_> = level.par_iter().map(|folder| walk.list(folder)).collect();
+        cancel.check()?;
+        level = walk.take(&level, listed)?;
+    }
+    let mut tree = walk.tree;
+    tree.files.par_sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    tree.folders.sort_unstable();
+    tree.inner.sort_unstable();
+    tree.followed.sort_unstable();
+    tree.bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    Ok(tree)
+}
+
+fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
+    // Use the link's own name, not its target's: that is what the user wrote.
+    let name = src.file_name().or(real.file_name()).unwrap_or_default();
+    let Some(key) = name.to_str() else {
+        let found = "a name that is not UTF-8";
+        return Err(SourceError::NotASource { path: src.to_owned(), expected: "a name in UTF-8", found });
+    };
+    let parent = match src.parent() {
+        Some(parent) if src.file_name().is_some() && parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let mut tree = Tree::empty(fs::canonicalize(parent).map_err(SourceError::io("open", parent))?);
+    let mtime_ns = mtime_ns(metadata).map_err(SourceError::io("read the time of", src))?;
+    tree.single = true;
+    tree.files.push(SourceFile { key: key.to_owned(), bytes: metadata.len(), mtime_ns });
+    Ok(tree)
+}
+
+/// A folder to list.
+#[derive(Debug)]
+struct Folder {
+    /// Its key and `/`; empty for the root.
+    prefix: String,
+    /// Its real path.
+    real: PathBuf,
+    /// The innermost symbolic link on the path to it.
+    entered_by: Option<Arc<Link>>,
+}
+
+/// A symbolic link to a folder.
+#[derive(Debug)]
+struct Link {
+    /// The real path of the folder that holds the link.
+    home: PathBuf,
+    outer: Option<Arc<Link>>,
+}
+
+impl Folder {
+    /// Whether entering `target` from here would lead back here: it contains this folder, or the
+    /// folder of a link on the path to here.
+    fn is_loop(&self, target: &Path) -> bool {
+        let mut link = self.entered_by.as_deref();
+        let mut home = self.real.as_path();
+        loop {
+            if home.starts_with(target) {
+                return true;
+            }
+            match link {
+                None => return false,
+                Some(outer) => (home, link) = (&outer.home, outer.outer.as_deref()),
+            }
+        }
+    }
+}
+
+/// One name in a folder.
+enum Node {
+    File(SourceFile),
+    Folder(Folder),
+    /// What a link leads to that leads out of the source, and the key of the link.
+    Outside(Box<Self>, String),
+    Bad(BadInput),
+    Ignored(Hidden),
+    Excluded,
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    exclude: &'a [PathBuf],
+    follow: Follow,
+    tree: Tree,
+    linked: usize,
+    /// How often each folder was entered through links.
+    times: HashMap<PathBuf, u32>,
+    cancel: Cancel<'a>,
+}
+
+impl Walk<'_> {
+    fn list(&self, folder: &Folder) -> io::Result<Vec<Node>> {
+        let entries = fs::read_dir(&folder.real)?.collect::<io::Result<Vec<_>>>()?;
+        // Excluded paths in this folder: comparing names avoids building a path for every file.
+        let excluded: Vec<_> = self
+            .exclude
+            .iter()
+            .filter(|path| path.parent() == Some(&folder.real))
+            .filter_map(|path| path.file_name())
+            .collect();
+        Ok(entries.into_par_iter().with_min_len(64).map(|entry| self.node(folder, &entry, &excluded)).collect())
+    }
+
+    fn node(&self, folder: &Folder, entry: &DirEntry, excluded: &[&OsStr]) -> Node {
+        if self.cancel.is_raised() {
+            // The content of the folders is dropped then.
+            return Node::Excluded;
+        }
+        let name = entry.file_name();
+        if is_ignored(&name) {
+            let is_hidden = name.as_encoded_bytes().starts_with(b".");
+            let key = name.to_str().filter(|_| is_hidden).map(|name| format!("{}{name}", folder.prefix));
+            let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
+            let found = key.zip(kind).map(|(key, kind)| hidden(&key, &folder.real.join(&name), kind.is_dir()));
+            return Node::Ignored(found.unwrap_or_default());
+        }
+        if excluded.contains(&name.as_os_str()) {
+            return Node::Excluded;
+        }
+        let key = match name.to_str() {
+            Some(name) => format!("{}{name}", folder.prefix),
+            None => return Node::Bad(not_utf8(folder, &name)),
+        };
+        match self.inspect(folder, entry, &name, &key) {
+            Ok(node) => node,
+            Err(flaw) => Node::Bad(flaw.of(key)),
+        }
+    }
+
+    fn inspect(&self, folder: &Folder, entry: &DirEntry, name: &OsStr, key: &str) -> Result<Node, Flaw> {
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            let entered_by = folder.entered_by.clone();
+            return Ok(Node::Folder(Folder { prefix: format!("{key}/"), real: folder.real.join(name), entered_by }));
+        }
+        if kind.is_file() {
+            return file(key, &entry.metadata()?);
+        }
+        if !kind.is_symlink() {
+            return Err(special());
+        }
+        let link = |detail: String| Flaw::new(BadKind::Link, detail);
+        let target = fs::canonicalize(folder.real.join(name))
+            .map_err(|error| link(format!("link cannot be followed: {error}")))?;
+        let outside = !target.starts_with(self.root);
+        if outside && self.follow == Follow::Inside {
+            let hint = Hint::set([Setting::on("follow_links")]).then(" follows it");
+            return Err(link(format!("link leads out of the source: `{}`", shown(&target))).with_hint(hint));
+        }
+        let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
+        if self.exclude.iter().any(|path| target.starts_with(path)) {
+            return Ok(Node::Excluded);
+        }
+        let metadata = fs::metadata(&target)?;
+        if metadata.is_file() {
+            return file(key, &metadata).map(found);
+        }
+        if !metadata.is_dir() {
+            return Err(special());
+        }
+        if folder.is_loop(&target) {
+            return Err(link(format!("link leads in a circle: `{}`", shown(&target))));
+        }
+        let entered_by = Some(Arc::new(Link { home: folder.real.clone(), outer: folder.entered_by.clone() }));
+        Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
+    }
+
+    /// Adds the content of the folders of one level; returns the next level.
+    fn take(&mut self, level: &[Folder], listed: Vec<io::Result<Vec<Node>>>) -> Result<Vec<Folder>> {
+        let mut next = Vec::new();
+        for (folder, nodes) in level.iter().zip(listed) {
+            let nodes = match nodes {
+                Ok(nodes) => nodes,
+                // If the root cannot be read, that is an error of its own, not one bad input among
+                // others.
+                Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
+                Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
+            };
+            for node in nodes {
+                let node = match node {
+                    Node::Outside(node, link) => {
+                        self.tree.followed.push(link);
+                        *node
+                    }
+                    node => node,
+                };
+                match node {
+                    // Links do not lead to links: they are followed to their ends.
+                    Node::Outside(..) => {}
+                    Node::File(file) => self.tree.files.push(file),
+                    Node::Bad(bad) => self.tree.bad.push(bad),
+                    Node::Ignored(hidden) => {
+                        self.tree.ignored += 1;
+                        self.tree.hidden.merge(hidden);
+                    }
+                    Node::Excluded => {}
+                    Node::Folder(inner) => {
+                        let key = inner.prefix.trim_end_matches('/').to_owned();
+                        match folder.prefix.matches('/').count() {
+                            0 => self.tree.folders.push(key),
+                            1 => self.tree.inner.push(key),
+                            _ => {}
+                        }
+                        if inner.entered_by.is_some() {
+                            self.linked += 1;
+                            let times = self.times.entry(inner.real.clone()).or_default();
+                            *times += 1;
+                            if *times > MAX_TIMES {
+                                let found = "symbolic links that lead through it more often";
+                                let expected = "each folder at most 100 times";
+                                return Err(SourceError::NotASource { path: inner.real, expected, found });
+                            }
+                        }
+                        next.push(inner);
+                    }
+                }
+            }
+            if self.linked > MAX_LINKED_FOLDERS {
+                let found = "a web of symbolic links that leads through more";
+                let expected = "at most 65536 folders behind symbolic links";
+                return Err(SourceError::NotASource { path: self.root.to_owned(), expected, found });
+            }
+        }
+        Ok(next)
+    }
+}
+
+fn file(key: &str, metadata: &Metadata) -> Result<Node, Flaw> {
+    if metadata.len() == 0 {
+        return Err(Flaw::new(BadKind::Empty, "empty file"));
+    }
+    Ok(Node::File(SourceFile { key: key.to_owned(), bytes: metadata.len(), mtime_ns: mtime_ns(metadata)? }))
+}
+
+fn special() -> Flaw {
+    Flaw::new(BadKind::Special, "expected a regular file, found a pipe, socket or device")
+}
+
+fn not_utf8(folder: &Folder, name: &OsString) -> BadInput {
+    let escaped: String = name
+        .as_encoded_bytes()
+        .utf8_chunks()
+        .flat_map(|chunk| {
+            let invalid = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+            std::iter::once(chunk.valid().to_owned()).chain(invalid)
+        })
+        .collect();
+    Flaw::new(BadKind::Name, "name is not UTF-8: rename it").of(format!("{}{escaped}", folder.prefix))
+}
+
+fn unlisted(error: &io::Error) -> Flaw {
+    match error.kind() {
+        io::ErrorKind::InvalidFilename => Flaw::new(BadKind::Name, "path too long"),
+        _ => Flaw::new(BadKind::Unreadable, format!("folder cannot be listed: {error}")),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
