@@ -43,7 +43,7 @@ impl Loader {
     fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
         let (dataset, is_far) = (dataset.get().inner.clone(), dataset.get().is_far);
         let options = options.loader_options(py, &dataset)?;
-        let takes_long = options.resident && !is_far;
+        let takes_long = options.resources.resident && !is_far;
         let open = move |cancel: &Arc<AtomicBool>| {
             let watch = Watch { cancel, progress: &|_, _| {} };
             shardpack_loader::Loader::open_watched(&dataset, options, watch)

@@ -14,8 +14,8 @@ use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::stage;
 use shardpack_loader::{
-    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, Mix, NoData, OnCorrupt, PatchClasses, Patches,
-    parse_augment, parse_bands,
+    Align, ArrayDtype, Augments, BatchMix, Factors, LoaderOptions, Mix, NoData, OnCorrupt, OrderOptions, OutputOptions,
+    PatchClasses, Patches, ResourceOptions, ViewOptions, parse_augment, parse_bands,
 };
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
@@ -107,12 +107,8 @@ pub(crate) struct Options<'py> {
 
 impl Options<'_> {
     fn mode(&self) -> PyResult<Mode> {
-        match &*self.order {
-            "stored" => Ok(Mode::Stored),
-            "windowed" => Ok(Mode::Windowed),
-            "full" => Ok(Mode::Full),
-            other => Err(PyValueError::new_err(format!("order: expected stored, windowed or full, found `{other}`"))),
-        }
+        let modes = [("stored", Mode::Stored), ("windowed", Mode::Windowed), ("full", Mode::Full)];
+        choice("order", &self.order, &modes)
     }
 
     /// The order of `dataset`, or of a part of a mixture.
@@ -167,28 +163,32 @@ impl Options<'_> {
         py: Python<'_>,
         dataset: &shardpack_reader::Dataset,
     ) -> PyResult<LoaderOptions> {
+        let order = OrderOptions {
+            batch_size: self.batch_size,
+            seed: self.seed,
+            epoch: self.epoch,
+            mode: self.mode()?,
+            lanes: self.lanes,
+            sampling: self.sampling(dataset)?,
+            rank: self.rank,
+            world_size: self.world_size,
+            end: choice("end", &self.end, &[("drop", End::Drop), ("pad", End::Pad), ("uneven", End::Uneven)])?,
+            open_scenes: self.open_scenes,
+        };
+        let mut options = LoaderOptions::default();
+        options.order = order;
+        options.view = self.view()?;
+        options.output = self.output(py)?;
+        options.resources = self.resources()?;
+        Ok(options)
+    }
+
+    fn view(&self) -> PyResult<ViewOptions> {
         let augments = match &self.augment {
             None => Augments::default(),
             Some(text) => parse_augment(text).map_err(raise)?,
         };
-        Ok(LoaderOptions {
-            batch_size: self.batch_size,
-            seed: self.seed,
-            epoch: self.epoch,
-            rank: self.rank,
-            world_size: self.world_size,
-            mode: self.mode()?,
-            lanes: self.lanes,
-            sampling: self.sampling(dataset)?,
-            end: match &*self.end {
-                "drop" => End::Drop,
-                "pad" => End::Pad,
-                "uneven" => End::Uneven,
-                other => {
-                    let text = format!("end: expected drop, pad or uneven, found `{other}`");
-                    return Err(PyValueError::new_err(text));
-                }
-            },
+        Ok(ViewOptions {
             image: self.image.parse().map_err(raise)?,
             frames: self.frames.parse().map_err(raise)?,
             cube: self.cube.parse().map_err(raise)?,
@@ -197,7 +197,6 @@ impl Options<'_> {
                 1 => Patches::One,
                 count => Patches::PerSample(count),
             },
-            open_scenes: self.open_scenes,
             patch_classes: match &self.patch_weights {
                 Some(weights) => {
                     PatchClasses::Weighted(weights.iter().map(|(&class, &weight)| (class, weight)).collect())
@@ -210,6 +209,19 @@ impl Options<'_> {
                 Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
                 Some(BandsOption::List(bands)) => bands_of(bands),
             },
+            align: self.align.iter().map(aligned).collect::<PyResult<_>>()?,
+            augment: augments.arrays,
+            augment_bands: augments.bands,
+            augment_pictures: augments.pictures,
+        })
+    }
+
+    fn output(&self, py: Python<'_>) -> PyResult<OutputOptions> {
+        let layouts = [("hwc", PixelLayout::HeightWidthChannels), ("chw", PixelLayout::ChannelsHeightWidth)];
+        Ok(OutputOptions {
+            fields: self.fields.clone(),
+            objects: self.objects.clone(),
+            layout: choice("layout", &self.layout, &layouts)?,
             dtype: match &self.dtype {
                 None => ArrayDtype::Source,
                 Some(text) => text.parse().map_err(raise)?,
@@ -224,9 +236,6 @@ impl Options<'_> {
                 Some(NoDataOption::Cubes(with)) => NoData::Cubes(*with),
                 Some(NoDataOption::Fields(fields)) => NoData::Fields(fields.clone()),
             },
-            augment: augments.arrays,
-            augment_bands: augments.bands,
-            augment_pictures: augments.pictures,
             mix: match &self.mix_batch {
                 None => None,
                 Some((texts, classes)) => {
@@ -238,30 +247,34 @@ impl Options<'_> {
                 0 => Arc::new(Function(function.clone_ref(py))) as _,
                 count => Arc::new(Workers::new(function.clone_ref(py), count)) as _,
             }),
-            stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
-            resident: self.resident,
-            layout: match &*self.layout {
-                "hwc" => PixelLayout::HeightWidthChannels,
-                "chw" => PixelLayout::ChannelsHeightWidth,
-                other => {
-                    let text = format!("layout: expected hwc or chw, found `{other}`");
-                    return Err(PyValueError::new_err(text));
-                }
-            },
-            fields: self.fields.clone(),
-            objects: self.objects.clone(),
-            align: self.align.iter().map(aligned).collect::<PyResult<_>>()?,
-            threads: self.threads,
-            slots: self.slots.unwrap_or_else(|| LoaderOptions::default_slots(self.stage.is_some())),
-            window: self.window.parse().map_err(raise)?,
-            max_batch_bytes: self.max_batch,
             on_corrupt: match self.skip_corrupt {
                 0 => OnCorrupt::Error,
                 max => OnCorrupt::Skip { max },
             },
-            ..LoaderOptions::default()
         })
     }
+
+    fn resources(&self) -> PyResult<ResourceOptions> {
+        Ok(ResourceOptions {
+            threads: self.threads,
+            slots: self.slots.unwrap_or_else(|| LoaderOptions::default_slots(self.stage.is_some())),
+            window: self.window.parse().map_err(raise)?,
+            max_batch_bytes: self.max_batch,
+            stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
+            resident: self.resident,
+            ..ResourceOptions::default()
+        })
+    }
+}
+
+/// The value of a keyword that is one of a few words.
+fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let (last, others) = names.split_last().unwrap_or((&"", &[]));
+        PyValueError::new_err(format!("{keyword}: expected {} or {last}, found `{given}`", others.join(", ")))
+    })
 }
 
 fn aligned((field, text): &(String, String)) -> PyResult<(String, Align)> {

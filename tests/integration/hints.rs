@@ -7,6 +7,7 @@ use shardpack_format::{
     DatasetId, Dtype, Field, FieldKind, Footer, Hint, Identity, IndexBuilder, Manifest, Metadata, RecordBuilder,
     Schema, Setting, ShardEntry, StoredField, is_hidden, shard_name,
 };
+use shardpack_loader::LoaderOptions;
 use shardpack_pack::arguments::{PackArguments, ReportArguments};
 use shardpack_pack::grow::AddOptions;
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options of single commands (of `convert`, too), and of a loader where they are not named after a field of
+/// Options of single commands (of `convert`, too), and of a loader where they are not named after an option of
 /// `LoaderOptions`.
 const OTHERS: [&str; 12] = [
     "all_generations",
@@ -30,16 +31,6 @@ const OTHERS: [&str; 12] = [
     "append",
     "classes",
 ];
-
-/// The fields of `LoaderOptions`.
-fn of_loaders() -> Vec<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/loader/src/options/mod.rs");
-    let text = fs::read_to_string(file).unwrap();
-    let (_, rest) = text.split_once("pub struct LoaderOptions {").unwrap();
-    let (fields, _) = rest.split_once("\n}").unwrap();
-    let name = |line: &str| Some(line.trim().strip_prefix("pub ")?.split_once(':')?.0.to_owned());
-    fields.lines().filter_map(name).collect()
-}
 
 /// The Rust files below `folder`.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
@@ -75,14 +66,12 @@ fn settings(code: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_option_that_is_named_is_there() {
-    let of_loaders = of_loaders();
-    assert!(of_loaders.iter().any(|name| name == "slots"), "the search finds them: {of_loaders:?}");
     let known: BTreeSet<String> = PackArguments::names()
         .chain(ReportArguments::names())
         .chain(AddOptions::NAMES)
         .chain(OTHERS)
+        .chain(LoaderOptions::NAMES.iter().flat_map(|(_, names)| names.iter().copied()))
         .map(str::to_owned)
-        .chain(of_loaders)
         .collect();
     let mut named = BTreeSet::new();
     for (path, text) in code() {

@@ -106,7 +106,7 @@ fn records(dataset: &Dataset) -> Vec<Vec<u8>> {
 }
 
 fn loaded(dataset: &Dataset) -> Vec<Seen> {
-    let options = LoaderOptions { batch_size: 7, seed: 3, threads: 3, ..Default::default() };
+    let options = LoaderOptions::default().batch_size(7).seed(3).threads(3);
     epoch(&mut Loader::open(dataset, options).unwrap())
 }
 

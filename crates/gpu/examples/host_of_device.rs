@@ -39,17 +39,18 @@ fn main() {
             true => Arc::new(CudaStage::open(0).expect("a device")),
             false => Arc::new(DryStage::default()),
         };
-        let options = LoaderOptions {
-            batch_size,
-            threads,
-            image,
-            dtype: dtype.clone(),
-            scaling,
-            layout: PixelLayout::ChannelsHeightWidth,
-            stage: Some(stage),
-            resident,
-            slots: 8,
-            ..LoaderOptions::default()
+        let options = {
+            let mut options = LoaderOptions::default()
+                .batch_size(batch_size)
+                .threads(threads)
+                .image(image)
+                .dtype(dtype.clone())
+                .layout(PixelLayout::ChannelsHeightWidth)
+                .stage(stage)
+                .resident(resident)
+                .slots(8);
+            options.output.scaling = scaling;
+            options
         };
         let start = Instant::now();
         let mut loader = Loader::open(&dataset, options).expect("a loader");

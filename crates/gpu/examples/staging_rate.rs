@@ -71,21 +71,22 @@ fn main() -> Outcome<()> {
         let stages = [("memory", Some(Arc::new(Memory) as Arc<dyn Stage>)), ("cuda:0", cuda.clone().map(|s| s as _))];
         for (device, stage) in stages.into_iter().filter(|(_, stage)| stage.is_some()) {
             for (name, part_bytes) in
-                [("one thread a record", usize::MAX), ("in parts", LoaderOptions::default().part_bytes)]
+                [("one thread a record", usize::MAX), ("in parts", LoaderOptions::default().resources.part_bytes)]
             {
                 let (slots, end) = (LoaderOptions::default_slots(true), End::Uneven);
                 let dtype = ArrayDtype::Cubes(Dtype::F32.into());
                 let stage = stage.clone();
-                let options = LoaderOptions {
-                    batch_size,
-                    threads,
-                    slots,
-                    end,
-                    part_bytes,
-                    dtype,
-                    stage,
-                    begins_ahead: false,
-                    ..Default::default()
+                let options = {
+                    let mut options = LoaderOptions::default()
+                        .batch_size(batch_size)
+                        .threads(threads)
+                        .slots(slots)
+                        .end(end)
+                        .part_bytes(part_bytes)
+                        .dtype(dtype)
+                        .begins_ahead(false);
+                    options.resources.stage = stage;
+                    options
                 };
                 let loader = Loader::open(&dataset, options)?;
                 ways.push(Way { name: format!("{device}, {name}"), loader, laps: Vec::new() });

@@ -29,7 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         dataset.shard(number)?;
     }
     let before = resident_bytes();
-    let mut loader = Loader::open(&dataset, LoaderOptions { image, cube, batch_size, threads, ..Default::default() })?;
+    let mut loader = Loader::open(
+        &dataset,
+        LoaderOptions::default().image(image).cube(cube).batch_size(batch_size).threads(threads),
+    )?;
     while let Some(batch) = loader.next_batch() {
         batch?;
     }

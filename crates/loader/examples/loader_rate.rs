@@ -122,15 +122,16 @@ fn main() -> Outcome<()> {
 
 fn open(dataset: &Dataset, image: ImageMode, mode: Mode, threads: usize) -> Outcome<Loader> {
     let fields = Some(vec!["image".into(), "label".into()]);
-    let options = LoaderOptions {
-        batch_size: 64,
-        image,
-        mode,
-        threads,
-        fields,
-        end: End::Uneven,
-        begins_ahead: false,
-        ..Default::default()
+    let options = {
+        let mut options = LoaderOptions::default()
+            .batch_size(64)
+            .image(image)
+            .mode(mode)
+            .threads(threads)
+            .end(End::Uneven)
+            .begins_ahead(false);
+        options.output.fields = fields;
+        options
     };
     Ok(Loader::open(dataset, options)?)
 }

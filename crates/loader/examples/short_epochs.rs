@@ -22,7 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = ImageMode::View(View::random_resized_crop(224, 224));
     let dataset = Dataset::open(path)?;
     let open = |begins_ahead| {
-        Loader::open(&dataset, LoaderOptions { batch_size, threads, image, begins_ahead, ..Default::default() })
+        Loader::open(
+            &dataset,
+            LoaderOptions::default().batch_size(batch_size).threads(threads).image(image).begins_ahead(begins_ahead),
+        )
     };
     let (mut ahead, mut asked) = (open(true)?, open(false)?);
     let (mut rates_ahead, mut rates_asked) = (Vec::new(), Vec::new());

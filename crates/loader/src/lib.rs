@@ -69,7 +69,8 @@ pub use loader::{EpochPhase, Loader};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{
     Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData,
-    OnCorrupt, Transform, TransformField, TransformRow, Window, parse_augment, parse_bands, parse_mixes,
+    OnCorrupt, OrderOptions, OutputOptions, ResourceOptions, Transform, TransformField, TransformRow, ViewOptions,
+    Window, parse_augment, parse_bands, parse_mixes,
 };
 pub use patches::{Grid, PatchAt, PatchClasses, Patches, Place};
 pub use stats::LoaderStats;

@@ -65,7 +65,7 @@ fn stream(dataset: &Dataset) {
 }
 
 fn load(dataset: &Dataset) {
-    let options = LoaderOptions { batch_size: 4, cube: shardpack_loader::CubeMode::Raw, ..Default::default() };
+    let options = LoaderOptions::default().batch_size(4).cube(shardpack_loader::CubeMode::Raw);
     let mut loader = Loader::open(dataset, options).unwrap();
     while let Some(batch) = loader.next_batch() {
         batch.unwrap();

@@ -82,13 +82,13 @@ impl Report<'_> {
                 "threads": setting.threads,
                 "cores": setting.cores,
                 "slots": setting.slots,
-                "read_ahead_bytes": options.read_ahead_bytes,
+                "read_ahead_bytes": options.resources.read_ahead_bytes,
                 "window": self.args.window.name,
                 "cold": self.args.cold,
             },
         });
-        report["options"]["lanes"] = (self.args.order == OrderArg::Windowed).then_some(options.lanes).into();
-        report["options"]["max_batch_bytes"] = options.max_batch_bytes.into();
+        report["options"]["lanes"] = (self.args.order == OrderArg::Windowed).then_some(options.order.lanes).into();
+        report["options"]["max_batch_bytes"] = options.resources.max_batch_bytes.into();
         report["options"]["resident"] = self.args.resident.into();
         report["options"]["augment"] = self.args.augment.clone().into();
         report["options"]["augment_batch"] = self.args.augment_batch.clone().into();
@@ -142,7 +142,7 @@ impl Report<'_> {
     /// Where it decodes, and what the host did instead; and an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
-        let mut text = match loader.options().stage {
+        let mut text = match loader.options().resources.stage {
             Some(_) => {
                 let bytes = units::bytes(loader.predicted_device_bytes());
                 let values = match loader.stats().resident_values {

@@ -91,55 +91,53 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
     let threads = args.threads.unwrap_or_else(open::all_cores);
     let stage = args.device.stage()?;
-    let options = LoaderOptions {
-        batch_size,
-        seed: args.seed,
-        mode: match args.order {
+    let mut options = LoaderOptions::default()
+        .batch_size(batch_size)
+        .seed(args.seed)
+        .mode(match args.order {
             OrderArg::Stored => Mode::Stored,
             OrderArg::Windowed => Mode::Windowed,
             OrderArg::Full => Mode::Full,
-        },
-        lanes: args.lanes.map_or(Order::LANES, u64::from),
+        })
+        .lanes(args.lanes.map_or(Order::LANES, u64::from))
         // Every sample counts, including those that do not fill a whole batch.
-        end: End::Uneven,
-        image: view.mode,
-        cube: cube.mode,
-        bands,
-        dtype,
-        fields: args.fields.clone(),
-        threads,
-        slots: args.slots.map_or_else(|| Ok(LoaderOptions::default_slots(stage.is_some())), usize::try_from)?,
-        read_ahead_bytes: args.read_ahead,
-        max_batch_bytes: args.max_batch,
-        window: args.window.window,
-        // Before each epoch the page cache is dropped: none of it may have been read by then.
-        begins_ahead: !args.cold,
-        on_corrupt: match args.skip {
+        .end(End::Uneven)
+        .image(view.mode)
+        .cube(cube.mode)
+        .bands(bands)
+        .dtype(dtype)
+        .threads(threads)
+        .slots(args.slots.map_or_else(|| Ok(LoaderOptions::default_slots(stage.is_some())), usize::try_from)?)
+        .read_ahead_bytes(args.read_ahead)
+        .max_batch_bytes(args.max_batch)
+        .window(args.window.window)
+        // The page cache is dropped before each epoch: none of it may have been read by then.
+        .begins_ahead(!args.cold)
+        .on_corrupt(match args.skip {
             0 => OnCorrupt::Error,
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
-        },
-        scaling,
-        no_data: args.no_data.map_or(NoData::AsStored, NoData::Cubes),
-        augment: augment.arrays,
-        augment_bands: augment.bands,
-        augment_pictures: augment.pictures,
-        mix,
-        stage,
-        resident: args.resident,
-        ..LoaderOptions::default()
-    };
+        })
+        .no_data(args.no_data.map_or(NoData::AsStored, NoData::Cubes))
+        .augment(augment.arrays)
+        .augment_bands(augment.bands)
+        .augment_pictures(augment.pictures)
+        .resident(args.resident);
+    options.output.fields = args.fields.clone();
+    options.output.scaling = scaling;
+    options.output.mix = mix;
+    options.resources.stage = stage;
     let content = content(&dataset, &pictures, &arrays, &view, &cube);
     let resident_bytes = system::resident_bytes();
     let setting = Setting {
         threads,
         cores: open::all_cores(),
         batch_size,
-        slots: options.slots,
+        slots: options.resources.slots,
         single_reads: args.order == OrderArg::Full,
         dataset_bytes: dataset.shards().map(|shard| shard.bytes).sum(),
         memory_bytes: system::memory_bytes(),
         content,
-        on_device: options.stage.is_some(),
+        on_device: options.resources.stage.is_some(),
     };
     if args.cold {
         // The loader looks at the page cache when it is opened.

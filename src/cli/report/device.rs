@@ -55,10 +55,7 @@ impl DecodingDevice for Cuda {
     fn samples_per_s(&self, dataset: &Path) -> anyhow::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
-        let mut loader = Loader::open(
-            &dataset,
-            LoaderOptions { stage: Some(Arc::clone(&self.stage) as _), resident: true, ..options },
-        )?;
+        let mut loader = Loader::open(&dataset, options.stage(Arc::clone(&self.stage) as _).resident(true))?;
         rate(&mut loader)
     }
 }
@@ -71,13 +68,11 @@ fn options(dataset: &Dataset) -> anyhow::Result<LoaderOptions> {
     // Of a picture this is what is stored: some ten times less than its pixels.
     let batch = (BATCH_BYTES / value.decoded_bytes.max(1)).clamp(1, BATCH);
     let weights = vec![1.0; usize::try_from(dataset.len())?];
-    Ok(LoaderOptions {
-        batch_size: u32::try_from(batch)?,
-        sampling: Some(Arc::new(Weighted::by_sample(&weights, 0)?.draws(batch * BATCHES))),
-        fields: Some(vec![first.name.clone()]),
-        slots: LoaderOptions::default_slots(true),
-        ..LoaderOptions::default()
-    })
+    Ok(LoaderOptions::default()
+        .batch_size(u32::try_from(batch)?)
+        .sampling(Arc::new(Weighted::by_sample(&weights, 0)?.draws(batch * BATCHES)))
+        .fields([first.name.clone()])
+        .slots(LoaderOptions::default_slots(true)))
 }
 
 /// Samples a second, after an epoch that warms up.

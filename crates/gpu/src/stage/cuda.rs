@@ -33,7 +33,7 @@ const CUDA: i32 = 2;
 ///     Err(GpuError::NoDriver | GpuError::NoDevice { .. }) => None, // The host decodes.
 ///     Err(error) => return Err(error.into()),
 /// };
-/// let options = LoaderOptions { stage, ..LoaderOptions::default() };
+/// let options = { let mut options = LoaderOptions::default(); options.resources.stage = stage; options };
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use std::sync::Arc;
 /// use shardpack_gpu::DryStage;
 /// use shardpack_loader::LoaderOptions;
 /// use std::sync::Arc;
-/// let options = LoaderOptions { stage: Some(Arc::new(DryStage::default())), resident: true, ..Default::default() };
-/// assert!(options.stage.is_some());
+/// let options = LoaderOptions::default().stage(Arc::new(DryStage::default())).resident(true);
+/// assert!(options.resources.stage.is_some());
 /// ```
 #[derive(Debug, Default)]
 pub struct DryStage {

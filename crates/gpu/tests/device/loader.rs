@@ -31,14 +31,14 @@ fn stage() -> Option<Arc<CudaStage>> {
 }
 
 fn staged(stage: &Arc<CudaStage>, options: &LoaderOptions) -> LoaderOptions {
-    LoaderOptions { stage: Some(Arc::clone(stage) as _), ..options.clone() }
+    options.clone().stage(Arc::clone(stage) as _)
 }
 
 #[test]
 fn epochs_are_the_hosts() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(stage) = stage() else { return };
-    let whole = LoaderOptions::default().part_bytes;
+    let whole = LoaderOptions::default().resources.part_bytes;
     for (disk, what, part_bytes) in [
         (Disk::alike(200, Harm::None), "alike", whole),
         (Disk::varied(200, Harm::None), "varied", whole),
@@ -51,9 +51,9 @@ fn epochs_are_the_hosts() {
         let scenes = if what == "varied" { Vec::new() } else { scene_ways() };
         for (name, options) in ways().into_iter().chain(scenes) {
             for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
-                let options = LoaderOptions { batch_size, threads, part_bytes, ..options.clone() };
+                let options = options.clone().batch_size(batch_size).threads(threads).part_bytes(part_bytes);
                 let mut host = disk.loader(options.clone());
-                let mut device = disk.loader(LoaderOptions { resident, ..staged(&stage, &options) });
+                let mut device = disk.loader(staged(&stage, &options).resident(resident));
                 assert!(!resident || device.stats().resident_values > 0, "{what}, {name}");
                 for number in 0..3 {
                     host.set_epoch(number).unwrap();
@@ -102,7 +102,7 @@ fn memory_is_flat() {
     let Some(stage) = stage() else { return };
     let disk = Disk::varied(200, Harm::None);
     let (_, options) = ways().remove(0);
-    let options = LoaderOptions { batch_size: 16, ..options };
+    let options = options.batch_size(16);
     let mut device = disk.loader(staged(&stage, &options));
     let (mut batches, mut free) = (0, Vec::new());
     for number in 0.. {

@@ -55,13 +55,13 @@ fn print(path: &Path, mut args: impl Iterator<Item = String>) -> Outcome<()> {
     let dataset = Dataset::open(path)?;
     let stored = stored(&dataset)?;
     let load = |name, part_bytes| {
-        let options = LoaderOptions { batch_size: batch, threads, part_bytes, ..options(&wanted)? };
+        let options = options(&wanted)?.batch_size(batch).threads(threads).part_bytes(part_bytes);
         Side::loader(name, &dataset, options)
     };
     let mut sides = [
         load("loader, one thread a record", usize::MAX)?,
         load("loader, parts of 256 KiB", 256 << 10)?,
-        load("loader, parts by default", LoaderOptions::default().part_bytes)?,
+        load("loader, parts by default", LoaderOptions::default().resources.part_bytes)?,
         load("loader, parts of 4 MiB", 4 << 20)?,
         Side::alone("alone", &stored, threads),
         Side::read("read", &stored, threads),
@@ -94,16 +94,16 @@ fn options(wanted: &str) -> Outcome<LoaderOptions> {
         "normalised" => {
             let factors = Factors::new(&[0.5], &[2.0])?;
             let normalise = vec![("cube".to_owned(), factors)];
-            LoaderOptions { normalise, dtype: ArrayDtype::Cubes(ElementType::Bf16), ..plain }
+            plain.normalise(normalise).dtype(ArrayDtype::Cubes(ElementType::Bf16))
         }
-        "first" => LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..plain },
+        "first" => plain.layout(PixelLayout::ChannelsHeightWidth),
         "flipped" => {
             let augment = Augment { flip_rows: true, flip_columns: true, rotate: false };
-            LoaderOptions { augment, ..plain }
+            plain.augment(augment)
         }
         "patch" => {
             let cube = CubeMode::Patch { height: 64, width: 64, place: Place::Random };
-            LoaderOptions { cube, ..plain }
+            plain.cube(cube)
         }
         other => return Err(format!("`{other}`: expected stored, normalised, first, flipped or patch").into()),
     })

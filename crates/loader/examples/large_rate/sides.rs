@@ -53,8 +53,7 @@ impl<'a> Side<'a> {
 
     /// A loader that goes on from epoch to epoch.
     pub(crate) fn loader(name: &str, dataset: &Dataset, options: LoaderOptions) -> Outcome<Self> {
-        let loader =
-            RefCell::new(Loader::open(dataset, LoaderOptions { end: End::Uneven, begins_ahead: false, ..options })?);
+        let loader = RefCell::new(Loader::open(dataset, options.end(End::Uneven).begins_ahead(false))?);
         Ok(Self::new(name, move || epoch(&mut loader.borrow_mut())))
     }
 

@@ -60,9 +60,9 @@ fn rows(
 ) -> Outcome<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
     for &(threads, batch_size) in settings {
-        let plain = || LoaderOptions { batch_size, threads, ..LoaderOptions::default() };
-        let single = LoaderOptions { dtype: ArrayDtype::Cubes(Dtype::F32.into()), ..plain() };
-        let whole = LoaderOptions { part_bytes: usize::MAX, ..plain() };
+        let plain = || LoaderOptions::default().batch_size(batch_size).threads(threads);
+        let single = plain().dtype(ArrayDtype::Cubes(Dtype::F32.into()));
+        let whole = plain().part_bytes(usize::MAX);
         let mut sides = [
             Side::loader(PARTS, dataset, plain())?.crossing(stored + decoded),
             Side::loader("in parts, to float32", dataset, single)?.crossing(stored + 2 * decoded),

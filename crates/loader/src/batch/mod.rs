@@ -175,7 +175,7 @@ impl Batch {
     ///
     /// ```no_run
     /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
-    /// let options = LoaderOptions { cube: "patch64x64".parse()?, ..Default::default() };
+    /// let options = LoaderOptions::default().cube("patch64x64".parse()?);
     /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
     /// let batch = loader.next_batch().unwrap()?;
     /// for at in batch.patches().unwrap().into_iter().flatten() {
@@ -239,9 +239,9 @@ impl Batch {
     /// field that is none of these.
     ///
     /// ```no_run
-    /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object};
-    /// let align = vec![("boxes".into(), "boxes,format=xywh".parse()?)];
-    /// let options = LoaderOptions { image: "rrc224".parse()?, align, ..Default::default() };
+    /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
+    /// let align = [("boxes", "boxes,format=xywh".parse()?)];
+    /// let options = LoaderOptions::default().image(View::resize(224, 224)).align(align);
     /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
     /// let batch = loader.next_batch().unwrap()?;
     /// for boxes in batch.objects("boxes").unwrap().into_iter().flatten() {

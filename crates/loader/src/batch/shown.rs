@@ -24,7 +24,7 @@ impl Batch {
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
-    /// let options = LoaderOptions { image: "rrc224".parse()?, ..Default::default() };
+    /// let options = LoaderOptions::default().image("rrc224".parse::<ImageMode>()?);
     /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
     /// let batch = loader.next_batch().unwrap()?;
     /// for shown in batch.shown("image")?.into_iter().flatten() {

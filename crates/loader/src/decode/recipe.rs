@@ -7,6 +7,7 @@ use crate::stage::{Refusals, Stage};
 use crate::stats::Counters;
 use crate::supply::Resident;
 use shardpack_augment::BandAugmentation;
+use shardpack_format::Limits;
 use shardpack_jpeg::{DecodeOptions, DrawKey, PixelLayout};
 use std::sync::Arc;
 
@@ -31,13 +32,23 @@ impl Recipe {
     pub(crate) fn new(
         fields: Arc<Fields>,
         seed: u64,
+        limits: Limits,
         options: &LoaderOptions,
         resident: Option<Arc<Resident>>,
     ) -> Self {
-        let options = options.clone();
-        let LoaderOptions { layout, decode, part_bytes, augment, transform, stage, .. } = options;
-        let augment_bands = options.augment_bands.into();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_bands, transform, stage }
+        let LoaderOptions { view, output, resources, .. } = options.clone();
+        Self {
+            fields,
+            seed,
+            layout: output.layout,
+            decode: DecodeOptions { limits, ..DecodeOptions::default() },
+            part_bytes: resources.part_bytes,
+            resident,
+            augment: view.augment,
+            augment_bands: view.augment_bands.into(),
+            transform: output.transform,
+            stage: resources.stage,
+        }
     }
 
     /// What random views, patches and turns of a sample draw from.

@@ -19,10 +19,10 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     let refuse = |expected: &str, found: String| {
         Err(Error::usage(format!("picture that `{}` follows", field.escape_debug()), expected, found))
     };
-    let ImageMode::View(view) = options.image else {
+    let ImageMode::View(view) = options.view.image else {
         return refuse("pictures that are decoded", "stored bytes (`raw`)".into());
     };
-    let is_loaded = |name: &String| options.fields.as_ref().is_none_or(|fields| fields.contains(name));
+    let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_followed = |name: &String| match named {
         Some(named) => name == named,
         None => is_loaded(name) && !is_mask(name),
@@ -62,7 +62,7 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
         return Ok((From::Mask { position, picture, stored, fill: Vec::new() }, dtype, shape, size));
     };
     let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
-    let (_, _, descriptor) = examples.first(dataset, options.epoch)?;
+    let (_, _, descriptor) = examples.first(dataset, options.order.epoch)?;
     let (dtype, to) = examples.element(dataset, name, options)?;
     let refuse = |what: &str, expected: &str, found: String| {
         Err(Error::usage(format!("{what} of field `{}`", name.escape_debug()), expected, found))
@@ -72,7 +72,7 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
     }
     let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
-        &[_, _, channels] => axes(options.layout, height, width, Axis::Fixed(channels)).to_vec(),
+        &[_, _, channels] => axes(options.output.layout, height, width, Axis::Fixed(channels)).to_vec(),
         other => return refuse("axes", "two, or three, of a mask", format!("{other:?}")),
     };
     let stored = examples.stored(dtype, to);
@@ -138,8 +138,8 @@ fn as_arrays(name: &str) -> Hint {
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
     let refuse = |expected: &str, found: String| Err(Error::usage("aligned fields", expected, found));
-    let Some((first, _)) = options.align.first() else { return Ok(()) };
-    for (at, (name, align)) in options.align.iter().enumerate() {
+    let Some((first, _)) = options.view.align.first() else { return Ok(()) };
+    for (at, (name, align)) in options.view.align.iter().enumerate() {
         align.check()?;
         let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
         let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
@@ -151,13 +151,13 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
                 _ => refused,
             };
         }
-        if options.align.iter().take(at).any(|(other, _)| other == name) {
+        if options.view.align.iter().take(at).any(|(other, _)| other == name) {
             return refuse("each field once", quoted(name));
         }
-        if options.normalise.iter().any(|(other, _)| other == name) {
+        if options.output.normalise.iter().any(|(other, _)| other == name) {
             return refuse("fields without mean and std", quoted(name));
         }
-        if matches!(&options.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
+        if matches!(&options.output.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
             return refuse("fields without a value for no-data", quoted(name));
         }
         if let Some(of) = align.rows() {
@@ -169,19 +169,19 @@ pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
             }
         }
     }
-    if options.cube != CubeMode::Whole {
+    if options.view.cube != CubeMode::Whole {
         return refuse("whole arrays", format!("{}, of which a patch is cut", quoted(first)))
             .map_err(|error| error.with_hint("load the patches in a loader of their own"));
     }
-    if !options.augment.is_none() {
+    if !options.view.augment.is_none() {
         let found = format!("{}, beside flips or turns of arrays", quoted(first));
         let hint = Hint::new("the view mirrors both: ").and([Setting::number("flip", 0.5)]);
         return refuse("arrays that are not turned", found).map_err(|error| error.with_hint(hint));
     }
-    if options.bands != Bands::All {
+    if options.view.bands != Bands::All {
         return refuse("all bands", format!("{}, of which some are chosen", quoted(first)));
     }
-    if options.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
+    if options.view.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
         let found = format!("one that moves the pixels of the picture, and not {}", quoted(first));
         return refuse("an augmentation that leaves pixels at their place", found).map_err(|error| {
             error.with_hint("choose augmentations of colours; the view crops, scales and mirrors both")

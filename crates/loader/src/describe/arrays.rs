@@ -22,7 +22,7 @@ impl Cut {
     /// of three axes, and an array that has neither two nor three axes has no pixels to choose
     /// from.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
-        let (height, width, place) = match options.cube {
+        let (height, width, place) = match options.view.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
             _ => (0, 0, None),
         };
@@ -30,8 +30,8 @@ impl Cut {
         match axes {
             2 => {}
             3 => {
-                region.bands = options.bands.clone();
-                region.layout = match options.layout {
+                region.bands = options.view.bands.clone();
+                region.layout = match options.output.layout {
                     PixelLayout::HeightWidthChannels => Layout::AsShape,
                     PixelLayout::ChannelsHeightWidth => Layout::BandMajor,
                 };
@@ -44,12 +44,12 @@ impl Cut {
 
 /// Refuses what no array could satisfy.
 pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
-    if let CubeMode::Patch { height, width, .. } = options.cube
+    if let CubeMode::Patch { height, width, .. } = options.view.cube
         && (height == 0 || width == 0)
     {
         return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
     }
-    if let CubeMode::Volume { size: [depth, height, width], place } = options.cube {
+    if let CubeMode::Volume { size: [depth, height, width], place } = options.view.cube {
         if depth == 0 || height == 0 || width == 0 {
             return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
         }
@@ -61,15 +61,15 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
             ));
         }
     }
-    let some = match &options.bands {
+    let some = match &options.view.bands {
         Bands::All => return Ok(()),
         Bands::Range(range) => range.start < range.end,
         Bands::List(list) => !list.is_empty(),
     };
     if !some {
-        return Err(Error::usage("bands", "at least one", format!("{:?}", options.bands)));
+        return Err(Error::usage("bands", "at least one", format!("{:?}", options.view.bands)));
     }
-    if options.cube == CubeMode::Raw {
+    if options.view.cube == CubeMode::Raw {
         return Err(Error::usage("bands", "arrays that are decoded", "stored bytes (`CubeMode::Raw`)"));
     }
     Ok(())
@@ -83,11 +83,11 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         |from: &From| matches!(from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Picture { .. });
     let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
     let takes = |plan: &FieldPlan| match plan.from {
-        From::Picture { .. } => options.scaling.is_some(),
+        From::Picture { .. } => options.output.scaling.is_some(),
         From::Volume(_) => !is_mask(&plan.name),
         _ => plan.shape.len() == 3,
     };
-    match &options.dtype {
+    match &options.output.dtype {
         ArrayDtype::Source => {}
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
@@ -104,7 +104,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             }
         }
     }
-    for (name, _) in &options.normalise {
+    for (name, _) in &options.output.normalise {
         let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. } | From::Volume(_));
         if !plans.iter().any(is_it) {
             let expected = "arrays among the fields, to be decoded";
@@ -117,12 +117,12 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         From::Array { .. } => (2..=3).contains(&plan.shape.len()),
         _ => false,
     };
-    if !options.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
+    if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         let expected = "an array of two or three axes among the fields, to be decoded";
         if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. })) {
             return Err(Error::usage("augmentation", expected, "none"));
         }
-        let hint = match options.augment.flip_columns {
+        let hint = match options.view.augment.flip_columns {
             true => Hint::new("the view mirrors pictures: `rrcN` half of them, others with `flip`, such as ")
                 .and([Setting::word("image", "full,flip=0.5")]),
             false => Hint::new("`random_rotation` and `random_affine` turn pictures"),
@@ -132,22 +132,22 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     // The planes of volumes are turned; an array that is no volume has other sides.
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.from, From::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
-        (options.cube, options.augment.is_none(), plans.iter().find(is_other))
+        (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
     {
         let found = format!("`{}`, which is none", other.name.escape_debug());
         let error = Error::usage("arrays to turn", "volumes, where these are cut", found);
         return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.from.is_banded();
-    if !options.augment_bands.is_empty() && !plans.iter().any(is_banded) {
-        let expected = match options.cube {
+    if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
+        let expected = match options.view.cube {
             CubeMode::Volume { .. } => "a volume with channels among the fields",
             _ => "an array of three axes among the fields, to be decoded, that is no mask",
         };
         return Err(Error::usage("augmentation of bands", expected, "none"));
     }
     let cuts = plans.iter().map(|plan| &plan.from);
-    let (mut patch, mut bands) = (!options.cube.is_cut(), options.bands == Bands::All);
+    let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);
     for from in cuts {
         if let From::Array { cut: Some(cut), .. } = from {
             patch |= cut.place.is_some();
@@ -157,7 +157,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
     // Beside what is cut, four axes are a volume, whose first two are not those of the others.
     let uncut = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. }) && plan.shape.len() > 3;
-    if let (CubeMode::Patch { .. }, Some(plan)) = (options.cube, plans.iter().find(uncut)) {
+    if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let found = format!(
             "`{}` of {} axes, of which no patch of two sides is cut",
             plan.name.escape_debug(),
@@ -167,7 +167,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
     }
     match (patch, bands) {
-        (false, _) if matches!(options.cube, CubeMode::Volume { .. }) => {
+        (false, _) if matches!(options.view.cube, CubeMode::Volume { .. }) => {
             Err(Error::usage("patch", "an array of three or four axes among the fields", "none"))
         }
         (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
@@ -183,7 +183,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
         From::Volume(volume) => volume.fill.is_some(),
         _ => false,
     };
-    let (expected, found) = match &options.no_data {
+    let (expected, found) = match &options.output.no_data {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
         NoData::Cubes(_) => {
@@ -256,10 +256,10 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         };
         return Ok(Some((from, Dtype::U8.into(), vec![0], Size::Dense { bytes: 0 })));
     }
-    let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
+    let in_part = matches!(options.view.cube, CubeMode::Patch { .. }) || options.view.bands != Bands::All;
     let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
     let examples = Examples::find(dataset, field, position, &limits, Some(options))?;
-    let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
+    let (at, shard, descriptor) = examples.first(dataset, options.order.epoch)?;
     let record = at.record;
     let rank = descriptor.shape.len();
     let is_banded = is_banded(field, rank, options);
@@ -270,9 +270,9 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     };
     let fill = examples.fill(field, options)?;
     let (dtype, to) = examples.element(dataset, field, options)?;
-    let turns = !options.augment.is_none() && (2..=3).contains(&rank);
+    let turns = !options.view.augment.is_none() && (2..=3).contains(&rank);
     let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
-    let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
+    let channels_first = rank == 3 && options.output.layout == PixelLayout::ChannelsHeightWidth;
     let mut cut = Cut::of(rank, options);
     if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
         cut.scene = Some([*height, *width]);
@@ -325,13 +325,13 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
 
 /// How the bands that are asked for are normalised, of an array of this shape.
 fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option<Factors>, FormatError> {
-    let Some((_, factors)) = options.normalise.iter().find(|(name, _)| name == field) else { return Ok(None) };
+    let Some((_, factors)) = options.output.normalise.iter().find(|(name, _)| name == field) else { return Ok(None) };
     let &[_, _, channels] = shape else {
         factors.check(1)?;
         return Ok(Some(factors.clone()));
     };
     factors.check(channels)?;
-    Ok(Some(match &options.bands {
+    Ok(Some(match &options.view.bands {
         Bands::All => factors.clone(),
         Bands::Range(range) => factors.of_bands(range.clone())?,
         Bands::List(list) => factors.of_bands(list.iter().copied())?,

@@ -13,7 +13,7 @@ impl ClassPlan {
     /// # Errors
     /// `Usage` if there is no mask, one patch of each sample, or no class with a weight.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
-        let weights = match &options.patch_classes {
+        let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),
             PatchClasses::Balanced => None,
             PatchClasses::Weighted(weights) => Some(weights.iter().copied().collect::<BTreeMap<_, _>>()),
@@ -27,7 +27,7 @@ impl ClassPlan {
                 return refuse("a class with a weight above 0", "none");
             }
         }
-        let patch = match (options.cube, options.patches) {
+        let patch = match (options.view.cube, options.view.patches) {
             (CubeMode::Patch { height, width, .. }, Patches::PerSample(_)) => [1, height, width],
             (CubeMode::Volume { size, .. }, Patches::PerSample(_)) => size,
             _ => {

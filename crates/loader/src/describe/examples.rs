@@ -125,8 +125,8 @@ impl Examples {
     /// What comes in the place of no-data, in a field that declares any.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
-        let with = options.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
-        if with.is_some() && !self.has_no_data && matches!(options.no_data, NoData::Fields(_)) {
+        let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
+        if with.is_some() && !self.has_no_data && matches!(options.output.no_data, NoData::Fields(_)) {
             let what = format!("value for no-data of field `{}`", field.escape_debug());
             let found = match self.looked_at {
                 1 => "none in the sample that was looked at".to_owned(),
@@ -141,7 +141,7 @@ impl Examples {
     /// channels or without, and two for masks of them.
     fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
-        match (options.cube, axes) {
+        match (options.view.cube, axes) {
             (CubeMode::Volume { .. }, 3 | 4) => {
                 if is_mask(field) {
                     2
@@ -156,8 +156,8 @@ impl Examples {
     /// The type in which a batch holds the field, and how decoded elements become that.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
-        let asked = options.dtype.of(field, axes);
-        let has_factors = options.normalise.iter().any(|(name, _)| name == field);
+        let asked = options.output.dtype.of(field, axes);
+        let has_factors = options.output.normalise.iter().any(|(name, _)| name == field);
         let fills = self.fill(field, options)?.is_some();
         let rank = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         let rounds = has_factors || is_banded(field, rank, options);
@@ -165,15 +165,15 @@ impl Examples {
         let element = match asked {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => {
-                let element = self.dtype(dataset, field, None, options.epoch)?.into();
+                let element = self.dtype(dataset, field, None, options.order.epoch)?.into();
                 // Only floats can come out; but classes are not what anybody normalises.
                 let becomes_float = rounds && As::float(element).is_none() && !is_mask(field);
                 if becomes_float { Dtype::F32.into() } else { element }
             }
             Some(ElementType::Dtype(dtype)) => {
-                return Ok((self.dtype(dataset, field, Some(dtype), options.epoch)?.into(), As::Decoded));
+                return Ok((self.dtype(dataset, field, Some(dtype), options.order.epoch)?.into(), As::Decoded));
             }
-            _ => return Ok((self.dtype(dataset, field, None, options.epoch)?.into(), As::Decoded)),
+            _ => return Ok((self.dtype(dataset, field, None, options.order.epoch)?.into(), As::Decoded)),
         };
         let Some(to) = As::float(element) else {
             let why = match (has_factors, fills) {
@@ -187,7 +187,7 @@ impl Examples {
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if let Err(error) = to.of(descriptor.decoded) {
-                return Err(named(dataset, *sample, options.epoch, of_field(field, error))?);
+                return Err(named(dataset, *sample, options.order.epoch, of_field(field, error))?);
             }
         }
         Ok((element, to))
@@ -254,8 +254,8 @@ fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Resu
 /// Whether the bands of a field of so many axes are changed at random. Where volumes are cut, three axes
 /// have no bands.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
-    let banded = if matches!(options.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
-    axes == banded && !options.augment_bands.is_empty() && !is_mask(field)
+    let banded = if matches!(options.view.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
+    axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
 }
 
 /// What a caller asked in vain of a field.
@@ -325,7 +325,8 @@ fn whole_record(
         memo: None,
         limits,
     };
-    let is_shared = wanted.and_then(|options| options.stage.as_ref()).is_some_and(|stage| stage.shares(&value));
+    let is_shared =
+        wanted.and_then(|options| options.resources.stage.as_ref()).is_some_and(|stage| stage.shares(&value));
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 

@@ -14,7 +14,7 @@ const LABEL: &str = "label";
 /// # Errors
 /// `Usage` if there are no labels, no pictures of one size, or something that would not be mixed.
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
-    let Some(mix) = &options.mix else { return Ok(()) };
+    let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
     let refuse = |expected: &str, found: String| Err(Error::usage("mixed batches", expected, found));
     let leave_out = |error: Error| error.with_hint("leave it out of the fields");
@@ -23,7 +23,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse("a way to mix, and at least one class", found);
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
-    if let Some((name, _)) = options.align.first() {
+    if let Some((name, _)) = options.view.align.first() {
         let found = format!("`{}`, which would follow one of two", name.escape_debug());
         return refuse("pictures that no other field follows", found).map_err(leave_out);
     }

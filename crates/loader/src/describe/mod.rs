@@ -41,19 +41,19 @@ impl Fields {
         arrays::check(options)?;
         check_view(schema, options)?;
         align::check(schema, options)?;
-        let scaling = options.scaling.unwrap_or(Scaling::UNIT);
+        let scaling = options.output.scaling.unwrap_or(Scaling::UNIT);
         let objects = objects::plan(schema, options)?;
         let mut fields = Self {
             plans: Vec::new(),
             objects,
             dims: 0,
-            layout: options.layout,
+            layout: options.output.layout,
             scaling,
-            changes: options.augment_pictures.clone().into(),
+            changes: options.view.augment_pictures.clone().into(),
             large_bytes: None,
             patches: None,
         };
-        match &options.fields {
+        match &options.output.fields {
             None => {
                 let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
                 let is_tensor =
@@ -84,14 +84,14 @@ impl Fields {
             true => None,
             false => PatchPlan::new(dataset, &fields.plans, options)?,
         };
-        if let Some(stage) = &options.stage {
+        if let Some(stage) = &options.resources.stage {
             let Self { plans, layout, scaling, changes, .. } = &mut fields;
             for plan in plans {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling, changes));
             }
         }
         if let Some(patches) = patches {
-            let patches = match options.stage {
+            let patches = match options.resources.stage {
                 Some(_) => patches.staged(&mut fields.plans, options)?,
                 None => patches,
             };
@@ -100,7 +100,7 @@ impl Fields {
             return Ok(fields);
         }
         let plans = &fields.plans;
-        let part_bytes = options.part_bytes as u64;
+        let part_bytes = options.resources.part_bytes as u64;
         let in_parts = match plans.iter().any(|plan| plan.staged) {
             false => plans.iter().any(|plan| is_in_parts(&plan.from)),
             true => {
@@ -125,21 +125,21 @@ impl Fields {
                 let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
                 (From::Scalar(column), column.dtype.into(), Vec::new(), Size::Dense { bytes })
             }
-            FieldKind::Image => match options.image {
+            FieldKind::Image => match options.view.image {
                 ImageMode::Raw => raw(),
                 ImageMode::View(view) => pictures::plan(schema, (position, &field.name), view, options)?,
             },
             FieldKind::Array if options.aligned(&field.name).is_some() => {
                 align::plan_mask(dataset, (position, &field.name), options)?
             }
-            FieldKind::Array => match options.cube {
+            FieldKind::Array => match options.view.cube {
                 CubeMode::Raw => raw(),
                 CubeMode::Volume { size, place } => {
                     let planned =
                         volumes::plan(dataset, (position, &field.name), (size.map(u64::from), place), options)?;
                     match planned {
                         Some(parts) => parts,
-                        None if options.fields.is_none() => return Ok(()),
+                        None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
                     }
                 }
@@ -147,7 +147,7 @@ impl Fields {
                     match arrays::plan(dataset, &field.name, position, options)? {
                         Some(parts) => parts,
                         // Nobody has asked for it.
-                        None if options.fields.is_none() => return Ok(()),
+                        None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
                     }
                 }
@@ -167,7 +167,7 @@ impl Fields {
             size,
             dims_at: self.dims,
             staged: false,
-            is_noisy: is_banded && options.augment_bands.iter().any(BandAugmentation::is_noise),
+            is_noisy: is_banded && options.view.augment_bands.iter().any(BandAugmentation::is_noise),
         };
         if plan.is_ragged() {
             self.dims += plan.shape.len();
@@ -181,7 +181,7 @@ impl Fields {
     /// Refuses a scaling that changes nothing.
     fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
         let is_float = |plan: &FieldPlan| matches!(plan.from, From::Picture { floats: Some(_), .. });
-        if options.scaling.is_none() || self.plans.iter().any(is_float) {
+        if options.output.scaling.is_none() || self.plans.iter().any(is_float) {
             return Ok(());
         }
         let is_picture = |plan: &&FieldPlan| matches!(plan.from, From::Picture { .. });
@@ -204,7 +204,7 @@ impl Fields {
     /// Refuses a choice of frames where there are none.
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
         let is_clip = |plan: &FieldPlan| matches!(plan.from, From::Picture { clip: Some(_), .. });
-        if options.frames == FrameMode::All || self.plans.iter().any(is_clip) {
+        if options.view.frames == FrameMode::All || self.plans.iter().any(is_clip) {
             return Ok(());
         }
         let hint =
@@ -236,7 +236,7 @@ const fn is_described(kind: FieldKind) -> bool {
 /// Refuses a view of a size where the dataset has no pictures, such as those of 16 bits that are
 /// arrays: they would come whole.
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
-    let has_size = matches!(options.image, ImageMode::View(view) if view.size().is_some());
+    let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {
         return Ok(());
     }

@@ -12,8 +12,8 @@ use shardpack_reader::{Error, Result};
 /// `Usage` if a field is unknown, or holds what comes as a tensor, or cannot be aligned.
 pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<ObjectPlan>> {
     let is_object = |(_, align): &&(String, Align)| !matches!(align, Align::Mask { .. });
-    let aligned = options.align.iter().filter(is_object).map(|(name, _)| name);
-    let mut names: Vec<&String> = options.objects.iter().collect();
+    let aligned = options.view.align.iter().filter(is_object).map(|(name, _)| name);
+    let mut names: Vec<&String> = options.output.objects.iter().collect();
     for name in aligned {
         if !names.contains(&name) {
             names.push(name);
@@ -29,7 +29,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             let found = format!("`{}`", name.escape_debug());
             return Err(Error::usage("field of objects", "arrays, texts, JSON or bytes", found));
         };
-        let align = options.align.iter().find(|(known, _)| known == *name).map(|(_, align)| align);
+        let align = options.view.align.iter().find(|(known, _)| known == *name).map(|(_, align)| align);
         let follows = match align {
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {

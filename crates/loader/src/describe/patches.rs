@@ -15,10 +15,10 @@ impl PatchPlan {
     /// `Usage` if the fields are no patches, or if the numbers of patches cannot be known.
     pub(crate) fn new(dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let classes = ClassPlan::new(plans, options)?;
-        if options.patches == Patches::One {
+        if options.view.patches == Patches::One {
             return Ok(None);
         }
-        let (sides, place) = match options.cube {
+        let (sides, place) = match options.view.cube {
             CubeMode::Patch { height, width, place } => ([0, height, width], place),
             CubeMode::Volume { size, place } => (size, place),
             CubeMode::Whole | CubeMode::Raw => {
@@ -31,11 +31,11 @@ impl PatchPlan {
             let error = Error::usage("several patches of a sample", "patches that are placed by it", found);
             return Err(error.with_hint(hint));
         }
-        let (grid, unit) = match options.patches {
+        let (grid, unit) = match options.view.patches {
             Patches::PerSample(0) => return Err(Error::usage("patches of a sample", "at least 1", 0)),
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
-                let overlap = if let Patches::Grid { overlap } = options.patches { overlap } else { [0; 3] };
+                let overlap = if let Patches::Grid { overlap } = options.view.patches { overlap } else { [0; 3] };
                 // Patches of two axes have one plane.
                 let size = sides.map(|side| u64::from(side).max(1));
                 if overlap.iter().zip(size).any(|(&overlap, side)| u64::from(overlap) >= side) {
@@ -86,7 +86,7 @@ impl PatchPlan {
             _ => false,
         };
         let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());
-        if let (Some(name), true) = (&left, options.resident) {
+        if let (Some(name), true) = (&left, options.resources.resident) {
             let expected = "arrays that the device decodes, for values that stay there (`resident`)";
             return Err(Error::usage(
                 "several patches of a sample",
@@ -102,7 +102,7 @@ impl PatchPlan {
 
     /// With the numbers of patches of the samples.
     fn counted(mut self, dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Self> {
-        if let Patches::PerSample(count) = options.patches {
+        if let Patches::PerSample(count) = options.view.patches {
             self.most = count.into();
             return Ok(self);
         }
@@ -163,7 +163,7 @@ impl PatchPlan {
 
 /// Sides of a patch; the first one is 0 if it has two.
 fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
-    match options.cube {
+    match options.view.cube {
         CubeMode::Patch { height, width, .. } => [0, height, width],
         CubeMode::Volume { size, .. } => size,
         CubeMode::Whole | CubeMode::Raw => [0; 3],
@@ -171,7 +171,7 @@ fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
 }
 
 fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
-    let (field, mode) = (plan.name.escape_debug(), options.cube);
+    let (field, mode) = (plan.name.escape_debug(), options.view.cube);
     if let (CubeMode::Volume { size: [depth, height, width], .. }, From::Array { .. }) = (mode, &plan.from) {
         return Error::usage(
             "fields of several patches of a sample",

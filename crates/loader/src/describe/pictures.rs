@@ -18,20 +18,22 @@ pub(crate) fn plan(
 ) -> Result<Parts> {
     view.check()?;
     // Where one field of pictures is named, the scaling is for that one.
-    let is_named = |name: &str| options.dtype.of(name, 3).is_some();
+    let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
     let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
-    let is_scaled = options.scaling.is_some() && (is_named(name) || !pictures.any(|field| is_named(&field.name)));
-    let dtype = options.dtype.of_pictures(name, is_scaled);
+    let is_scaled =
+        options.output.scaling.is_some() && (is_named(name) || !pictures.any(|field| is_named(&field.name)));
+    let dtype = options.output.dtype.of_pictures(name, is_scaled);
     let floats = match dtype {
         ElementType::Dtype(Dtype::U8) => None,
-        _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
+        _ => Some(Box::new(FloatTable::new(options.output.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
     };
-    let layout = options.layout;
+    let layout = options.output.layout;
     let counted = frames_column(schema, name);
-    let clip = counted.map(|_| options.frames);
+    let clip = counted.map(|_| options.view.frames);
     let from = From::Picture { position, view, orientation: Col::find(schema, "orientation"), floats, clip };
     // Before the axes of a picture that of time, if there is one.
-    let time = counted.map(|column| options.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
+    let time =
+        counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
     let sides = match view.size() {
         Some((height, width)) => [height, width].map(|side| Axis::Fixed(side.into())),
@@ -65,7 +67,7 @@ fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
 /// `Usage` if there is no picture, an augmentation is not valid, a mask is stored as a picture, or
 /// pixels move that an array of the sample still has at the old place.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    let changes = &options.augment_pictures;
+    let changes = &options.view.augment_pictures;
     if changes.is_empty() {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use shardpack_reader::{Error, Result};
 /// such, or stand, without a cube, beside patches of such, or such that are turned; or if a view is
 /// asked of a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    let turned = !options.augment.is_none();
+    let turned = !options.view.augment.is_none();
     // Beside a cube a mask is that of the cube, and a picture shows both as a whole.
     let is_cube = |plan: &FieldPlan| {
         matches!(plan.from, From::Array { .. } | From::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
@@ -38,7 +38,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             .with_hint("load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
-            Some(size) => is_cut_elsewhere(plan, size, options.layout),
+            Some(size) => is_cut_elsewhere(plan, size, options.output.layout),
             None => is_of_a_picture(plan) && (view.flip > 0.0 || !has_cube && (is_cut(plan) || turned)),
         };
         let Some(array) = plans.iter().find(is_elsewhere) else { continue };

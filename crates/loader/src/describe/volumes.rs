@@ -22,7 +22,7 @@ pub(crate) fn plan(
         return arrays::plan(dataset, field, position, options);
     }
     let examples = Examples::find(dataset, field, position, dataset.limits(), None)?;
-    let (_, _, descriptor) = examples.first(dataset, options.epoch)?;
+    let (_, _, descriptor) = examples.first(dataset, options.order.epoch)?;
     let (sides, channels) = match *descriptor.shape {
         [depth, height, width] => ([depth, height, width], None),
         [depth, height, width, channels] => ([depth, height, width], Some(channels)),
@@ -31,17 +31,17 @@ pub(crate) fn plan(
     let refused = |what: &'static str, expected: &'static str, found: &'static str| {
         Err(Error::usage(format!("{what} of volumes, field `{}`", field.escape_debug()), expected, found))
     };
-    if options.bands != Bands::All {
+    if options.view.bands != Bands::All {
         return refused("bands", "all", "some");
     }
-    if channels.is_some() && options.layout == PixelLayout::ChannelsHeightWidth {
+    if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
         return refused("layout", "[depth, height, width, channels]", "channels first");
     }
     if examples.varies.get(3).is_some_and(|&varies| varies) {
         return Ok(None);
     }
     let (dtype, to) = examples.element(dataset, field, options)?;
-    let factors = options.normalise.iter().find(|(name, _)| name == field).map(|(_, factors)| factors.clone());
+    let factors = options.output.normalise.iter().find(|(name, _)| name == field).map(|(_, factors)| factors.clone());
     if let Some(factors) = &factors {
         factors.check(channels.unwrap_or(1)).map_err(|error| Error::from(of_field(field, error)))?;
     }

@@ -38,7 +38,8 @@ impl Loader {
             stats.samples = state.samples;
             stats.skipped = state.skipped;
             stats.extra_slots = state.extra_slots;
-            stats.grown_slots = state.grown_slots + self.options.stage.as_ref().map_or(0, |stage| stage.growths());
+            stats.grown_slots =
+                state.grown_slots + self.options.resources.stage.as_ref().map_or(0, |stage| stage.growths());
             stats.device_rows = state.device_rows;
             stats.peak_run_bytes = state.peak_run_bytes();
         }
@@ -65,7 +66,7 @@ impl Loader {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
         let slots = device_bytes(&self.options, &self.epochs.predicted);
         let is_staged = self.fields.patches.as_ref().is_some_and(|patches| patches.is_staged);
-        let stage = self.options.stage.as_ref().filter(|_| is_staged && self.resident.is_none());
+        let stage = self.options.resources.stage.as_ref().filter(|_| is_staged && self.resident.is_none());
         let Predicted { run_bytes, scenes_ahead, .. } = self.epochs.predicted;
         let fields = self.fields.plans.iter().filter(|plan| plan.staged).count() as u64;
         let scenes = stage.map_or(0, |stage| stage.scene_bytes(run_bytes, scenes_ahead.saturating_mul(fields)));

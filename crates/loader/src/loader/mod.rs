@@ -26,11 +26,7 @@ use std::time::{Duration, Instant};
 /// use shardpack_loader::View;
 /// use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
 /// let dataset = Dataset::open("train")?;
-/// let options = LoaderOptions {
-///     batch_size: 256,
-///     image: ImageMode::View(View::random_resized_crop(224, 224).with_flip(0.5)),
-///     ..Default::default()
-/// };
+/// let options = LoaderOptions::default().batch_size(256).image(View::random_resized_crop(224, 224).with_flip(0.5));
 /// let mut loader = Loader::open(&dataset, options)?;
 /// for epoch in 0..90 {
 ///     loader.set_epoch(epoch)?;
@@ -192,8 +188,8 @@ impl Loader {
                 seed: self.epochs.sampling.seed(),
                 home: Arc::downgrade(&self.shared) as Weak<_>,
             };
-            if let Some(mix) = &self.options.mix {
-                batch::mix(&mix.choices, self.options.layout, &mut lent)?;
+            if let Some(mix) = &self.options.output.mix {
+                batch::mix(&mix.choices, self.options.output.layout, &mut lent)?;
             }
             self.delivered = number + 1;
             self.handed_bytes += bytes;
@@ -322,7 +318,7 @@ impl Loader {
         // it.
         let mut shared = self.shared.state();
         // A program may change its transform between two epochs.
-        shared.goes_on = self.goes_on && self.options.transform.is_none();
+        shared.goes_on = self.goes_on && self.options.output.transform.is_none();
         match is_under_way {
             true => shared.go_on(state.epoch),
             false => shared.restart(planner.generation, state.epoch, self.held != Held::Memory),
@@ -348,7 +344,8 @@ impl Loader {
             return Ok(());
         }
         let is_over = self.phase == EpochPhase::Ended || self.delivered == self.share.batches();
-        self.goes_on |= self.options.begins_ahead && is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
+        self.goes_on |=
+            self.options.resources.begins_ahead && is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
         self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 }

@@ -16,6 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+impl LoaderOptions<Dataset> {
+    /// A loader with these options.
+    ///
+    /// # Errors
+    /// As [`Loader::open`].
+    pub fn open(self) -> Result<Loader> {
+        let Self { order, view, output, resources, dataset } = self;
+        Loader::open(&dataset, LoaderOptions { order, view, output, resources, dataset: () })
+    }
+}
+
 impl Loader {
     /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but
     /// the first.
@@ -35,38 +46,35 @@ impl Loader {
     /// As [`Loader::open`]; `Usage` too if it was cancelled.
     pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
         let mut options = options;
-        options.decode.limits = dataset.limits().clone();
-        options.slots = options.slots.max(1);
-        if options.stage.is_some() && options.decode.scaled {
-            let found = "decoding at a smaller scale (`DecodeOptions::scaled`), which only the host does";
-            return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
-        }
-        if options.stage.is_some() && options.transform.is_some() {
+        options.resources.slots = options.resources.slots.max(1);
+        if options.resources.stage.is_some() && options.output.transform.is_some() {
             let error = Error::usage("transform of rows", "rows in memory of the host", "a device that decodes");
             return Err(error.with_hint("have the host decode, or change whole batches"));
         }
-        let world = World::new(options.rank, options.world_size, options.batch_size)?;
-        let sampling: Arc<dyn Sampling> = match &options.sampling {
+        let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
+        let sampling: Arc<dyn Sampling> = match &options.order.sampling {
             Some(sampling) => Arc::clone(sampling),
-            None => Arc::new(Order::of(dataset, options.seed).mode(options.mode).lanes(options.lanes)),
+            None => {
+                Arc::new(Order::of(dataset, options.order.seed).mode(options.order.mode).lanes(options.order.lanes))
+            }
         };
         let sources = Sources::fit(dataset, &*sampling)?;
         let fields = Fields::plan(dataset, &options)?;
         let sampling = match &fields.patches {
-            Some(patches) => patches.order(sampling, &sources, options.open_scenes)?,
+            Some(patches) => patches.order(sampling, &sources, options.order.open_scenes)?,
             None => sampling,
         };
-        let threads = match options.threads {
+        let threads = match options.resources.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
             threads => threads,
         };
-        let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
+        let start = Progress { epoch: options.order.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let keeper = options.keeper()?;
         let mut predicted = planner::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
         let fill = |keeper: &Arc<dyn Keeper>| {
             let slot_bytes = device_bytes(&options, &predicted);
-            supply::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
+            supply::fill(dataset, &fields, keeper, (threads, slot_bytes), watch)
         };
         let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
         predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());
@@ -74,10 +82,10 @@ impl Loader {
         let epochs = Arc::new(Epochs {
             sampling,
             world,
-            end: options.end,
+            end: options.order.end,
             dataset: dataset.clone(),
             fields: Arc::clone(&fields),
-            window: options.window,
+            window: options.resources.window,
             predicted,
             is_resident: resident.is_some(),
         });
@@ -89,25 +97,27 @@ impl Loader {
             read_ahead.restart(0, start, false);
         }
         let on_device = resident.as_ref().is_some_and(|resident| resident.is_enough());
-        let (most, stage) = (options.max_batch_bytes, options.stage.clone());
+        let (most, stage) = (options.resources.max_batch_bytes, options.resources.stage.clone());
         let planner = Planner::new(Arc::clone(&epochs), sources, most, stage, on_device, first);
         let limits = RingLimits {
-            slots: options.slots,
+            slots: options.resources.slots,
             room: predicted.room,
             threads,
             run_bytes: predicted.run_bytes,
             held_bytes: predicted.held,
-            on_corrupt: options.on_corrupt,
+            on_corrupt: options.output.on_corrupt,
             dims: fields.dims,
             is_resident: resident.is_some(),
             are_scenes: fields.patches.is_some() && resident.is_none(),
         };
         let ring = Ring::new(limits, start.epoch);
-        let recipe = Recipe::new(Arc::clone(&fields), epochs.sampling.seed(), &options, resident.clone());
-        let shared = Arc::new(PoolShared::new(ring, planner, read_ahead, recipe, Arc::clone(&options.memory)));
+        let (seed, limits) = (epochs.sampling.seed(), dataset.limits().clone());
+        let recipe = Recipe::new(Arc::clone(&fields), seed, limits, &options, resident.clone());
+        let memory = Arc::clone(&options.resources.memory);
+        let shared = Arc::new(PoolShared::new(ring, planner, read_ahead, recipe, memory));
         shared.counters.read_bytes.fetch_add(resident.as_ref().map_or(0, |all| all.read_bytes), Ordering::Relaxed);
-        if options.stage.is_some() {
-            shared.fill_ring(options.slots, &predicted.room)?;
+        if options.resources.stage.is_some() {
+            shared.fill_ring(options.resources.slots, &predicted.room)?;
         }
         Ok(Self {
             dataset: dataset.clone(),
@@ -139,13 +149,13 @@ impl Loader {
 /// ever come. A dataset without samples is no mistake of the options.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
-    if positions == 0 || options.end != End::Drop || share.whole().batches() > 0 {
+    if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {
         return Ok(());
     }
     let what = if epochs.fields.patches.is_some() { "patches" } else { "samples" };
-    let every = match options.world_size {
-        1 => options.batch_size.to_string(),
-        ranks => format!("{ranks} × {}", options.batch_size),
+    let every = match options.order.world_size {
+        1 => options.order.batch_size.to_string(),
+        ranks => format!("{ranks} × {}", options.order.batch_size),
     };
     let hint = Hint::new("")
         .only(Voice::Rust, "`End::Pad` and `End::Uneven` give what there is")
@@ -156,6 +166,6 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
 
 /// Bytes that all slots take on the device.
 pub(super) fn device_bytes(options: &LoaderOptions, predicted: &Predicted) -> u64 {
-    let slots = options.slots as u64;
-    options.stage.as_ref().map_or(0, |stage| stage.device_bytes(&predicted.room).saturating_mul(slots))
+    let slots = options.resources.slots as u64;
+    options.resources.stage.as_ref().map_or(0, |stage| stage.device_bytes(&predicted.room).saturating_mul(slots))
 }

@@ -11,10 +11,10 @@ use std::str::FromStr;
 /// `boxes,format=xywh,visible=0.25`.
 ///
 /// ```
-/// use shardpack_loader::{Align, LoaderOptions};
-/// let align = vec![("mask".into(), "mask".parse()?), ("boxes".into(), "boxes,format=xywh".parse()?)];
-/// let options = LoaderOptions { image: "rrc224".parse()?, align, ..Default::default() };
-/// assert!(matches!(options.align[0].1, Align::Mask { .. }));
+/// use shardpack_loader::{Align, LoaderOptions, View};
+/// let align = [("mask", "mask".parse()?), ("boxes", "boxes,format=xywh".parse()?)];
+/// let options = LoaderOptions::default().image(View::resize(224, 224)).align(align);
+/// assert!(matches!(options.view.align[0].1, Align::Mask { .. }));
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,8 @@ use shardpack_augment::Mix;
 /// ```
 /// use shardpack_loader::{BatchMix, LoaderOptions};
 /// let choices = vec!["mixup(alpha=0.2)".parse()?, "cutmix".parse()?];
-/// let options = LoaderOptions { mix: Some(BatchMix { choices, classes: 1000 }), ..Default::default() };
-/// assert!(options.mix.is_some());
+/// let options = LoaderOptions::default().mix(BatchMix { choices, classes: 1000 });
+/// assert!(options.output.mix.is_some());
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

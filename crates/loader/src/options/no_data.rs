@@ -16,9 +16,9 @@ use shardpack_reader::mask_names::is_mask;
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, NoData};
-/// let options = LoaderOptions { no_data: NoData::Cubes(0.0), ..Default::default() };
-/// assert_eq!(options.no_data.of("cube", 3), Some(0.0));
-/// assert_eq!(options.no_data.of("mask", 2), None);
+/// let options = LoaderOptions::default().no_data(NoData::Cubes(0.0));
+/// assert_eq!(options.output.no_data.of("cube", 3), Some(0.0));
+/// assert_eq!(options.output.no_data.of("mask", 2), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]

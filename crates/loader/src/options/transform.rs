@@ -20,8 +20,8 @@ use std::fmt;
 ///         Ok(())
 ///     }
 /// }
-/// let options = LoaderOptions { transform: Some(Arc::new(Invert)), ..Default::default() };
-/// assert!(options.transform.is_some());
+/// let options = LoaderOptions::default().transform(Arc::new(Invert));
+/// assert!(options.output.transform.is_some());
 /// ```
 pub trait Transform: fmt::Debug + Send + Sync {
     /// Changes the bytes of a row. A row is changed again if it is decoded again, from its record.

@@ -21,13 +21,8 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, Place};
-/// let train = LoaderOptions {
-///     cube: CubeMode::Patch { height: 64, width: 64, place: Place::Random },
-///     patches: Patches::PerSample(16),
-///     patch_classes: PatchClasses::Weighted(vec![(0, 1.0), (3, 4.0)]),
-///     ..Default::default()
-/// };
-/// assert_ne!(train.patch_classes, PatchClasses::default());
+/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: Place::Random }).patches(Patches::PerSample(16)).patch_classes(PatchClasses::Weighted(vec![(0, 1.0), (3, 4.0)]));
+/// assert_ne!(train.view.patch_classes, PatchClasses::default());
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]

@@ -22,12 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, Patches, Place};
-/// let train = LoaderOptions {
-///     cube: CubeMode::Patch { height: 64, width: 64, place: Place::Random },
-///     patches: Patches::PerSample(16),
-///     ..Default::default()
-/// };
-/// assert_ne!(train.patches, Patches::default());
+/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: Place::Random }).patches(Patches::PerSample(16));
+/// assert_ne!(train.view.patches, Patches::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

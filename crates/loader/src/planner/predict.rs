@@ -89,29 +89,29 @@ pub(crate) fn predict(
     threads: usize,
 ) -> Result<Predicted> {
     // Of a small dataset, a batch is never full, but for padding.
-    let rows = match options.end {
-        End::Pad => u64::from(options.batch_size),
-        _ => u64::from(options.batch_size).min(epoch.len().div_ceil(u64::from(options.world_size.max(1)))),
+    let rows = match options.order.end {
+        End::Pad => u64::from(options.order.batch_size),
+        _ => u64::from(options.order.batch_size).min(epoch.len().div_ceil(u64::from(options.order.world_size.max(1)))),
     };
     let dense = fields.plans.iter().map(|field| match field.size {
         Size::Dense { bytes } => (bytes as u64).saturating_mul(rows),
         _ => 0,
     });
     let dense = dense.fold(0, u64::saturating_add);
-    if dense > options.max_batch_bytes {
-        let expected = format!("at most {}", options.max_batch_bytes);
+    if dense > options.resources.max_batch_bytes {
+        let expected = format!("at most {}", options.resources.max_batch_bytes);
         let hint = Hint::new("choose a smaller `batch_size`, or views, patches or bands that take less, or raise ")
             .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
         let found = format!("{dense}, for {rows} rows");
         return Err(Error::usage("bytes of a batch", expected, found).with_hint(hint));
     }
-    let alignment = alignment(options.stage.is_some()) as u64;
+    let alignment = alignment(options.resources.stage.is_some()) as u64;
     // Of the fields that the host decodes, and of those that a stage takes.
     let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
     let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
-    let records = options.stage.as_ref().map(|_| spread(dataset, SHARDS, rows, length)).transpose()?;
-    let open = epoch.open_reads_max(options.world_size.into());
+    let records = options.resources.stage.as_ref().map(|_| spread(dataset, SHARDS, rows, length)).transpose()?;
+    let open = epoch.open_reads_max(options.order.world_size.into());
     let reads = reads(dataset, &open, sources, fields.large_bytes)?;
     let (mut parts, mut resized) = (0_u64, 0_u64);
     for field in &fields.plans {
@@ -132,14 +132,15 @@ pub(crate) fn predict(
         };
         let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
         *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
-        if let (true, Some(stage), Some((records, _))) = (field.staged, &options.stage, &records) {
+        if let (true, Some(stage), Some((records, _))) = (field.staged, &options.resources.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
             let stored = stage.staged_bytes(&spec, rows, whole(records.batch(rows as f64)), batch);
             staged_bytes = staged_bytes.saturating_add(stored);
             between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
         }
         // A copy of the row, and what the transform makes of it.
-        scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
+        scratch =
+            scratch.saturating_add(options.output.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
         parts = parts.max(parts_of(field, fields, &reads));
         if matches!(field.from, From::Picture { .. }) && !field.is_ragged() {
@@ -150,12 +151,12 @@ pub(crate) fn predict(
     let bytes = |bytes: u64| to_usize(bytes);
     let room = Room {
         rows: bytes(rows),
-        output_bytes: bytes(output_bytes.min(options.max_batch_bytes)),
-        host_bytes: bytes(host_bytes.min(options.max_batch_bytes)),
+        output_bytes: bytes(output_bytes.min(options.resources.max_batch_bytes)),
+        host_bytes: bytes(host_bytes.min(options.resources.max_batch_bytes)),
         staged_bytes: bytes(staged_bytes),
         between_bytes: bytes(between_bytes),
     };
-    let staging = options.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
+    let staging = options.resources.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
     // What a thread reads parts of large records to.
@@ -176,7 +177,8 @@ pub(crate) fn predict(
             scene_bytes(patches, size_class(reads.record), (scenes_ahead, all), threads)
         }
     };
-    let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
+    let fixed =
+        slot_bytes.saturating_mul(options.resources.slots as u64).saturating_add(scratch.saturating_mul(threads));
     let fixed = fixed.saturating_add(dataset.read_ahead_bytes()).saturating_add(resized);
     let (record_bytes, alone_bytes) = (reads.record, reads.alone);
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
@@ -187,7 +189,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
     match &field.from {
         From::Array { cut, finish, stored, .. } => {
             let elements = largest_row / field.dtype.bytes();
-            let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.augment.rotate };
+            let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.view.augment.rotate };
             let row = (largest_row, field.dtype.bytes());
             // Where all records are large, nothing is decoded as a whole.
             let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.from);
@@ -204,7 +206,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         From::Volume(volume) => volume.scratch_bytes(),
         From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
         // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
-        From::Picture { .. } if !options.augment_pictures.is_empty() => {
+        From::Picture { .. } if !options.view.augment_pictures.is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
@@ -269,13 +271,13 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
     if open.iter().all(|open| open.samples <= 1) {
         // Samples that are read alone: a thread decodes what it has read, so each holds one, if
         // there are slots for as many rows. Read-ahead is for buffers that fit no other sample.
-        let rows = rows.saturating_mul(options.slots as u64).max(1);
+        let rows = rows.saturating_mul(options.resources.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads));
-        return busy.max(options.read_ahead_bytes.min(reads.window.saturating_add(twice)));
+        return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
     }
     // What will be held besides the window: for each thread a run that it reads and one that it
     // decodes out of.
-    let ahead = twice.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
+    let ahead = twice.min(options.resources.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
     reads.window.saturating_add(ahead)
 }
 

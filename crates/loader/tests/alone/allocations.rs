@@ -32,24 +32,28 @@ fn per_sample(disk: &Disk, options: LoaderOptions) -> f64 {
 fn batches_allocate_and_samples_do_not() {
     let _alone = crate::alone();
     let disk = Disk::varied(&[512, 512]);
-    let options = |batch_size, mode| LoaderOptions { batch_size, threads: 2, mode, ..Default::default() };
+    let options = |batch_size, mode| LoaderOptions::default().batch_size(batch_size).threads(2).mode(mode);
     for mode in [Mode::Stored, Mode::Windowed] {
-        let raw = LoaderOptions { image: ImageMode::Raw, cube: CubeMode::Raw, ..options(256, mode) };
+        let raw = options(256, mode).image(ImageMode::Raw).cube(CubeMode::Raw);
         let count = per_sample(&disk, raw);
         assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
     }
     // Arrays that are stored as they are. The shapes differ from one to the next, so that each
     // descriptor is parsed, which takes two.
-    let cubes = LoaderOptions { fields: Some(vec!["cube".into(), "label".into()]), ..options(256, Mode::Stored) };
+    let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 3.0, "cubes: {count} allocations a sample");
     let disk = Disk::alike(&[1024]);
-    let cubes = LoaderOptions { fields: Some(vec!["cube".into(), "label".into()]), ..options(256, Mode::Stored) };
+    let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 0.2, "cubes of one shape: {count} allocations a sample");
     let cube = CubeMode::Patch { height: 7, width: 9, place: Place::Random };
     let fields = Some(vec!["cube".into()]);
-    let patches = LoaderOptions { fields, cube, bands: Bands::List(vec![2, 0]), ..options(256, Mode::Stored) };
+    let patches = {
+        let mut options = options(256, Mode::Stored).cube(cube).bands(Bands::List(vec![2, 0]));
+        options.output.fields = fields;
+        options
+    };
     let count = per_sample(&disk, patches);
     assert!(count < 0.2, "patches: {count} allocations a sample");
 }

@@ -29,7 +29,7 @@ fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
 }
 
 fn open(disk: &Disk) -> Loader {
-    let options = LoaderOptions { batch_size: 8, threads: 2, end: End::Uneven, ..Default::default() };
+    let options = LoaderOptions::default().batch_size(8).threads(2).end(End::Uneven);
     Loader::open(&disk.open(), options).unwrap()
 }
 

@@ -36,7 +36,7 @@ fn side(id: u64, side: u32) -> Made {
 fn raw(batch_size: u32) -> LoaderOptions {
     // As from a disk: files that were just written are in the page cache.
     let window = Window::Memory;
-    LoaderOptions { batch_size, threads: 2, window, image: ImageMode::Raw, cube: CubeMode::Raw, ..Default::default() }
+    LoaderOptions::default().batch_size(batch_size).threads(2).window(window).image(ImageMode::Raw).cube(CubeMode::Raw)
 }
 
 fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampling>> {
@@ -117,10 +117,16 @@ fn cubes_take_what_was_predicted(rows: u64) {
                     let factors = Factors::new(&[1000.0], &[100.0]).unwrap();
                     (vec![("cube".to_owned(), factors)], ArrayDtype::Cubes(ElementType::Bf16))
                 }
-                false => (Vec::new(), plain.dtype.clone()),
+                false => (Vec::new(), plain.output.dtype.clone()),
             };
-            let options =
-                LoaderOptions { batch_size: 1, threads: 2, cube, layout, read_ahead_bytes, normalise, dtype, ..plain };
+            let options = plain
+                .batch_size(1)
+                .threads(2)
+                .cube(cube)
+                .layout(layout)
+                .read_ahead_bytes(read_ahead_bytes)
+                .normalise(normalise)
+                .dtype(dtype);
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
@@ -162,13 +168,25 @@ fn memory_is_what_was_predicted() {
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
     let alike = Disk::alike(&[4000]);
     for (name, disk, options) in [
-        ("large ones together, windowed", &skewed, LoaderOptions { sampling: windowed(180, 15, 4), ..raw(4) }),
-        ("large ones apart, windowed", &mixed, LoaderOptions { sampling: windowed(180, 15, 4), ..raw(4) }),
-        ("large ones together, in stored order", &skewed, LoaderOptions { mode: Mode::Stored, ..raw(4) }),
-        ("large ones together, permuted", &skewed, LoaderOptions { mode: Mode::Full, ..raw(4) }),
-        ("large ones apart, permuted", &mixed, LoaderOptions { mode: Mode::Full, read_ahead_bytes: 0, ..raw(4) }),
-        ("alike, windowed", &alike, LoaderOptions { sampling: windowed(4000, 20, 12), ..raw(32) }),
-        ("in the page cache", &mixed, LoaderOptions { window: Window::PageCache, ..raw(4) }),
+        ("large ones together, windowed", &skewed, {
+            let mut options = raw(4);
+            options.order.sampling = windowed(180, 15, 4);
+            options
+        }),
+        ("large ones apart, windowed", &mixed, {
+            let mut options = raw(4);
+            options.order.sampling = windowed(180, 15, 4);
+            options
+        }),
+        ("large ones together, in stored order", &skewed, raw(4).mode(Mode::Stored)),
+        ("large ones together, permuted", &skewed, raw(4).mode(Mode::Full)),
+        ("large ones apart, permuted", &mixed, raw(4).mode(Mode::Full).read_ahead_bytes(0)),
+        ("alike, windowed", &alike, {
+            let mut options = raw(32);
+            options.order.sampling = windowed(4000, 20, 12);
+            options
+        }),
+        ("in the page cache", &mixed, raw(4).window(Window::PageCache)),
     ] {
         let (peak, predicted, stats) = epoch(disk, options);
         println!("{name}: {peak} of {predicted}, {:.2}; runs {}", peak as f64 / predicted as f64, stats.peak_run_bytes);
@@ -185,7 +203,11 @@ fn memory_is_what_was_predicted() {
         ("between borders", ImageMode::View(View::pad(640, 640)), 7),
     ] {
         let only = Some(vec!["image".to_owned()]);
-        let (peak, predicted, _) = epoch(&pictures, LoaderOptions { image, threads, fields: only, ..raw(4) });
+        let (peak, predicted, _) = epoch(&pictures, {
+            let mut options = raw(4).image(image).threads(threads);
+            options.output.fields = only;
+            options
+        });
         println!("{name}: {peak} of {predicted}, {:.2}", peak as f64 / predicted as f64);
         assert!(peak <= predicted + (256 << 10), "{name}: {peak} of {predicted}");
     }
@@ -194,7 +216,7 @@ fn memory_is_what_was_predicted() {
 
     // Records of 3.6 to 5.4 MB: after an epoch, every buffer that is needed is there.
     let large = Disk::new(&[16], |id| side(id, 780 + 10 * (id % 16) as u32));
-    let mut loader = Loader::open(&large.open(), LoaderOptions { mode: Mode::Full, ..raw(2) }).unwrap();
+    let mut loader = Loader::open(&large.open(), raw(2).mode(Mode::Full)).unwrap();
     let mut counts = Vec::new();
     for number in 0..4 {
         loader.set_epoch(number).unwrap();

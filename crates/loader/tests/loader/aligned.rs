@@ -7,7 +7,7 @@ use crate::loader_support::aligned::{LEVELS, Scenes, align, batches, options};
 use shardpack_format::*;
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::Mode;
-use shardpack_loader::{ArrayDtype, Batch, Loader, LoaderOptions, Object};
+use shardpack_loader::{ArrayDtype, Batch, Loader, Object};
 
 fn floats<const N: usize>(object: Option<&Object>) -> Vec<[f32; N]> {
     let Some(Object::Array(array)) = object else { panic!("{object:?}") };
@@ -58,7 +58,7 @@ fn what_belongs_to_a_picture_follows_its_view() {
         for (epoch, layout) in (0..epochs).flat_map(|epoch| {
             [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth].map(|layout| (epoch, layout))
         }) {
-            for batch in batches(&scenes, LoaderOptions { epoch, layout, ..options(image) }) {
+            for batch in batches(&scenes, options(image).epoch(epoch).layout(layout)) {
                 let shown = batch.shown("image");
                 assert!(shown.is_err(), "the index has no sizes");
                 let [boxes, classes, points, captions] =
@@ -135,7 +135,7 @@ fn what_lies_beside_a_padded_picture_is_no_part_of_it() {
         values[4].as_mut().unwrap().1 = floats(points.as_flattened());
     });
     let align = align(&[("mask", "mask,fill=7"), ("points", "keypoints"), ("boxes", "boxes")]);
-    for batch in batches(&scenes, LoaderOptions { align, ..options("pad96x120") }) {
+    for batch in batches(&scenes, options("pad96x120").align(align)) {
         for row in 0..batch.len() {
             let (_, mask) = grids(&batch, row, PixelLayout::HeightWidthChannels);
             let rows: Vec<usize> = (0..96).filter(|&y| mask[y].iter().any(|&class| class != 7)).collect();
@@ -157,7 +157,7 @@ fn what_stands_beside_a_mask_has_its_type() {
     let open = |mask: &str, dtype: Option<Dtype>, image: &str| {
         let align = align(&[("mask", mask)]);
         let dtype = dtype.map(|dtype| ArrayDtype::Fields(vec![("mask".into(), dtype.into())])).unwrap_or_default();
-        Loader::open(&scenes.open(), LoaderOptions { align, dtype, ..options(image) })
+        Loader::open(&scenes.open(), options(image).align(align).dtype(dtype))
     };
     let corner = |mask, dtype| open(mask, dtype, "pad8x200").unwrap().next_batch().unwrap().unwrap();
     for (mask, dtype, bytes) in [
@@ -196,10 +196,13 @@ fn told(batches: &[Batch]) -> Vec<String> {
 #[test]
 fn threads_order_and_batches_change_nothing_and_a_resumed_loader_goes_on() {
     let scenes = Scenes::new(14);
-    let expected = told(&batches(&scenes, LoaderOptions { mode: Mode::Stored, threads: 1, ..options("rrc32") }));
+    let expected = told(&batches(&scenes, options("rrc32").mode(Mode::Stored).threads(1)));
     assert_eq!(expected.len(), 14);
     for (threads, batch_size, mode) in [(4, 3, Mode::Full), (2, 14, Mode::Windowed), (3, 1, Mode::Stored)] {
-        assert_eq!(told(&batches(&scenes, LoaderOptions { threads, batch_size, mode, ..options("rrc32") })), expected);
+        assert_eq!(
+            told(&batches(&scenes, options("rrc32").threads(threads).batch_size(batch_size).mode(mode))),
+            expected
+        );
     }
     let mut first = Loader::open(&scenes.open(), options("rrc32")).unwrap();
     let mut all = vec![first.next_batch().unwrap().unwrap()];
@@ -213,12 +216,8 @@ fn threads_order_and_batches_change_nothing_and_a_resumed_loader_goes_on() {
 fn formats_units_and_shares_of_boxes() {
     let scenes = Scenes::new(12);
     let of = |text: &str| {
-        let options = LoaderOptions {
-            mode: Mode::Stored,
-            align: align(&[("boxes", text)]),
-            fields: Some(vec!["image".into()]),
-            ..options("rrc32x64,flip=0.5")
-        };
+        let options =
+            options("rrc32x64,flip=0.5").mode(Mode::Stored).align(align(&[("boxes", text)])).fields(["image"]);
         let all = batches(&scenes, options);
         let rows = all
             .iter()
@@ -243,12 +242,10 @@ fn formats_units_and_shares_of_boxes() {
         });
         values[2].as_mut().unwrap().1 = cxcywh.flat_map(f32::to_le_bytes).collect();
     });
-    let options = LoaderOptions {
-        mode: Mode::Stored,
-        align: align(&[("boxes", "boxes,format=cxcywh,unit=relative")]),
-        fields: Some(vec!["image".into()]),
-        ..options("rrc32x64,flip=0.5")
-    };
+    let options = options("rrc32x64,flip=0.5")
+        .mode(Mode::Stored)
+        .align(align(&[("boxes", "boxes,format=cxcywh,unit=relative")]))
+        .fields(["image"]);
     let mut rows = plain.iter();
     for batch in batches(&relative, options) {
         for found in batch.objects("boxes").unwrap() {
@@ -267,9 +264,9 @@ fn formats_units_and_shares_of_boxes() {
 #[test]
 fn masks_come_as_the_type_that_is_asked_for() {
     let scenes = Scenes::new(6);
-    let plain = batches(&scenes, LoaderOptions { mode: Mode::Stored, ..options("rrc16") });
+    let plain = batches(&scenes, options("rrc16").mode(Mode::Stored));
     let dtype = ArrayDtype::Fields(vec![("mask".into(), Dtype::I64.into())]);
-    let wide = batches(&scenes, LoaderOptions { mode: Mode::Stored, dtype, ..options("rrc16") });
+    let wide = batches(&scenes, options("rrc16").mode(Mode::Stored).dtype(dtype));
     for (plain, wide) in plain.iter().zip(&wide) {
         let (plain, wide) = (plain.field("mask").unwrap(), wide.field("mask").unwrap());
         assert_eq!(wide.shape(), Some(vec![plain.shape().unwrap()[0], 16, 16]));
@@ -312,7 +309,7 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
             ("mask", "mask"),
             ("boxes", "boxes"),
         ]);
-        for batch in batches(&scenes, LoaderOptions { align, ..options(image) }) {
+        for batch in batches(&scenes, options(image).align(align)) {
             let [boxes, classes, points] = ["boxes", "classes", "points"].map(|name| batch.objects(name).unwrap());
             for row in 0..batch.len() {
                 let (_, mask) = grids(&batch, row, PixelLayout::HeightWidthChannels);

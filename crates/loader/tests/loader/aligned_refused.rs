@@ -22,7 +22,7 @@ fn samples_that_lack_something_and_damage() {
         }
         scene.has_picture = scene.id != 1;
     });
-    for batch in batches(&lacking, LoaderOptions { mode: Mode::Stored, batch_size: 8, ..options("rrc16") }) {
+    for batch in batches(&lacking, options("rrc16").mode(Mode::Stored).batch_size(8)) {
         let mask: Vec<bool> = batch.field("mask").unwrap().mask().collect();
         assert_eq!(mask, [true, false, false, true, true, true, true, true]);
         let there = |name: &str| batch.objects(name).unwrap().iter().map(Option::is_some).collect::<Vec<_>>();
@@ -39,11 +39,11 @@ fn samples_that_lack_something_and_damage() {
                 change(values)
             }
         });
-        let options = LoaderOptions { mode: Mode::Stored, batch_size: 4, ..options("rrc16") };
+        let options = options("rrc16").mode(Mode::Stored).batch_size(4);
         let mut loader = Loader::open(&scenes.open(), options.clone()).unwrap();
         let error = loader.next_batch().unwrap().unwrap_err().to_string();
         assert!(error.contains("scene-2"), "{error}");
-        let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 1 }, ..options };
+        let skip = options.on_corrupt(OnCorrupt::Skip { max: 1 });
         let skipped = Loader::open(&scenes.open(), skip).unwrap().next_batch().unwrap();
         (error, skipped.map(|batch| (batch.mask().to_vec(), batch.objects("boxes").unwrap()[2].cloned())))
     };
@@ -101,37 +101,37 @@ fn what_cannot_be_aligned_is_refused_at_open() {
     };
     for (change, said) in [
         (
-            &(|o: &mut LoaderOptions| o.align.push(("mask".into(), "boxes".parse().unwrap()))) as &dyn Fn(&mut _),
+            &(|o: &mut LoaderOptions| o.view.align.push(("mask".into(), "boxes".parse().unwrap()))) as &dyn Fn(&mut _),
             "each field once",
         ),
-        (&|o: &mut LoaderOptions| o.align = align(&[("caption", "mask")]), "fields of arrays"),
-        (&|o: &mut LoaderOptions| o.align = align(&[("nothing", "mask")]), "no field of the dataset"),
-        (&|o: &mut LoaderOptions| o.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
-        (&|o: &mut LoaderOptions| o.align = align(&[("boxes", "boxes,picture=mask")]), "a field of pictures"),
-        (&|o: &mut LoaderOptions| o.image = "raw".parse().unwrap(), "stored bytes"),
-        (&|o: &mut LoaderOptions| o.cube = "patch4x4".parse().unwrap(), "whole arrays"),
+        (&|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]), "fields of arrays"),
+        (&|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]), "no field of the dataset"),
+        (&|o: &mut LoaderOptions| o.view.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
+        (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "a field of pictures"),
+        (&|o: &mut LoaderOptions| o.view.image = "raw".parse().unwrap(), "stored bytes"),
+        (&|o: &mut LoaderOptions| o.view.cube = "patch4x4".parse().unwrap(), "whole arrays"),
         (
-            &|o: &mut LoaderOptions| o.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()],
+            &|o: &mut LoaderOptions| o.view.augment_pictures = vec!["trivial_augment_wide".parse().unwrap()],
             "moves the pixels",
         ),
         (
-            &|o: &mut LoaderOptions| o.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()],
+            &|o: &mut LoaderOptions| o.view.augment_pictures = vec!["random_affine(degrees=5)".parse().unwrap()],
             "moves the pixels",
         ),
         (
-            &|o: &mut LoaderOptions| o.augment_pictures = vec!["random_rotation(degrees=5)".parse().unwrap()],
+            &|o: &mut LoaderOptions| o.view.augment_pictures = vec!["random_rotation(degrees=5)".parse().unwrap()],
             "moves the pixels",
         ),
-        (&|o: &mut LoaderOptions| o.objects.push("image".into()), "arrays, texts, JSON or bytes"),
-        (&|o: &mut LoaderOptions| o.objects.push("mask".into()), "a tensor"),
-        (&|o: &mut LoaderOptions| o.fields = Some(vec!["mask".into()]), "a field of pictures among the fields"),
+        (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, texts, JSON or bytes"),
+        (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),
+        (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "a field of pictures among the fields"),
     ] {
         let error = refused(change);
         assert!(error.contains(said), "{said}: {error}");
     }
     // Colours change nothing but the picture.
     let mut colours = options("rrc16");
-    colours.augment_pictures = vec!["color_jitter(brightness=0.5)".parse().unwrap()];
+    colours.view.augment_pictures = vec!["color_jitter(brightness=0.5)".parse().unwrap()];
     assert_eq!(batches(&scenes, colours).len(), 1);
 }
 
@@ -147,7 +147,12 @@ fn masks_of_objects_and_polygons_that_are_none() {
         let align = align(&[("classes", text), ("boxes", "boxes")]);
         let fields = Some(vec!["image".into()]);
         let dataset = DatasetOptions::new().limits(limits).open(scenes.path()).unwrap();
-        let mut loader = Loader::open(&dataset, LoaderOptions { align, fields, ..options("resize200x300") }).unwrap();
+        let mut loader = Loader::open(&dataset, {
+            let mut options = options("resize200x300").align(align);
+            options.output.fields = fields;
+            options
+        })
+        .unwrap();
         loader.next_batch().unwrap().map(|_| ()).map_err(|error| error.to_string())
     };
     let all = Limits::default;

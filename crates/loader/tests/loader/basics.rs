@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, seed: 5, ..base() }
+    base().batch_size(batch_size).threads(2).seed(5)
 }
 
 fn load(disk: &Disk, options: LoaderOptions) -> Vec<Seen> {
@@ -61,10 +61,12 @@ fn dense_batches_hold_what_the_dataset_holds() {
 fn batches_are_the_same_whatever_threads_and_slots() {
     let disk = Disk::varied(&[30, 41, 17]);
     let dense = ImageMode::View(View::random_resized_crop(8, 8).with_flip(0.5));
-    for (mode, image) in [(Mode::Windowed, dense), (Mode::Full, LoaderOptions::default().image), (Mode::Stored, dense)]
+    for (mode, image) in
+        [(Mode::Windowed, dense), (Mode::Full, LoaderOptions::default().view.image), (Mode::Stored, dense)]
     {
-        let with =
-            |threads, slots| load(&disk, LoaderOptions { threads, slots, mode, image, end: End::Uneven, ..options(7) });
+        let with = |threads, slots| {
+            load(&disk, options(7).threads(threads).slots(slots).mode(mode).image(image).end(End::Uneven))
+        };
         let expected = with(1, 1);
         assert_eq!(expected.len(), 13);
         for (threads, slots) in [(1, 3), (2, 2), (2, 3), (7, 1), (7, 4)] {
@@ -82,7 +84,7 @@ fn a_window_of_open_runs_gives_the_same_samples() {
     for read_ahead_bytes in [0, 32 << 20] {
         let order = Order::new(runs, 3).dataset(dataset.dataset_id()).lanes(6);
         let sampling: Arc<dyn shardpack_loader::order::Sampling> = Arc::new(order);
-        let options = LoaderOptions { sampling: Some(sampling), read_ahead_bytes, end: End::Uneven, ..options(5) };
+        let options = options(5).sampling(sampling).read_ahead_bytes(read_ahead_bytes).end(End::Uneven);
         let mut loader = Loader::open(&dataset, options).unwrap();
         let batches = epoch(&mut loader);
         let mut indices: Vec<u64> = batches.iter().flat_map(|batch| batch.0.clone()).collect();
@@ -111,7 +113,7 @@ fn every_sample_comes_once_to_some_rank() {
         for end in [End::Drop, End::Pad, End::Uneven] {
             let mut all = Vec::new();
             for rank in 0..world_size {
-                for (indices, mask, fields) in load(&disk, LoaderOptions { rank, world_size, end, ..options(4) }) {
+                for (indices, mask, fields) in load(&disk, options(4).rank(rank).world_size(world_size).end(end)) {
                     for (i, (&index, &there)) in indices.iter().zip(&mask).enumerate() {
                         assert_eq!(there, index != u64::MAX);
                         if !there {
@@ -137,9 +139,9 @@ fn every_sample_comes_once_to_some_rank() {
 fn a_run_goes_on_where_it_stopped_with_another_batch_size() {
     let disk = Disk::alike(&[50, 47]);
     let dataset = disk.open();
-    let whole: Vec<u64> = load(&disk, LoaderOptions { end: End::Uneven, ..options(8) }).concat_indices();
+    let whole: Vec<u64> = load(&disk, options(8).end(End::Uneven)).concat_indices();
     for stop in 0..12 {
-        let mut first = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(8) }).unwrap();
+        let mut first = Loader::open(&dataset, options(8).end(End::Uneven)).unwrap();
         let mut indices = Vec::new();
         for _ in 0..stop {
             indices.extend(first.next_batch().unwrap().unwrap().indices().to_vec());
@@ -148,13 +150,13 @@ fn a_run_goes_on_where_it_stopped_with_another_batch_size() {
         assert_eq!(state.samples_consumed, stop * 8, "what was read ahead does not count");
         drop(first);
         let text = serde_json::to_string(&state).unwrap();
-        let mut second = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(5) }).unwrap();
+        let mut second = Loader::open(&dataset, options(5).end(End::Uneven)).unwrap();
         second.restore(&serde_json::from_str(&text).unwrap()).unwrap();
         indices.extend(epoch(&mut second).concat_indices());
         assert_eq!(indices, whole);
         assert_eq!(second.state().samples_consumed, 97);
     }
-    let mut other = Loader::open(&dataset, LoaderOptions { seed: 6, ..options(8) }).unwrap();
+    let mut other = Loader::open(&dataset, options(8).seed(6)).unwrap();
     let state = Loader::open(&dataset, options(8)).unwrap().state();
     assert!(other.restore(&state).unwrap_err().to_string().contains("seed"), "another seed");
 }
@@ -192,11 +194,11 @@ fn epochs_differ_and_can_begin_before_the_last_one_ends() {
 fn layouts_and_raw_modes() {
     let disk = Disk::varied(&[20]);
     let with = |layout, image, cube| {
-        load(&disk, LoaderOptions { layout, image, cube, mode: Mode::Stored, end: End::Uneven, ..options(20) })
+        load(&disk, options(20).layout(layout).image(image).cube(cube).mode(Mode::Stored).end(End::Uneven))
             .pop()
             .unwrap()
     };
-    let view = LoaderOptions::default().image;
+    let view = LoaderOptions::default().view.image;
     let (_, _, last) = with(PixelLayout::HeightWidthChannels, view, CubeMode::Whole);
     let (_, _, first) = with(PixelLayout::ChannelsHeightWidth, view, CubeMode::Whole);
     for (field, width) in [(0, 1), (1, 2)] {
@@ -222,8 +224,7 @@ fn layouts_and_raw_modes() {
 #[test]
 fn offsets_of_ragged_rows_are_where_the_rows_are() {
     let disk = Disk::varied(&[33]);
-    let mut loader =
-        Loader::open(&disk.open(), LoaderOptions { fields: Some(vec!["cube".into()]), ..options(11) }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options(11).fields(["cube"])).unwrap();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
         assert_eq!(batch.names().collect::<Vec<_>>(), ["cube"]);
@@ -245,15 +246,15 @@ fn offsets_of_ragged_rows_are_where_the_rows_are() {
 fn options_that_make_no_sense_are_refused_in_words() {
     let disk = Disk::alike(&[4]);
     let refused = |options| Loader::open(&disk.open(), options).unwrap_err().to_string();
-    let fields = |name: &str| LoaderOptions { fields: Some(vec![name.into()]), ..options(2) };
+    let fields = |name: &str| options(2).fields([name]);
     assert_eq!(
         refused(fields("lable")),
         "field name: expected a field out of [image, cube, label, height, width, channels], found `lable`"
     );
     assert_eq!(refused(options(0)), "batch size: expected at least 1, found 0");
-    assert!(refused(LoaderOptions { rank: 2, world_size: 2, ..options(2) }).starts_with("rank: expected below"));
+    assert!(refused(options(2).rank(2).world_size(2)).starts_with("rank: expected below"));
     let view = ImageMode::View(View::random_resized_crop(0, 8));
-    assert!(refused(LoaderOptions { image: view, ..options(2) }).contains("at least 1 × 1"));
+    assert!(refused(options(2).image(view)).contains("at least 1 × 1"));
 }
 
 #[test]
@@ -268,7 +269,11 @@ fn float16_comes_as_it_is_stored_if_asked() {
     let disk = Disk::new(&[8], |id| Made { id, height: 8, width: 8, said_height: 8, half: true });
     let with = |dtype| {
         let fields = Some(vec!["cube".into()]);
-        let options = LoaderOptions { dtype, fields, mode: Mode::Stored, ..options(8) };
+        let options = {
+            let mut options = options(8).dtype(dtype).mode(Mode::Stored);
+            options.output.fields = fields;
+            options
+        };
         let mut loader = Loader::open(&disk.open(), options).unwrap();
         let batch = loader.next_batch().unwrap().unwrap();
         (batch.field("cube").unwrap().dtype(), seen(&batch).2.remove(0).2)

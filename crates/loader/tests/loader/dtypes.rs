@@ -84,17 +84,17 @@ impl Arrays {
     }
 
     fn loader(&self, options: LoaderOptions) -> Result<Loader, Error> {
-        let options = LoaderOptions { batch_size: 1, mode: Mode::Stored, end: End::Uneven, threads: 2, ..options };
+        let options = options.batch_size(1).mode(Mode::Stored).end(End::Uneven).threads(2);
         Loader::open(&Dataset::open(self.dir.path()).unwrap(), options)
     }
 
     fn refused(&self, dtype: ArrayDtype) -> String {
-        said(&self.loader(LoaderOptions { dtype, ..base() }).unwrap_err())
+        said(&self.loader(base().dtype(dtype)).unwrap_err())
     }
 
     /// Loads all samples and compares every value; returns the type of the batches.
     fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
-        let mut loader = self.loader(LoaderOptions { dtype, ..base() }).unwrap();
+        let mut loader = self.loader(base().dtype(dtype)).unwrap();
         let mut types = Vec::new();
         while let Some(batch) = loader.next_batch() {
             let batch = batch.unwrap();
@@ -186,7 +186,7 @@ fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
         kinds[101] = kind;
         let arrays = Arrays::new(&kinds);
         let on_corrupt = OnCorrupt::Skip { max: 9 };
-        let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..base() }).unwrap();
+        let mut loader = arrays.loader(base().on_corrupt(on_corrupt)).unwrap();
         for number in 0..200 {
             match loader.next_batch().unwrap() {
                 Ok(batch) => assert_eq!(batch.indices(), [number]),
@@ -221,7 +221,7 @@ fn a_damaged_head_does_not_set_the_type() {
     bytes[at..at + 2].fill(Dtype::I16.code());
     std::fs::write(&path, bytes).unwrap();
     let on_corrupt = OnCorrupt::Skip { max: 1 };
-    let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..base() }).unwrap();
+    let mut loader = arrays.loader(base().on_corrupt(on_corrupt)).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     assert_eq!(batch.field("cube").unwrap().dtype(), Dtype::U16);
 }
@@ -231,14 +231,14 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let arrays = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Wide, Kind::Plain(Dtype::F32), Kind::Wide]);
     let dataset = Dataset::open(arrays.dir.path()).unwrap();
     assert_eq!(varying_arrays(&dataset).unwrap(), ["cube"]);
-    let loader = Loader::open(&dataset, LoaderOptions { batch_size: 2, ..base() }).unwrap();
+    let loader = Loader::open(&dataset, base().batch_size(2)).unwrap();
     assert_eq!(loader.names().len(), 0);
-    let named = LoaderOptions { batch_size: 2, fields: Some(vec!["cube".into()]), ..base() };
+    let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
     // A patch of one size can be cut out of all.
     let cube = CubeMode::Patch { height: 2, width: 2, place: Place::Center };
-    let mut patches = Loader::open(&dataset, LoaderOptions { cube, ..named }).unwrap();
+    let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();
     assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);
     let alike = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Plain(Dtype::U8)]);
     assert!(varying_arrays(&Dataset::open(alike.dir.path()).unwrap()).unwrap().is_empty());

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 const EPOCHS: u32 = 5;
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, seed: 3, end: End::Uneven, ..base() }
+    base().batch_size(batch_size).threads(2).seed(3).end(End::Uneven)
 }
 
 /// What a loader gives that is opened for this epoch.
 fn alone(dataset: &Dataset, options: &LoaderOptions, number: u32) -> Vec<Seen> {
-    epoch(&mut Loader::open(dataset, LoaderOptions { epoch: number, ..options.clone() }).unwrap())
+    epoch(&mut Loader::open(dataset, options.clone().epoch(number)).unwrap())
 }
 
 /// Epoch after epoch of one loader is what as many loaders give; so are states and lengths.
@@ -32,7 +32,7 @@ fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
     for number in 0..EPOCHS {
         loader.set_epoch(number).unwrap();
         assert_eq!((loader.epoch(), loader.state().samples_consumed), (number, 0), "{what}");
-        let mut fresh = Loader::open(dataset, LoaderOptions { epoch: number, ..options.clone() }).unwrap();
+        let mut fresh = Loader::open(dataset, options.clone().epoch(number)).unwrap();
         assert_eq!((loader.len(), loader.positions()), (fresh.len(), fresh.positions()), "{what}, epoch {number}");
         // In turn: what is under way in one loader is under way at every step of the other.
         while let Some(expected) = fresh.next_batch() {
@@ -62,7 +62,8 @@ fn epochs_of_one_loader_are_those_of_many() {
             for (end, rank, world_size) in [(End::Drop, 0, 1), (End::Pad, 2, 3), (End::Uneven, 4, 5)] {
                 for window in [Window::Memory, Window::PageCache] {
                     let slots = if end == End::Pad { 1 } else { 6 };
-                    let options = LoaderOptions { mode, end, rank, world_size, window, slots, ..options(4) };
+                    let options =
+                        options(4).mode(mode).end(end).rank(rank).world_size(world_size).window(window).slots(slots);
                     check(&dataset, &options, &format!("{sizes} {mode:?} {end:?} {window:?}"));
                 }
             }
@@ -72,9 +73,13 @@ fn epochs_of_one_loader_are_those_of_many() {
     let order = Order::new(Runs::new(37, 5), 7).lanes(3);
     let sampling = Some(Arc::new(order) as Arc<dyn Sampling>);
     for threads in [1, 7] {
-        let options = LoaderOptions { sampling: sampling.clone(), threads, end: End::Drop, ..options(8) };
+        let options = {
+            let mut options = options(8).threads(threads).end(End::Drop);
+            options.order.sampling = sampling.clone();
+            options
+        };
         check(&varied.open(), &options, &format!("runs, {threads} threads"));
-        let options = LoaderOptions { part_bytes: 400, ..options };
+        let options = options.part_bytes(400);
         check(&varied.open(), &options, &format!("records in parts, {threads} threads"));
     }
 }
@@ -84,12 +89,12 @@ fn epochs_of_draws_and_mixtures_are_those_of_many_loaders() {
     let (first, second) = (Disk::alike(&[9]), Disk::alike(&[14]));
     let weights: Vec<f64> = (0..9).map(f64::from).collect();
     let weighted = Weighted::by_sample(&weights, 3).unwrap().draws(20);
-    check(&first.open(), &LoaderOptions { sampling: Some(Arc::new(weighted)), ..options(6) }, "weights");
+    check(&first.open(), &options(6).sampling(Arc::new(weighted)), "weights");
     let parts = [first.open(), second.open()];
     let order = |part: &Dataset, weight: f64| (Arc::new(Order::of(part, 3)) as Arc<dyn Sampling>, weight);
     let mixture = Mixture::new(vec![order(&parts[0], 0.4), order(&parts[1], 0.6)], 3).unwrap().draws(30);
     let both = Dataset::concat(&parts).unwrap();
-    check(&both, &LoaderOptions { sampling: Some(Arc::new(mixture)), ..options(7) }, "mixture");
+    check(&both, &options(7).sampling(Arc::new(mixture)), "mixture");
 }
 
 #[test]
@@ -108,8 +113,16 @@ fn epochs_of_patches_are_those_of_many_loaders() {
             (Patches::Grid { overlap: [0, 2, 3] }, Some(weighted)),
         ] {
             for end in [End::Drop, End::Uneven] {
-                let options = LoaderOptions { cube, patches, fields: fields.clone(), end, ..options(5) };
-                let options = LoaderOptions { sampling: sampling.clone(), open_scenes: 3, ..options };
+                let options = {
+                    let mut options = options(5).cube(cube).patches(patches).end(end);
+                    options.output.fields = fields.clone();
+                    options
+                };
+                let options = {
+                    let mut options = options.open_scenes(3);
+                    options.order.sampling = sampling.clone();
+                    options
+                };
                 check(&made.open(), &options, &format!("{sizes} {patches:?} {end:?} {sampling:?}"));
             }
         }
@@ -121,7 +134,7 @@ fn damaged_samples_are_skipped_in_the_order_of_batches() {
     let disk = Disk::alike(&[30]);
     disk.hurt(10);
     disk.hurt(18);
-    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 7 }, end: End::Uneven, ..options(4) };
+    let skip = options(4).on_corrupt(OnCorrupt::Skip { max: 7 }).end(End::Uneven);
     let mut loader = Loader::open(&disk.open(), skip.clone()).unwrap();
     for number in 0..3 {
         loader.set_epoch(number).unwrap();
@@ -138,7 +151,7 @@ fn damaged_samples_are_skipped_in_the_order_of_batches() {
 fn counted(disk: &Disk, options: LoaderOptions) -> (Loader, Arc<Counts>) {
     let stage = Arc::new(FakeStage::default());
     let counts = stage.counts();
-    (Loader::open(&disk.open(), LoaderOptions { stage: Some(stage), ..options }).unwrap(), counts)
+    (Loader::open(&disk.open(), options.stage(stage)).unwrap(), counts)
 }
 
 /// Waits until so many batches were given to the device.
@@ -158,7 +171,7 @@ fn settled(counts: &Counts) -> u64 {
 #[test]
 fn the_next_epoch_is_begun_once_one_has_followed_another() {
     let disk = Disk::alike(&[16]);
-    let (mut loader, counts) = counted(&disk, LoaderOptions { slots: 3, ..options(4) });
+    let (mut loader, counts) = counted(&disk, options(4).slots(3));
     assert_eq!(epoch(&mut loader).len(), 4);
     assert_eq!(settled(&counts), 4, "who reads it once does not pay for more");
     loader.set_epoch(1).unwrap();
@@ -188,7 +201,7 @@ fn the_next_epoch_is_begun_once_one_has_followed_another() {
 fn whoever_goes_elsewhere_gets_what_is_there() {
     let disk = Disk::varied(&[16]);
     // Slots for more than an epoch: the next one is under way from the first batch on.
-    let options = LoaderOptions { slots: 7, ..options(4) };
+    let options = options(4).slots(7);
     let (mut loader, counts) = counted(&disk, options.clone());
     let whole = |number| alone(&disk.open(), &options, number);
     /// So many batches of epoch `number`.
@@ -212,7 +225,7 @@ fn whoever_goes_elsewhere_gets_what_is_there() {
         std::thread::sleep(Duration::from_millis(20));
     }
     // To the middle of the next one, and to that of the one at hand.
-    let mut other = Loader::open(&disk.open(), LoaderOptions { epoch: 4, ..options.clone() }).unwrap();
+    let mut other = Loader::open(&disk.open(), options.clone().epoch(4)).unwrap();
     other.next_batch().unwrap().unwrap();
     let state = other.state();
     for _ in 0..2 {
@@ -257,7 +270,7 @@ fn phases_follow_each_other() {
     }
     // One that has broken down is where it stopped.
     let stage = Arc::new(FakeStage::with(Trouble::LostAt(2)));
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { stage: Some(stage), ..options(4) }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options(4).stage(stage)).unwrap();
     let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
     assert!(batches.last().unwrap().is_err() && loader.next_batch().is_none());
     assert_eq!(loader.phase(), EpochPhase::Broken);
@@ -279,7 +292,8 @@ impl Transform for Called {
 fn a_transform_is_called_for_the_epoch_at_hand_alone() {
     let disk = Disk::alike(&[16]);
     let called = Arc::new(Called::default());
-    let options = LoaderOptions { stage: None, transform: Some(Arc::clone(&called) as _), ..options(4) };
+    let mut options = options(4).transform(Arc::clone(&called) as _);
+    options.resources.stage = None;
     let mut loader = Loader::open(&disk.open(), options).unwrap();
     for number in 0..4 {
         loader.set_epoch(number).unwrap();
@@ -292,7 +306,7 @@ fn a_transform_is_called_for_the_epoch_at_hand_alone() {
 #[test]
 fn after_the_last_epoch_of_all_comes_none() {
     let disk = Disk::alike(&[8]);
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { epoch: u32::MAX - 2, ..options(4) }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options(4).epoch(u32::MAX - 2)).unwrap();
     for number in u32::MAX - 2..=u32::MAX {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader), alone(&disk.open(), loader.options(), number));

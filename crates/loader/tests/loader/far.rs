@@ -143,7 +143,7 @@ fn streams_verification_and_loaders_announce_what_they_read() {
     for mode in [Mode::Windowed, Mode::Full, Mode::Stored] {
         let (storage, seen) = far(&disk, window);
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
-        let options = LoaderOptions { batch_size: 4, threads: 2, mode, ..Default::default() };
+        let options = LoaderOptions::default().batch_size(4).threads(2).mode(mode);
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let mut beside = Loader::open(&local, options).unwrap();
         assert!(loader.predicted_bytes() >= window);

@@ -89,7 +89,7 @@ impl Cubes {
 }
 
 fn options() -> LoaderOptions {
-    LoaderOptions { batch_size: 3, threads: 2, seed: SEED, end: End::Uneven, mode: Mode::Full, ..base() }
+    base().batch_size(3).threads(2).seed(SEED).end(End::Uneven).mode(Mode::Full)
 }
 
 fn only(fields: &[&str]) -> Option<Vec<String>> {
@@ -109,31 +109,31 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
     let (cube, mask) = (cubes.array(sample, "cube"), cubes.array(sample, "mask"));
     let [height, width] = [cube.shape()[0], cube.shape()[1]];
     let key = DrawKey { seed: SEED, epoch: number.into(), sample };
-    let (origin, size) = match options.cube {
+    let (origin, size) = match options.view.cube {
         CubeMode::Patch { height: h, width: w, place } => {
             let size = [h.into(), w.into()];
             (place.origin(&key, [height, width], size).unwrap(), size)
         }
         _ => ([0, 0], [height, width]),
     };
-    let turn: Turn = options.augment.turn(&key, size);
-    let bands: Vec<u64> = match &options.bands {
+    let turn: Turn = options.view.augment.turn(&key, size);
+    let bands: Vec<u64> = match &options.view.bands {
         Bands::List(list) => list.clone(),
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
     // Of each band that comes out, what it is changed by.
-    let varied: Vec<Factors> = match &*options.augment_bands {
+    let varied: Vec<Factors> = match &*options.view.augment_bands {
         [] => Vec::new(),
         changes => {
             let pairs: Vec<_> =
-                options.normalise.first().map_or(vec![(1.0, 0.0)], |(_, factors)| factors.pairs().collect());
+                options.output.normalise.first().map_or(vec![(1.0, 0.0)], |(_, factors)| factors.pairs().collect());
             let pairs = bands.iter().map(|&band| pairs[band as usize % pairs.len()]);
             let folded = BandAugmentation::fold(changes, &key.draws(), pairs);
             folded.into_iter().map(|pair| Factors::of_pairs(vec![pair]).unwrap()).collect()
         }
     };
-    let ArrayDtype::Cubes(element) = options.dtype else { panic!("a type for cubes") };
+    let ArrayDtype::Cubes(element) = options.output.dtype else { panic!("a type for cubes") };
     let [rows, columns] = size.map(|n| n as usize);
     let mut out = [Vec::new(), Vec::new()];
     let at = |row, column| {
@@ -143,7 +143,7 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
     let value = |pixel: usize, band: u64| {
         let from = 4 * (pixel * BANDS as usize + band as usize);
         let value = f32::from_le_bytes(cube.bytes()[from..from + 4].try_into().unwrap());
-        let factors = options.normalise.first().map(|(_, factors)| factors);
+        let factors = options.output.normalise.first().map(|(_, factors)| factors);
         let value = factors.map_or(value, |factors| factors.apply(band as usize, value));
         float(element, value)
     };
@@ -157,7 +157,7 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
     };
     let pixels: Vec<usize> = (0..rows * columns).map(|i| at(i / columns, i % columns)).collect();
     out[1].extend(pixels.iter().map(|&pixel| mask.bytes()[pixel]));
-    match options.layout {
+    match options.output.layout {
         PixelLayout::HeightWidthChannels => {
             pixels.iter().for_each(|&pixel| (0..bands.len()).for_each(|band| out[0].extend(value(pixel, band))));
         }
@@ -207,15 +207,7 @@ proptest! {
         let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
-        let options = LoaderOptions {
-            augment: Augment { flip_rows, flip_columns, rotate },
-            dtype: ArrayDtype::Cubes(element),
-            normalise: normalise.into_iter().collect(),
-            augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
-            fields: only(&["cube", "mask"]),
-            cube, bands, layout, epoch: number,
-            ..options()
-        };
+        let options = { let mut options = options().augment(Augment { flip_rows, flip_columns, rotate }).dtype(ArrayDtype::Cubes(element)).normalise(normalise).augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect()).cube(cube).bands(bands).layout(layout).epoch(number); options.output.fields = only(&["cube", "mask"]); options };
         let mut loader = cubes.loader(options.clone());
         prop_assert_eq!(loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype(), element);
         loader.set_epoch(number).unwrap();
@@ -227,7 +219,7 @@ proptest! {
 fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap<(u64, u32), Vec<Vec<u8>>> {
     let mut rows = BTreeMap::new();
     for rank in 0..world_size {
-        let mut loader = cubes.loader(LoaderOptions { rank, world_size, ..options.clone() });
+        let mut loader = cubes.loader(options.clone().rank(rank).world_size(world_size));
         while let Some(batch) = loader.next_batch() {
             let batch = batch.unwrap();
             for (row, at) in batch.patches().unwrap().into_iter().enumerate() {
@@ -251,18 +243,19 @@ fn patches_are_finished_alike_however_scenes_wait() {
         (ElementType::Bf16, Bands::List(vec![4, 0, 4]), last, ALL, &CHANGES[1]),
         (ElementType::Dtype(Dtype::F32), Bands::Range(1..4), first, ALL, &CHANGES[1]),
     ] {
-        let options = LoaderOptions {
-            cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
-            patches: Patches::PerSample(48),
-            open_scenes: 1,
-            augment,
-            dtype: ArrayDtype::Cubes(element),
-            normalise: vec![("cube".to_owned(), factors.clone())],
-            augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
-            fields: only(&["cube", "mask"]),
-            bands,
-            layout,
-            ..options()
+        let options = {
+            let mut options = options()
+                .cube(CubeMode::Patch { height: 6, width: 6, place: Place::Random })
+                .patches(Patches::PerSample(48))
+                .open_scenes(1)
+                .augment(augment)
+                .dtype(ArrayDtype::Cubes(element))
+                .normalise([("cube", factors.clone())])
+                .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
+                .bands(bands)
+                .layout(layout);
+            options.output.fields = only(&["cube", "mask"]);
+            options
         };
         let (whole, apart) = (by_patch(&cubes, &options, 1), by_patch(&cubes, &options, 48));
         assert_eq!(whole.len(), 3 * 48);
@@ -285,18 +278,22 @@ fn by_sample(batches: Vec<Seen>) -> std::collections::BTreeMap<u64, Vec<Vec<u8>>
 #[test]
 fn ranks_and_resumed_runs_turn_as_one() {
     let cubes = Cubes::new(13, |_| [8, 8], 0);
-    let options = LoaderOptions { augment: ALL, epoch: 2, fields: only(&["cube", "mask"]), ..options() };
+    let options = {
+        let mut options = options().augment(ALL).epoch(2);
+        options.output.fields = only(&["cube", "mask"]);
+        options
+    };
     let whole = by_sample(epoch(&mut cubes.loader(options.clone())));
     assert_eq!(whole.len(), 13);
     let mut ranks = std::collections::BTreeMap::new();
     for rank in 0..3 {
-        let options = LoaderOptions { rank, world_size: 3, batch_size: 2, threads: 1, ..options.clone() };
+        let options = options.clone().rank(rank).world_size(3).batch_size(2).threads(1);
         ranks.extend(by_sample(epoch(&mut cubes.loader(options))));
     }
     assert!(ranks == whole);
     let mut first = cubes.loader(options.clone());
     let begun = by_sample((0..2).map(|_| crate::loader_support::seen(&first.next_batch().unwrap().unwrap())).collect());
-    let mut second = cubes.loader(LoaderOptions { batch_size: 5, ..options });
+    let mut second = cubes.loader(options.batch_size(5));
     second.restore(&first.state()).unwrap();
     let mut resumed = by_sample(epoch(&mut second));
     assert_eq!((begun.len(), resumed.len()), (6, 7));
@@ -310,7 +307,7 @@ fn what_cannot_be_done_is_said_when_the_loader_opens() {
     let factors = |count: usize| Factors::new(&vec![1.0; count], &[2.0]).unwrap();
     let normalise = |name: &str, count| vec![(name.to_owned(), factors(count))];
     let f32s = || ArrayDtype::Fields(vec![("mask".into(), Dtype::F32.into())]);
-    let counts = |normalise| cubes.refused(LoaderOptions { normalise, ..options() });
+    let counts = |normalise| cubes.refused(options().normalise(normalise));
     let error = counts(normalise("cube", 4));
     assert!(
         error.contains("expected one number, or 5, one for each band, found 4") && error.contains("`cube`"),
@@ -320,25 +317,32 @@ fn what_cannot_be_done_is_said_when_the_loader_opens() {
     assert!(error.contains("expected float16, bfloat16 or float32, found uint8\nhint:"), "{error}");
     let error = counts(normalise("cubes", 1));
     assert!(error.contains("expected arrays among the fields, to be decoded, found `cubes`"), "{error}");
-    let error = cubes.refused(LoaderOptions { normalise: normalise("mask", 2), dtype: f32s(), ..options() });
+    let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
     assert!(error.contains("mean and std of field `mask`: expected one number"), "{error}");
-    let error = cubes.refused(LoaderOptions { fields: only(&["flags"]), augment: ALL, ..options() });
+    let error = cubes.refused({
+        let mut options = options().augment(ALL);
+        options.output.fields = only(&["flags"]);
+        options
+    });
     assert!(error.contains("augmentation: expected an array of two or three axes"), "{error}");
     let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
-    let error =
-        cubes.refused(LoaderOptions { fields: only(&["mask"]), augment_bands: augment_bands.clone(), ..options() });
+    let error = cubes.refused({
+        let mut options = options().augment_bands(augment_bands.clone());
+        options.output.fields = only(&["mask"]);
+        options
+    });
     assert!(error.contains("augmentation of bands: expected an array of three axes among the fields"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
-    let error = cubes.refused(LoaderOptions { augment_bands, dtype: doubles, ..options() });
+    let error = cubes.refused(options().augment_bands(augment_bands).dtype(doubles));
     assert!(error.contains("`cube`, which has its bands augmented: expected float16, bfloat16 or float32"), "{error}");
     let flags = ArrayDtype::Fields(vec![("flags".into(), ElementType::Bf16)]);
-    let error = cubes.refused(LoaderOptions { dtype: flags, ..options() });
+    let error = cubes.refused(options().dtype(flags));
     assert!(
         error.contains("expected bool, as the array has it, found bfloat16") && error.contains("cube-0"),
         "{error}"
     );
     let odd = Cubes::new(4, |_| [8, 9], 1);
-    let error = odd.refused(LoaderOptions { augment: ALL, mode: Mode::Stored, ..options() });
+    let error = odd.refused(options().augment(ALL).mode(Mode::Stored));
     assert!(
         error.contains("arrays to turn alike: expected 8 × 9") && error.contains("9 × 9 in field `mask`"),
         "{error}"
@@ -348,11 +352,12 @@ fn what_cannot_be_done_is_said_when_the_loader_opens() {
 #[test]
 fn one_number_is_for_every_element_of_any_array() {
     let cubes = Cubes::new(4, |_| [8, 9], 0);
-    let options = LoaderOptions {
-        normalise: vec![("mask".to_owned(), Factors::new(&[1.0], &[4.0]).unwrap())],
-        dtype: ArrayDtype::Fields(vec![("mask".into(), ElementType::Bf16)]),
-        fields: only(&["mask"]),
-        ..options()
+    let options = {
+        let mut options = options()
+            .normalise([("mask", Factors::new(&[1.0], &[4.0]).unwrap())])
+            .dtype(ArrayDtype::Fields(vec![("mask".into(), ElementType::Bf16)]));
+        options.output.fields = only(&["mask"]);
+        options
     };
     for (indices, _, fields) in epoch(&mut cubes.loader(options)) {
         for (index, row) in indices.iter().zip(&fields[0].2) {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..base() }
+    base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
 /// Bytes that come when they are let, or never, or with a panic.
@@ -83,7 +83,7 @@ fn gated(disk: &Disk) -> (Loader, Arc<Hold>) {
     let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     let on_corrupt = OnCorrupt::Skip { max: 100 };
-    let loader = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, on_corrupt, ..options(4) }).unwrap();
+    let loader = Loader::open(&dataset, options(4).mode(Mode::Full).on_corrupt(on_corrupt)).unwrap();
     (loader, gate)
 }
 
@@ -141,7 +141,7 @@ fn a_slow_consumer_stops_the_pool() {
     let disk = Disk::alike(&[400]);
     let dataset = disk.open();
     let record = dataset.shard(0).unwrap().footer().index_offset / 400 + 64;
-    let mut loader = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, slots: 2, ..options(4) }).unwrap();
+    let mut loader = Loader::open(&dataset, options(4).mode(Mode::Full).slots(2)).unwrap();
     let first = loader.next_batch().unwrap().unwrap();
     let mut before = 0;
     for _ in 0..100 {
@@ -167,7 +167,12 @@ fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Hold>) {
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     // Fields of one shape: nothing of other shards has to be known.
     let fields = Some(vec!["label".into()]);
-    let loader = Loader::open(&dataset, LoaderOptions { threads, fields, ..options(32) }).unwrap();
+    let loader = Loader::open(&dataset, {
+        let mut options = options(32).threads(threads);
+        options.output.fields = fields;
+        options
+    })
+    .unwrap();
     let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
     assert!(closed > 300, "{closed}");
     (dataset, loader, gate)
@@ -208,7 +213,7 @@ fn a_shard_that_cannot_be_opened_is_tried_once_a_batch() {
         assert!(loader.next_batch().unwrap().is_err());
     }
     let refused = gate.refused.load(Ordering::SeqCst);
-    assert!((1..=batches + base().slots as u64 + 2).contains(&refused), "{refused}");
+    assert!((1..=batches + base().resources.slots as u64 + 2).contains(&refused), "{refused}");
 }
 
 #[test]
@@ -218,7 +223,7 @@ fn a_read_that_fails_once_is_tried_again() {
     for k in 0..40 {
         let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::FailAt(k)));
         let Ok(dataset) = DatasetOptions::new().open_in(storage) else { continue };
-        let Ok(mut loader) = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, ..options(4) }) else { continue };
+        let Ok(mut loader) = Loader::open(&dataset, options(4).mode(Mode::Full)) else { continue };
         opened += 1;
         let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
         assert_eq!(batches.len(), 4);
@@ -249,7 +254,7 @@ fn epochs_that_are_left_early_begin_with_their_first_batch() {
     // another thread.
     let disk = Disk::alike(&[64]);
     for threads in [2, 8] {
-        let mut loader = Loader::open(&disk.open(), LoaderOptions { threads, slots: 2, ..options(2) }).unwrap();
+        let mut loader = Loader::open(&disk.open(), options(2).threads(threads).slots(2)).unwrap();
         in_the_end(move || {
             for round in 0..1500_u64 {
                 loader.set_epoch((round % 7 + 1) as u32).unwrap();

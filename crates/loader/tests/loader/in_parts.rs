@@ -15,12 +15,12 @@ use shardpack_loader::{
 use shardpack_reader::{Bands, Dataset, DatasetOptions};
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, mode: Mode::Stored, end: End::Uneven, ..Way::InParts.base() }
+    Way::InParts.base().batch_size(batch_size).mode(Mode::Stored).end(End::Uneven)
 }
 
 /// Two epochs as one thread makes each record.
 fn by_one(dataset: &Dataset, options: &LoaderOptions) -> Vec<Vec<Seen>> {
-    epochs(dataset, LoaderOptions { part_bytes: usize::MAX, threads: 1, ..options.clone() })
+    epochs(dataset, options.clone().part_bytes(usize::MAX).threads(1))
 }
 
 fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
@@ -31,7 +31,7 @@ fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
 #[test]
 fn batches_are_those_of_one_thread() {
     let raw = (ImageMode::Raw, CubeMode::Raw);
-    let whole = (LoaderOptions::default().image, CubeMode::Whole);
+    let whole = (LoaderOptions::default().view.image, CubeMode::Whole);
     let first = PixelLayout::ChannelsHeightWidth;
     let named = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
     for disk in [
@@ -42,25 +42,29 @@ fn batches_are_those_of_one_thread() {
         let dataset = disk.open();
         let plain = LoaderOptions::default();
         for ((image, cube), layout, fields, dtype) in [
-            (whole, plain.layout, None, ArrayDtype::Source),
+            (whole, plain.output.layout, None, ArrayDtype::Source),
             (whole, first, None, ArrayDtype::Source),
-            (whole, plain.layout, named(&["cube"]), ArrayDtype::Cubes(Dtype::F64.into())),
-            (whole, plain.layout, named(&["label", "image"]), ArrayDtype::Source),
-            (whole, plain.layout, named(&["cube", "image", "cube"]), ArrayDtype::Source),
-            (raw, plain.layout, None, ArrayDtype::Source),
-            (raw, plain.layout, named(&["cube"]), ArrayDtype::Source),
+            (whole, plain.output.layout, named(&["cube"]), ArrayDtype::Cubes(Dtype::F64.into())),
+            (whole, plain.output.layout, named(&["label", "image"]), ArrayDtype::Source),
+            (whole, plain.output.layout, named(&["cube", "image", "cube"]), ArrayDtype::Source),
+            (raw, plain.output.layout, None, ArrayDtype::Source),
+            (raw, plain.output.layout, named(&["cube"]), ArrayDtype::Source),
         ] {
             for (mode, window) in [(Mode::Stored, Window::Memory), (Mode::Windowed, Window::PageCache)] {
                 let dtype = dtype.clone();
-                let options =
-                    LoaderOptions { image, cube, layout, fields: fields.clone(), dtype, mode, window, ..options(6) };
+                let options = {
+                    let mut options =
+                        options(6).image(image).cube(cube).layout(layout).dtype(dtype).mode(mode).window(window);
+                    options.output.fields = fields.clone();
+                    options
+                };
                 if Loader::open(&dataset, options.clone()).is_err() {
                     // Cubes of 16-bit integers do not come as every type.
                     continue;
                 }
                 let expected = by_one(&dataset, &options);
                 for threads in [1, 2, 7] {
-                    let options = LoaderOptions { threads, ..options.clone() };
+                    let options = options.clone().threads(threads);
                     assert!(
                         epochs(&dataset, options) == expected,
                         "{threads} threads, {image:?}, {cube:?}, {fields:?}"
@@ -110,10 +114,10 @@ fn chunks_of_one_cube_are_decoded_by_several_threads() {
         let level = coder.default_level();
         let dir = chunked(ArraySettings { values, coder, level, filter, band_difference, layout });
         let dataset = Dataset::open(dir.path()).unwrap();
-        let options = LoaderOptions { part_bytes: 1 << 18, ..options(2) };
+        let options = options(2).part_bytes(1 << 18);
         let expected = by_one(&dataset, &options);
         for threads in [1, 2, 7] {
-            assert!(epochs(&dataset, LoaderOptions { threads, ..options.clone() }) == expected, "{coder:?}, {threads}");
+            assert!(epochs(&dataset, options.clone().threads(threads)) == expected, "{coder:?}, {threads}");
         }
     }
 }
@@ -131,15 +135,15 @@ fn asked() -> Vec<(&'static str, LoaderOptions)> {
     let first = PixelLayout::ChannelsHeightWidth;
     let patch = CubeMode::Patch { height: 48, width: 48, place: Place::Random };
     let bands = Bands::List(vec![90, 3, 4]);
-    let options = || LoaderOptions { part_bytes: 1 << 18, dtype: bf16.clone(), ..options(2) };
+    let options = || options(2).part_bytes(1 << 18).dtype(bf16.clone());
     vec![
-        ("normalised", LoaderOptions { normalise: normalised(103), ..options() }),
-        ("normalised, bands first", LoaderOptions { normalise: normalised(103), layout: first, ..options() }),
-        ("only turned", LoaderOptions { augment: flips, dtype: ArrayDtype::Source, ..options() }),
-        ("bands changed", LoaderOptions { augment_bands, augment: flips, layout: first, ..options() }),
-        ("some bands", LoaderOptions { bands: bands.clone(), normalise: normalised(103), layout: first, ..options() }),
-        ("patches", LoaderOptions { cube: patch, normalise: normalised(103), ..options() }),
-        ("turned patches", LoaderOptions { cube: patch, bands, augment: turns, layout: first, ..options() }),
+        ("normalised", options().normalise(normalised(103))),
+        ("normalised, bands first", options().normalise(normalised(103)).layout(first)),
+        ("only turned", options().augment(flips).dtype(ArrayDtype::Source)),
+        ("bands changed", options().augment_bands(augment_bands).augment(flips).layout(first)),
+        ("some bands", options().bands(bands.clone()).normalise(normalised(103)).layout(first)),
+        ("patches", options().cube(patch).normalise(normalised(103))),
+        ("turned patches", options().cube(patch).bands(bands).augment(turns).layout(first)),
     ]
 }
 
@@ -161,9 +165,9 @@ fn whatever_becomes_of_cubes_several_threads_make_it() {
                 let rows = epoch(&mut loader);
                 (rows, loader.stats().peak_run_bytes)
             };
-            let (expected, _) = rows(LoaderOptions { part_bytes: usize::MAX, threads: 1, ..options.clone() });
+            let (expected, _) = rows(options.clone().part_bytes(usize::MAX).threads(1));
             for threads in [1, 2, 7] {
-                let (found, run_bytes) = rows(LoaderOptions { threads, ..options.clone() });
+                let (found, run_bytes) = rows(options.clone().threads(threads));
                 assert!(found == expected, "{what}, {coder:?}, {threads} threads");
                 // Runs are for records that one thread makes.
                 let in_order = layout == ArrayLayout::AsShape;
@@ -188,9 +192,9 @@ fn damaged_chunks_are_said_as_ever_whatever_becomes_of_them() {
         for check_crc in [true, false] {
             let dataset = DatasetOptions::new().verify_crc(check_crc).open(dir.path()).unwrap();
             for (what, options) in asked().into_iter().step_by(3) {
-                let expected = said(&dataset, LoaderOptions { part_bytes: usize::MAX, threads: 1, ..options.clone() });
+                let expected = said(&dataset, options.clone().part_bytes(usize::MAX).threads(1));
                 assert!(!check_crc || expected[0].is_err(), "byte {at}");
-                let found = said(&dataset, LoaderOptions { threads: 2, ..options });
+                let found = said(&dataset, options.threads(2));
                 assert!(found == expected, "byte {at}, {what}, {check_crc}");
             }
         }
@@ -210,14 +214,14 @@ fn damage_anywhere_is_said_as_ever() {
     let path = disk.path().join(shard_name(0));
     let good = std::fs::read(&path).unwrap();
     let row = disk.open().shard(0).unwrap().row(5).unwrap();
-    for (image, cube) in [(LoaderOptions::default().image, CubeMode::Whole), (ImageMode::Raw, CubeMode::Raw)] {
+    for (image, cube) in [(LoaderOptions::default().view.image, CubeMode::Whole), (ImageMode::Raw, CubeMode::Raw)] {
         for at in (0..row.length).step_by(61).chain([row.length - 1]) {
             let mut bytes = good.clone();
             bytes[(row.offset + at) as usize] ^= 0x41;
             std::fs::write(&path, bytes).unwrap();
             for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 3 }] {
-                let options = LoaderOptions { image, cube, on_corrupt, threads: 2, ..options(4) };
-                let expected = said(&disk.open(), LoaderOptions { part_bytes: usize::MAX, ..options.clone() });
+                let options = options(4).image(image).cube(cube).on_corrupt(on_corrupt).threads(2);
+                let expected = said(&disk.open(), options.clone().part_bytes(usize::MAX));
                 let skips = on_corrupt != OnCorrupt::Error;
                 assert_eq!(expected[1].is_ok(), skips, "byte {at}");
                 assert!(said(&disk.open(), options) == expected, "byte {at}, {on_corrupt:?}");
@@ -231,7 +235,7 @@ fn checks_of_the_crc_can_be_left_out() {
     let disk = Disk::alike(&[12]);
     disk.hurt(5);
     let dataset = DatasetOptions::new().verify_crc(false).open(disk.path()).unwrap();
-    let options = LoaderOptions { threads: 2, image: ImageMode::Raw, ..options(4) };
+    let options = options(4).threads(2).image(ImageMode::Raw);
     let batches = epochs(&dataset, options.clone());
     assert!(batches == by_one(&dataset, &options) && batches[0].len() == 3);
 }
@@ -241,7 +245,7 @@ fn checks_of_the_crc_can_be_left_out() {
 #[test]
 fn reads_of_parts_that_fail_are_tried_again() {
     let disk = Disk::alike(&[9]);
-    let options = LoaderOptions { threads: 2, ..options(3) };
+    let options = options(3).threads(2);
     let expected = by_one(&disk.open(), &options);
     let mut opened = 0;
     for k in 0..60 {
@@ -258,7 +262,11 @@ fn reads_of_parts_that_fail_are_tried_again() {
 fn every_byte_is_read_once() {
     let disk = Disk::new(&[20], |id| Made { id, height: 60, width: 80, said_height: 60, half: false });
     for fields in [None, Some(vec!["label".to_owned(), "cube".to_owned()])] {
-        let options = LoaderOptions { fields, threads: 3, ..options(4) };
+        let options = {
+            let mut options = options(4).threads(3);
+            options.output.fields = fields;
+            options
+        };
         let mut loader = Loader::open(&disk.open(), options).unwrap();
         while let Some(batch) = loader.next_batch() {
             batch.unwrap();
@@ -275,7 +283,7 @@ fn every_byte_is_read_once() {
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);
     for threads in [1, 2, 7] {
-        let mut loader = Loader::open(&disk.open(), LoaderOptions { threads, ..options(6) }).unwrap();
+        let mut loader = Loader::open(&disk.open(), options(6).threads(threads)).unwrap();
         for number in 0..60 {
             loader.set_epoch(number).unwrap();
             for batch in 0..u64::from(number % 4) {

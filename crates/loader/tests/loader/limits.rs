@@ -276,8 +276,8 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
         let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::None));
         let dataset = DatasetOptions::new().open_in(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
         let (batch_size, threads) = (4, 2);
-        let base = LoaderOptions { mode, end: End::Uneven, batch_size, threads, ..LoaderOptions::default() };
-        let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 12 }, ..base.clone() };
+        let base = LoaderOptions::default().mode(mode).end(End::Uneven).batch_size(batch_size).threads(threads);
+        let skip = base.clone().on_corrupt(OnCorrupt::Skip { max: 12 });
         let mut loader = Loader::open(&dataset, skip).unwrap();
         let mut keys = Vec::new();
         while let Some(batch) = loader.next_batch() {

@@ -7,23 +7,21 @@ use shardpack_augment::{Mix, Mixed};
 use shardpack_format::Dtype;
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, Batch, BatchMix, ImageMode, Loader, LoaderOptions, OnCorrupt, View};
+use shardpack_loader::{ArrayDtype, Batch, BatchMix, Loader, LoaderOptions, OnCorrupt, View};
 
 const SIZE: [usize; 2] = [20, 14];
 /// Labels of the samples go that far, and beyond.
 const CLASSES: u32 = 40;
 
 fn options() -> LoaderOptions {
-    LoaderOptions {
-        batch_size: 5,
-        threads: 3,
-        seed: 4,
-        end: End::Pad,
-        mode: Mode::Full,
-        fields: Some(vec!["image".to_owned(), "label".to_owned()]),
-        image: ImageMode::View(View::random_resized_crop(20, 14)),
-        ..base()
-    }
+    base()
+        .batch_size(5)
+        .threads(3)
+        .seed(4)
+        .end(End::Pad)
+        .mode(Mode::Full)
+        .fields(["image", "label"])
+        .image(View::random_resized_crop(20, 14))
 }
 
 fn mix(texts: &[&str]) -> Option<BatchMix> {
@@ -79,7 +77,11 @@ fn batches_are_those_of_a_slow_twin() {
         for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
             let types = dtype.map(|dtype| ArrayDtype::Fields(vec![("image".into(), dtype.into())]));
             let dtype_of = types.unwrap_or_default();
-            let mixed = LoaderOptions { mix: mix(texts), layout, dtype: dtype_of, ..options() };
+            let mixed = {
+                let mut options = options().layout(layout).dtype(dtype_of);
+                options.output.mix = mix(texts);
+                options
+            };
             // Pixel by pixel, and levels.
             let mut plain = Loader::open(&disk.open(), options()).unwrap();
             let mut mixed = Loader::open(&disk.open(), mixed).unwrap();
@@ -120,12 +122,16 @@ fn batches_are_those_of_a_slow_twin() {
 #[test]
 fn a_resumed_loader_goes_on_with_the_same_draws() {
     let disk = Disk::alike(&[32]);
-    let options = || LoaderOptions { mix: mix(&["mixup", "cutmix"]), ..options() };
+    let options = || {
+        let mut options = options();
+        options.output.mix = mix(&["mixup", "cutmix"]);
+        options
+    };
     let mut whole = Loader::open(&disk.open(), options()).unwrap();
     let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
     let mut first = Loader::open(&disk.open(), options()).unwrap();
     (0..3).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
-    let mut second = Loader::open(&disk.open(), LoaderOptions { threads: 1, ..options() }).unwrap();
+    let mut second = Loader::open(&disk.open(), options().threads(1)).unwrap();
     second.restore(&first.state()).unwrap();
     let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
     assert!(rest.len() == 4 && rest == expected[3..]);
@@ -136,8 +142,12 @@ fn skipped_samples_are_mixed_with_nobody() {
     let disk = Disk::alike(&[10]);
     disk.hurt(3);
     let on_corrupt = OnCorrupt::Skip { max: 5 };
-    let plain = || LoaderOptions { on_corrupt, mode: Mode::Stored, batch_size: 10, ..options() };
-    let mixed = LoaderOptions { mix: mix(&["mixup"]), ..plain() };
+    let plain = || options().on_corrupt(on_corrupt).mode(Mode::Stored).batch_size(10);
+    let mixed = {
+        let mut options = plain();
+        options.output.mix = mix(&["mixup"]);
+        options
+    };
     let plain = Loader::open(&disk.open(), plain()).unwrap().next_batch().unwrap().unwrap();
     let mixed = Loader::open(&disk.open(), mixed).unwrap().next_batch().unwrap().unwrap();
     let image = plain.field("image").unwrap();
@@ -162,21 +172,42 @@ fn what_cannot_be_mixed_is_refused_in_words() {
         Err(error) => crate::loader_support::said(&error),
         Ok(mut loader) => crate::loader_support::said(&loader.next_batch().unwrap().unwrap_err()),
     };
-    let options = || LoaderOptions { mix: mix(&["mixup"]), mode: Mode::Stored, ..options() };
+    let options = || {
+        let mut options = options().mode(Mode::Stored);
+        options.output.mix = mix(&["mixup"]);
+        options
+    };
+    let mut every_field = options();
+    every_field.output.fields = None;
     let only = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
     for (options, said) in [
-        (LoaderOptions { image: LoaderOptions::default().image, ..options() }, "decoded pictures of one size"),
+        (options().image(LoaderOptions::default().view.image), "decoded pictures of one size"),
         (
-            LoaderOptions { fields: only(&["label"]), ..options() },
+            {
+                let mut options = options();
+                options.output.fields = only(&["label"]);
+                options
+            },
             "a field of pictures among the fields, found none\nhint: ",
         ),
-        (LoaderOptions { fields: only(&["image"]), ..options() }, "a field `label` of integers"),
-        (LoaderOptions { fields: None, ..options() }, "found `cube`, which is neither\nhint: "),
-        (LoaderOptions { mix: mix(&[]), ..options() }, "expected a way to mix, and at least one class"),
         (
-            LoaderOptions { mix: Some(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), ..options() },
-            "label: expected a class below 2, found ",
+            {
+                let mut options = options();
+                options.output.fields = only(&["image"]);
+                options
+            },
+            "a field `label` of integers",
         ),
+        (every_field, "found `cube`, which is neither\nhint: "),
+        (
+            {
+                let mut options = options();
+                options.output.mix = mix(&[]);
+                options
+            },
+            "expected a way to mix, and at least one class",
+        ),
+        (options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), "label: expected a class below 2, found "),
     ] {
         let error = refused(options);
         assert!(error.contains(said), "{error}");

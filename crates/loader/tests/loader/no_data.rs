@@ -81,15 +81,11 @@ impl Cubes {
 fn options() -> LoaderOptions {
     let normalise = vec![("cube".to_owned(), factors())];
     let (no_data, fields) = (NoData::Cubes(FILL), Some(vec!["cube".to_owned()]));
-    LoaderOptions {
-        batch_size: 3,
-        threads: 2,
-        end: End::Uneven,
-        mode: Mode::Stored,
-        normalise,
-        no_data,
-        fields,
-        ..base()
+    {
+        let mut options =
+            base().batch_size(3).threads(2).end(End::Uneven).mode(Mode::Stored).normalise(normalise).no_data(no_data);
+        options.output.fields = fields;
+        options
     }
 }
 
@@ -143,14 +139,14 @@ fn it_is_the_same_however_arrays_are_cut() {
     let several = Patches::PerSample(48);
     let turned = shardpack_loader::Augment { flip_rows: true, flip_columns: true, rotate: true };
     for options in [
-        LoaderOptions { layout: first, ..options() },
-        LoaderOptions { cube: patch, bands: bands.clone(), ..options() },
-        LoaderOptions { cube: patch, layout: first, augment: turned, ..options() },
-        LoaderOptions { cube: patch, patches: several, layout: first, ..options() },
-        LoaderOptions { cube: patch, patches: several, augment: turned, ..options() },
-        LoaderOptions { cube: CubeMode::Volume { size: [5, 6, 3], place: Place::Random }, ..options() },
+        options().layout(first),
+        options().cube(patch).bands(bands.clone()),
+        options().cube(patch).layout(first).augment(turned),
+        options().cube(patch).patches(several).layout(first),
+        options().cube(patch).patches(several).augment(turned),
+        options().cube(CubeMode::Volume { size: [5, 6, 3], place: Place::Random }),
     ] {
-        let plain = rows(&cubes, LoaderOptions { no_data: NoData::AsStored, ..options.clone() });
+        let plain = rows(&cubes, options.clone().no_data(NoData::AsStored));
         let filled = rows(&cubes, options);
         let no_data = factors().apply(0, NO_DATA as f32);
         let mut count = 0;
@@ -171,7 +167,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
         let dtype = ArrayDtype::Cubes(Dtype::F16.into());
         let augment_bands = changes.iter().map(|text| text.parse().unwrap()).collect();
         // It is no float16.
-        let options = LoaderOptions { augment_bands, dtype, no_data: NoData::Cubes(0.1), ..options() };
+        let options = options().augment_bands(augment_bands).dtype(dtype).no_data(NoData::Cubes(0.1));
         for (sample, row) in rows(&cubes, options) {
             let found: Vec<u16> = row.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
             for (value, found) in decoded(&cubes, sample).into_iter().zip(found) {
@@ -207,7 +203,12 @@ fn masks_have_theirs_by_name() {
     let fields = Some(vec!["mask".to_owned()]);
     let no_data = NoData::Fields(vec![("mask".to_owned(), -1.0)]);
     let dtype = ArrayDtype::Fields(vec![("mask".to_owned(), Dtype::F32.into())]);
-    let options = LoaderOptions { fields, no_data, dtype, normalise: Vec::new(), ..options() };
+    let options = {
+        let mut options = options().no_data(no_data).dtype(dtype);
+        options.output.normalise = Vec::new();
+        options.output.fields = fields;
+        options
+    };
     for (_, row) in rows(&cubes, options) {
         let expected = (0..SIDE * SIDE).map(|i| if i % 9 == 0 { -1.0 } else { (i % 3) as f32 });
         assert!(singles(&row).into_iter().eq(expected));
@@ -222,20 +223,22 @@ fn where_there_is_none_is_said() {
                     a no-data value, found none\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
-    let error = without.refused(LoaderOptions { no_data: named("cube"), ..options() });
+    let error = without.refused(options().no_data(named("cube")));
     assert!(
         error.contains("of field `cube`: expected arrays that declare a no-data value, found none in the 8"),
         "{error}"
     );
-    let error = with.refused(LoaderOptions { no_data: named("cubes"), ..options() });
+    let error = with.refused(options().no_data(named("cubes")));
     assert!(error.contains("expected arrays among the fields, to be decoded, found `cubes`"), "{error}");
-    let error = with.refused(LoaderOptions { no_data: named("mask"), fields: None, ..options() });
+    let mut every_field = options().no_data(named("mask"));
+    every_field.output.fields = None;
+    let error = with.refused(every_field);
     assert!(
         error.contains("`mask`, of which no-data is filled: expected float16, bfloat16 or float32, found uint8"),
         "{error}"
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
-    let error = with.refused(LoaderOptions { no_data: named("mask"), align, ..options() });
+    let error = with.refused(options().no_data(named("mask")).align(align));
     assert!(error.contains("fields without a value for no-data"), "{error}");
 }
 

@@ -12,7 +12,7 @@ use shardpack_loader::{ArrayDtype, CubeMode, Loader, LoaderOptions, OnCorrupt, P
 use shardpack_reader::Bands;
 
 fn options(cube: CubeMode) -> LoaderOptions {
-    LoaderOptions { batch_size: 4, threads: 2, seed: 9, end: End::Uneven, cube, ..base() }
+    base().batch_size(4).threads(2).seed(9).end(End::Uneven).cube(cube)
 }
 
 fn patch(height: u32, width: u32, place: Place) -> CubeMode {
@@ -32,8 +32,7 @@ fn a_patch_is_the_crop_of_the_whole_and_so_is_its_mask() {
                     let first = layout == PixelLayout::ChannelsHeightWidth;
                     let wanted = list(&bands);
                     let count = wanted.len() as u64;
-                    let options =
-                        LoaderOptions { bands: bands.clone(), layout, epoch: 5, ..options(patch(9, 14, place)) };
+                    let options = options(patch(9, 14, place)).bands(bands.clone()).layout(layout).epoch(5);
                     let mut seen = Vec::new();
                     for (indices, _, fields) in made.load(options) {
                         for (row, &sample) in indices.iter().enumerate() {
@@ -72,13 +71,11 @@ fn patches_are_dense_whatever_the_cubes() {
 #[test]
 fn patches_of_cubes_with_different_numbers_of_bands_are_ragged_until_bands_are_chosen() {
     let made = Cubes::packed(&[6], |id| Shape { bands: 5 + id, ..ALIKE });
-    for (_, _, fields) in
-        made.load(LoaderOptions { fields: Some(vec!["cube".into()]), ..options(patch(4, 4, Place::Center)) })
-    {
+    for (_, _, fields) in made.load(options(patch(4, 4, Place::Center)).fields(["cube"])) {
         assert!(fields[0].1.iter().zip(&fields[0].2).all(|(shape, bytes)| bytes.len() as u64 == 4 * 4 * 4 * shape[2]));
     }
     let bands = Bands::Range(0..5);
-    let options = LoaderOptions { fields: Some(vec!["cube".into()]), bands, ..options(patch(4, 4, Place::Center)) };
+    let options = options(patch(4, 4, Place::Center)).fields(["cube"]).bands(bands);
     let mut loader = Loader::open(&made.open(), options).unwrap();
     assert_eq!(loader.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [4, 4, 4, 5]);
 }
@@ -88,7 +85,7 @@ fn bands_of_whole_cubes() {
     for (made, dense) in [(Cubes::packed(&[7], |_| ALIKE), true), (Cubes::packed(&[7], varied), false)] {
         for bands in [Bands::Range(10..12), Bands::List(vec![4, 3])] {
             for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
-                let options = LoaderOptions { bands: bands.clone(), layout, ..options(CubeMode::Whole) };
+                let options = options(CubeMode::Whole).bands(bands.clone()).layout(layout);
                 let mut loader = Loader::open(&made.open(), options).unwrap();
                 while let Some(batch) = loader.next_batch() {
                     let batch = batch.unwrap();
@@ -125,18 +122,17 @@ fn patches_do_not_depend_on_threads_slots_batches_or_ranks() {
         rows
     };
     let random = || options(patch(10, 10, Place::Random));
-    let expected = by_sample(LoaderOptions { threads: 1, slots: 1, ..random() });
+    let expected = by_sample(random().threads(1).slots(1));
     for (threads, slots, batch_size, mode) in
         [(2, 3, 4, Mode::Windowed), (7, 2, 1, Mode::Full), (3, 4, 23, Mode::Stored)]
     {
-        assert!(by_sample(LoaderOptions { threads, slots, batch_size, mode, ..random() }) == expected);
+        assert!(by_sample(random().threads(threads).slots(slots).batch_size(batch_size).mode(mode)) == expected);
     }
-    let mut ranks: Vec<_> =
-        (0..3).flat_map(|rank| by_sample(LoaderOptions { rank, world_size: 3, ..random() })).collect();
+    let mut ranks: Vec<_> = (0..3).flat_map(|rank| by_sample(random().rank(rank).world_size(3))).collect();
     ranks.sort();
     assert!(ranks == expected);
-    assert!(by_sample(LoaderOptions { epoch: 1, ..random() }) != expected, "the next epoch has others");
-    assert!(by_sample(LoaderOptions { seed: 10, ..random() }) != expected, "another seed has others");
+    assert!(by_sample(random().epoch(1)) != expected, "the next epoch has others");
+    assert!(by_sample(random().seed(10)) != expected, "another seed has others");
 }
 
 #[test]
@@ -174,7 +170,7 @@ fn a_grid_covers_every_pixel_once() {
 fn float16_stays_float16_in_patches() {
     let made = Cubes::packed(&[9], |_| ALIKE);
     let with = |dtype| {
-        let options = LoaderOptions { dtype, bands: Bands::List(vec![2, 9]), ..options(patch(6, 7, Place::Random)) };
+        let options = options(patch(6, 7, Place::Random)).dtype(dtype).bands(Bands::List(vec![2, 9]));
         let mut loader = Loader::open(&made.open(), options).unwrap();
         let dtype = loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype();
         loader.set_epoch(1).unwrap();
@@ -203,8 +199,7 @@ fn a_cube_that_is_too_small_is_named() {
     for columns in [&["height", "width", "channels"][..], &[]] {
         let made = Cubes::new(&[6], columns, |id| Shape { width: if id == 2 { 15 } else { 30 }, ..ALIKE });
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 6 }] {
-            let options =
-                LoaderOptions { on_corrupt, batch_size: 1, mode: Mode::Stored, ..options(patch(8, 16, Place::Random)) };
+            let options = options(patch(8, 16, Place::Random)).on_corrupt(on_corrupt).batch_size(1).mode(Mode::Stored);
             let mut loader = Loader::open(&made.open(), options).unwrap();
             for number in 0..6 {
                 match loader.next_batch().unwrap() {
@@ -225,7 +220,7 @@ fn a_cube_that_is_too_small_is_named() {
 #[test]
 fn a_mask_of_another_size_cannot_be_cut_alike() {
     let made = Cubes::packed(&[4], |id| Shape { mask_rows: id % 2, ..ALIKE });
-    let options = LoaderOptions { batch_size: 1, mode: Mode::Stored, ..options(patch(4, 4, Place::Random)) };
+    let options = options(patch(4, 4, Place::Random)).batch_size(1).mode(Mode::Stored);
     let mut loader = Loader::open(&made.open(), options).unwrap();
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
@@ -239,10 +234,8 @@ fn a_mask_of_another_size_cannot_be_cut_alike() {
 #[test]
 fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
     let made = Cubes::packed(&[3], |_| ALIKE);
-    let bands = |bands, cube| made.refused(LoaderOptions { bands, ..options(cube) });
-    let only = |field: &str, cube, bands| {
-        made.refused(LoaderOptions { fields: Some(vec![field.into()]), bands, ..options(cube) })
-    };
+    let bands = |bands, cube| made.refused(options(cube).bands(bands));
+    let only = |field: &str, cube, bands| made.refused(options(cube).fields([field]).bands(bands));
     for (refused, said) in [
         (made.refused(options(patch(0, 4, Place::Random))), "patch: expected at least 1 × 1, found 0 × 4"),
         (bands(Bands::List(vec![]), CubeMode::Whole), "bands: expected at least one, found List([])"),

@@ -19,12 +19,16 @@ fn recipe() -> Vec<Augmentation> {
 
 fn options() -> LoaderOptions {
     let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
-    LoaderOptions { batch_size: 5, threads: 3, seed: 4, end: End::Uneven, fields, augment_pictures: recipe(), ..base() }
+    {
+        let mut options = base().batch_size(5).threads(3).seed(4).end(End::Uneven).augment_pictures(recipe());
+        options.output.fields = fields;
+        options
+    }
 }
 
 /// Every row by its sample: shape, bytes.
 fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { epoch: number, ..options }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options.epoch(number)).unwrap();
     let mut rows = BTreeMap::new();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
@@ -55,20 +59,20 @@ fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, 
 fn batches_are_those_of_a_slow_twin() {
     let disk = Disk::varied(&[17, 12]);
     let crop = ImageMode::View(View::random_resized_crop(20, 14).with_flip(0.5));
-    for (image, epoch) in [(crop, 0), (crop, 3), (LoaderOptions::default().image, 1)] {
-        let options = LoaderOptions { image, ..options() };
-        let plain = rows(&disk, LoaderOptions { augment_pictures: Vec::new(), ..options.clone() }, epoch);
+    for (image, epoch) in [(crop, 0), (crop, 3), (LoaderOptions::default().view.image, 1)] {
+        let options = options().image(image);
+        let plain = rows(&disk, options.clone().augment_pictures(Vec::new()), epoch);
         let expected = slow(plain.clone(), epoch.into());
         assert_eq!(plain.len(), 29);
         assert!(plain != expected);
         for (threads, batch_size, mode) in [(1, 4, Mode::Stored), (4, 7, Mode::Full)] {
-            assert!(rows(&disk, LoaderOptions { threads, batch_size, mode, ..options.clone() }, epoch) == expected);
+            assert!(rows(&disk, options.clone().threads(threads).batch_size(batch_size).mode(mode), epoch) == expected);
         }
         // Channel by channel, and as floats of the levels.
-        let planes = LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..options.clone() };
+        let planes = options.clone().layout(PixelLayout::ChannelsHeightWidth);
         let floats = ArrayDtype::Fields(vec![("image".into(), Dtype::F32.into())]);
         let found = rows(&disk, planes.clone(), epoch);
-        let found_floats = rows(&disk, LoaderOptions { dtype: floats, ..planes }, epoch);
+        let found_floats = rows(&disk, planes.dtype(floats), epoch);
         for (sample, (shape, pixels)) in &expected {
             let area = pixels.len() / 3;
             let turned: Vec<u8> = (0..3 * area).map(|at| pixels[at % area * 3 + at / area]).collect();
@@ -89,7 +93,7 @@ fn a_resumed_loader_goes_on_with_the_same_draws() {
         let expected = seen(&whole.next_batch().unwrap().unwrap());
         assert!(seen(&first.next_batch().unwrap().unwrap()) == expected);
     }
-    let mut second = Loader::open(&disk.open(), LoaderOptions { threads: 1, ..options() }).unwrap();
+    let mut second = Loader::open(&disk.open(), options().threads(1)).unwrap();
     second.restore(&first.state()).unwrap();
     let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
     let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
@@ -100,12 +104,12 @@ fn a_resumed_loader_goes_on_with_the_same_draws() {
 #[test]
 fn with_a_device_nothing_else_is_refused() {
     let disk = Disk::alike(&[12]);
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { mode: Mode::Stored, ..options() }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options().mode(Mode::Stored)).unwrap();
     while let Some(batch) = loader.next_batch() {
         batch.unwrap();
     }
     let refusals = loader.refusals();
-    assert_eq!(refusals.len(), usize::from(options().stage.is_some()));
+    assert_eq!(refusals.len(), usize::from(options().resources.stage.is_some()));
     assert!(refusals.iter().all(|refusal| refusal.reason == "one of seven"), "{refusals:?}");
 }
 
@@ -115,15 +119,24 @@ fn what_would_do_nothing_or_train_nonsense_is_refused() {
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
     let only = |name: &str| Some(vec![name.to_owned()]);
     let none = "augmentation of pictures: expected a field of pictures that are decoded, found none";
-    assert!(refused(LoaderOptions { fields: only("label"), ..options() }).contains(none));
-    assert!(refused(LoaderOptions { image: ImageMode::Raw, ..options() }).contains(none));
+    assert!(
+        refused({
+            let mut options = options();
+            options.output.fields = only("label");
+            options
+        })
+        .contains(none)
+    );
+    assert!(refused(options().image(ImageMode::Raw)).contains(none));
     // The cube has the height and width of the picture.
-    let moved = refused(LoaderOptions { fields: None, ..options() });
+    let mut every_field = options();
+    every_field.output.fields = None;
+    let moved = refused(every_field.clone());
     assert!(moved.contains("one that moves the pixels of `image`, and not those of `cube`\nhint: "), "{moved}");
     let colours = vec!["random_grayscale".parse().unwrap()];
-    assert!(Loader::open(&disk.open(), LoaderOptions { fields: None, augment_pictures: colours, ..options() }).is_ok());
+    assert!(Loader::open(&disk.open(), every_field.augment_pictures(colours)).is_ok());
     let bad = vec![Augmentation::TrivialAugmentWide { bins: 0 }];
-    assert!(refused(LoaderOptions { augment_pictures: bad, ..options() }).contains("num_magnitude_bins"));
-    let many = refused(LoaderOptions { augment_pictures: vec![recipe()[0]; 1025], ..options() });
+    assert!(refused(options().augment_pictures(bad)).contains("num_magnitude_bins"));
+    let many = refused(options().augment_pictures(vec![recipe()[0]; 1025]));
     assert!(many.contains("at most 1024"), "{many}");
 }

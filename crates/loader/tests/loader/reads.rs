@@ -73,7 +73,7 @@ fn watch(disk: &Disk) -> Opened {
 
 fn raw(batch_size: u32) -> LoaderOptions {
     let (image, cube) = (ImageMode::Raw, CubeMode::Raw);
-    LoaderOptions { batch_size, threads: 2, image, cube, end: End::Uneven, ..base() }
+    base().batch_size(batch_size).threads(2).image(image).cube(cube).end(End::Uneven)
 }
 
 #[test]
@@ -88,7 +88,11 @@ fn reads_are_of_about_four_mebibytes_whatever_the_sizes_of_records() {
     for (mode, sampling) in [(Mode::Stored, None), (Mode::Windowed, Some(Arc::new(order) as Arc<_>))] {
         // Large records in parts are another matter.
         let part_bytes = usize::MAX;
-        let options = LoaderOptions { mode, sampling, part_bytes, ..raw(8) };
+        let options = {
+            let mut options = raw(8).mode(mode).part_bytes(part_bytes);
+            options.order.sampling = sampling;
+            options
+        };
         let mut loader = Loader::open(&opened.dataset, options).unwrap();
         opened.seen.lock().unwrap().clear();
         let mut samples = Vec::new();
@@ -123,7 +127,7 @@ fn a_bad_sector_costs_one_sample_and_is_named() {
     let disk = Disk::alike(&[32]);
     for mode in [Mode::Stored, Mode::Full, Mode::Windowed] {
         let opened = with_a_bad_sector(&disk);
-        let mut loader = Loader::open(&opened.dataset, LoaderOptions { mode, ..raw(4) }).unwrap();
+        let mut loader = Loader::open(&opened.dataset, raw(4).mode(mode)).unwrap();
         let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
         let errors: Vec<&Error> = batches.iter().filter_map(|batch| batch.as_ref().err()).collect();
         let [error] = errors[..] else { panic!("{mode:?}: {errors:?}") };
@@ -131,7 +135,7 @@ fn a_bad_sector_costs_one_sample_and_is_named() {
         assert!(matches!(error, Error::Io { .. }), "{text}");
         assert!(text.contains("shard-00000.shard") && text.contains("record 10, sample `sample-00010`"), "{text}");
 
-        let skip = LoaderOptions { mode, on_corrupt: OnCorrupt::Skip { max: 1 }, ..raw(4) };
+        let skip = raw(4).mode(mode).on_corrupt(OnCorrupt::Skip { max: 1 });
         let mut loader = Loader::open(&opened.dataset, skip).unwrap();
         let mut there = 0;
         while let Some(batch) = loader.next_batch() {
@@ -155,13 +159,17 @@ fn a_record_over_the_limit_costs_one_sample_and_is_named() {
     let dataset = DatasetOptions::new().limits(limits).open(disk.path()).unwrap();
     let fields = Some(vec!["label".to_owned(), "image".to_owned()]);
     for mode in [Mode::Stored, Mode::Full] {
-        let options = LoaderOptions { mode, fields: fields.clone(), image: LoaderOptions::default().image, ..raw(4) };
+        let options = {
+            let mut options = raw(4).mode(mode).image(LoaderOptions::default().view.image);
+            options.output.fields = fields.clone();
+            options
+        };
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let errors: Vec<_> = std::iter::from_fn(|| loader.next_batch()).filter_map(std::result::Result::err).collect();
         let [error] = &errors[..] else { panic!("{errors:?}") };
         let text = error.to_string();
         assert!(matches!(error, Error::Limit(_)) && text.contains("sample `sample-00010`"), "{text}");
-        let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 1 }, ..options };
+        let skip = options.on_corrupt(OnCorrupt::Skip { max: 1 });
         let mut loader = Loader::open(&dataset, skip).unwrap();
         while let Some(batch) = loader.next_batch() {
             batch.unwrap();

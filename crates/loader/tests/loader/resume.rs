@@ -7,7 +7,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{Loader, LoaderOptions};
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, seed: 3, end: End::Uneven, ..base() }
+    base().batch_size(batch_size).threads(2).seed(3).end(End::Uneven)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_batch_that_was_an_error_was_not_consumed() {
     let healthy = std::fs::read(disk.path().join("shard-00000.shard")).unwrap();
     disk.hurt(10);
     disk.hurt(18);
-    let options = LoaderOptions { mode: Mode::Stored, ..options(4) };
+    let options = options(4).mode(Mode::Stored);
     let mut loader = Loader::open(&disk.open(), options.clone()).unwrap();
     for _ in 0..2 {
         assert!(loader.next_batch().unwrap().is_ok());
@@ -95,7 +95,7 @@ fn uneven_ranks_end_with_one_state() {
     for mode in [Mode::Windowed, Mode::Stored] {
         let mut counts = Vec::new();
         for rank in 0..5 {
-            let options = LoaderOptions { rank, world_size: 5, mode, ..options(1) };
+            let options = options(1).rank(rank).world_size(5).mode(mode);
             let mut loader = Loader::open(&disk.open(), options).unwrap();
             assert_eq!(loader.state().samples_consumed, 0);
             let mut count = 0;

@@ -24,8 +24,12 @@ fn patch(height: u32, width: u32) -> CubeMode {
 
 fn options(patches: Patches) -> LoaderOptions {
     let fields = Some(["cube", "mask", "spectrum", "height"].map(String::from).to_vec());
-    let options = LoaderOptions { batch_size: 5, threads: 2, seed: 9, end: End::Uneven, fields, ..base() };
-    LoaderOptions { cube: patch(9, 14), patches, open_scenes: 3, ..options }
+    let options = {
+        let mut options = base().batch_size(5).threads(2).seed(9).end(End::Uneven);
+        options.output.fields = fields;
+        options
+    };
+    options.cube(patch(9, 14)).patches(patches).open_scenes(3)
 }
 
 /// A row: sample, patch, where it lies, and the bytes of its fields.
@@ -74,7 +78,7 @@ fn check_crops(patches: u32) {
         for bands in [Bands::All, Bands::Range(3..8), Bands::List(vec![11, 0, 5, 0])] {
             for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
                 let first = layout == PixelLayout::ChannelsHeightWidth;
-                let options = LoaderOptions { bands: bands.clone(), layout, ..options(Patches::PerSample(patches)) };
+                let options = options(Patches::PerSample(patches)).bands(bands.clone()).layout(layout);
                 let mut loader = Loader::open(&made.open(), options).unwrap();
                 assert_eq!(loader.len(), (13 * u64::from(patches)).div_ceil(5));
                 let mut seen: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
@@ -131,15 +135,15 @@ fn threads_slots_and_batches_change_nothing() {
     let made = Cubes::packed(&[11, 12], varied);
     for patches in [Patches::PerSample(5), Patches::Grid { overlap: [0, 2, 3] }] {
         for mode in [Mode::Windowed, Mode::Full, Mode::Stored] {
-            let options = LoaderOptions { mode, ..options(patches) };
-            let expected = load(&made, LoaderOptions { threads: 1, slots: 1, ..options.clone() });
+            let options = options(patches).mode(mode);
+            let expected = load(&made, options.clone().threads(1).slots(1));
             assert!(expected.len() >= 23 * 2);
             for (threads, slots, batch_size) in [(2, 3, 5), (7, 2, 1), (3, 4, 64)] {
-                let rows = load(&made, LoaderOptions { threads, slots, batch_size, ..options.clone() });
+                let rows = load(&made, options.clone().threads(threads).slots(slots).batch_size(batch_size));
                 assert!(rows == expected, "{patches:?} {mode:?} {threads}");
             }
-            assert!(load(&made, LoaderOptions { seed: 10, ..options.clone() }) != expected || mode == Mode::Stored);
-            assert!(load(&made, LoaderOptions { epoch: 1, ..options }) != expected || mode == Mode::Stored);
+            assert!(load(&made, options.clone().seed(10)) != expected || mode == Mode::Stored);
+            assert!(load(&made, options.epoch(1)) != expected || mode == Mode::Stored);
         }
     }
 }
@@ -148,15 +152,14 @@ fn threads_slots_and_batches_change_nothing() {
 fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_ones() {
     let made = Cubes::packed(&[12, 12], varied);
     for patches in [Patches::PerSample(5), Patches::Grid { overlap: [0, 2, 3] }] {
-        let base = LoaderOptions { open_scenes: 4, ..options(patches) };
+        let base = options(patches).open_scenes(4);
         let mut expected = load(&made, base.clone());
         expected.sort();
         for world_size in [1, 2, 3, 4, 7] {
             let mut together = Vec::new();
             let mut read = 0;
             for rank in 0..world_size {
-                let mut loader =
-                    Loader::open(&made.open(), LoaderOptions { rank, world_size, ..base.clone() }).unwrap();
+                let mut loader = Loader::open(&made.open(), base.clone().rank(rank).world_size(world_size)).unwrap();
                 together.extend(loaded(&mut loader));
                 read += loader.stats().read_bytes;
             }
@@ -176,7 +179,7 @@ fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
     for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
         for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
             // Each patch of the narrow case is a step of one pixel: only some scenes.
-            let mut loader = Loader::open(&made.open(), LoaderOptions { mode, ..grid(overlap) }).unwrap();
+            let mut loader = Loader::open(&made.open(), grid(overlap).mode(mode)).unwrap();
             let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
             let mut order = Vec::new();
             while let Some(batch) = loader.next_batch() {
@@ -218,9 +221,9 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
     let made = Cubes::packed(&[9, 8], varied);
     for patches in [Patches::PerSample(7), Patches::Grid { overlap: [0, 3, 0] }] {
         let base = options(patches);
-        let expected = load(&made, LoaderOptions { epoch: 2, ..base.clone() });
+        let expected = load(&made, base.clone().epoch(2));
         for stop in [1, 4, 9] {
-            let mut loader = Loader::open(&made.open(), LoaderOptions { epoch: 2, ..base.clone() }).unwrap();
+            let mut loader = Loader::open(&made.open(), base.clone().epoch(2)).unwrap();
             let mut seen: Vec<Row> = (0..stop).flat_map(|_| rows(&loader.next_batch().unwrap().unwrap())).collect();
             let state = loader.state();
             assert_eq!(state.samples_consumed, seen.len() as u64);
@@ -231,7 +234,7 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
                 "grids of 9x14"
             }));
             drop(loader);
-            let again = LoaderOptions { batch_size: 3, threads: 7, ..base.clone() };
+            let again = base.clone().batch_size(3).threads(7);
             let mut loader = Loader::open(&made.open(), again.clone()).unwrap();
             loader.restore(&serde_json::from_str::<State>(&text).unwrap()).unwrap();
             seen.extend(loaded(&mut loader));
@@ -242,8 +245,7 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
             // By other ranks.
             let mut rest: Vec<Row> = Vec::new();
             for rank in 0..2 {
-                let mut loader =
-                    Loader::open(&made.open(), LoaderOptions { rank, world_size: 2, ..again.clone() }).unwrap();
+                let mut loader = Loader::open(&made.open(), again.clone().rank(rank).world_size(2)).unwrap();
                 loader.restore(&state).unwrap();
                 rest.extend(loaded(&mut loader));
             }
@@ -271,7 +273,7 @@ fn states_of_another_kind_are_refused_in_words() {
     );
     // A state of samples is written as ever.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
-    let fewer = LoaderOptions { open_scenes: 2, ..options(six) };
+    let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
     assert!(error.starts_with("fingerprint of the state"), "{error}");
     assert_eq!(open(six).state().unit, Unit::Patches(6));
@@ -283,21 +285,21 @@ fn samplings_turns_and_objects_go_with_patches() {
     let made = Cubes::packed(&[9], |_| ALIKE);
     let dataset = made.open();
     let subset = Order::of(&dataset, 9).subset(Members::new(&Runs::of(&dataset, Runs::BYTES), vec![1, 4, 7]));
-    let rows = load(&made, LoaderOptions { sampling: Some(Arc::new(subset)), ..options(Patches::PerSample(4)) });
+    let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(subset)));
     assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
     assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
 
     // Sample 3 comes most of the time: its draws differ.
     let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
     let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
-    let rows = load(&made, LoaderOptions { sampling: Some(Arc::new(weighted)), ..options(Patches::PerSample(4)) });
+    let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(weighted)));
     assert_eq!(rows.len(), 32);
     let threes: BTreeSet<_> = rows.iter().filter(|row| row.0 == 3).map(|row| row.2).collect();
     let count = rows.iter().filter(|row| row.0 == 3).count();
     assert!(count >= 20 && threes.len() > count * 3 / 4, "{} places of {count}", threes.len());
 
     let augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
-    let square = LoaderOptions { cube: patch(8, 8), augment, ..options(Patches::PerSample(12)) };
+    let square = options(Patches::PerSample(12)).cube(patch(8, 8)).augment(augment);
     let mut loader = Loader::open(&dataset, square).unwrap();
     let mut turns = BTreeSet::new();
     while let Some(batch) = loader.next_batch() {
@@ -318,7 +320,11 @@ fn samplings_turns_and_objects_go_with_patches() {
     assert_eq!(turns.len(), 8, "patches of a scene are turned each on its own");
 
     let fields = Some(vec!["cube".to_owned()]);
-    let objects = LoaderOptions { fields, objects: vec!["spectrum".into()], ..options(Patches::PerSample(3)) };
+    let objects = {
+        let mut options = options(Patches::PerSample(3)).objects(["spectrum"]);
+        options.output.fields = fields;
+        options
+    };
     let mut loader = Loader::open(&dataset, objects).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     for object in batch.objects("spectrum").unwrap() {
@@ -335,7 +341,7 @@ fn a_damaged_scene_is_an_error_of_each_batch_or_is_skipped() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[(row.offset + row.length / 2) as usize] ^= 0xFF;
     std::fs::write(&path, bytes).unwrap();
-    let stored = LoaderOptions { mode: Mode::Stored, batch_size: 4, ..options(Patches::PerSample(8)) };
+    let stored = options(Patches::PerSample(8)).mode(Mode::Stored).batch_size(4);
     let mut loader = Loader::open(&made.open(), stored.clone()).unwrap();
     let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
     assert_eq!(batches.len(), 12);
@@ -348,7 +354,7 @@ fn a_damaged_scene_is_an_error_of_each_batch_or_is_skipped() {
             }
         }
     }
-    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 8 }, ..stored };
+    let skip = stored.on_corrupt(OnCorrupt::Skip { max: 8 });
     let mut loader = Loader::open(&made.open(), skip).unwrap();
     assert_eq!(loaded(&mut loader).len(), 40);
     assert_eq!(loader.stats().skipped, 8, "patches are counted");
@@ -358,7 +364,7 @@ fn a_damaged_scene_is_an_error_of_each_batch_or_is_skipped() {
 fn a_scene_that_is_too_small_is_named() {
     let made = Cubes::packed(&[6], |id| Shape { width: if id == 2 { 10 } else { 30 }, ..ALIKE });
     for patches in [Patches::PerSample(3), Patches::Grid { overlap: [0; 3] }] {
-        let options = LoaderOptions { batch_size: 1, mode: Mode::Stored, ..options(patches) };
+        let options = options(patches).batch_size(1).mode(Mode::Stored);
         let mut loader = Loader::open(&made.open(), options).unwrap();
         let mut errors = BTreeSet::new();
         while let Some(batch) = loader.next_batch() {
@@ -377,11 +383,11 @@ fn what_cannot_be_patches_is_refused_in_words() {
         (options(Patches::PerSample(0)), "patches of a sample: expected at least 1, found 0"),
         (grid([9, 0]), "overlap of patches: expected less than a patch, 9 × 14, found 9 × 0"),
         (
-            LoaderOptions { cube: CubeMode::Whole, ..six() },
+            six().cube(CubeMode::Whole),
             "several patches of a sample: expected a size of patches (`patch64x64`), found none",
         ),
         (
-            LoaderOptions { cube: CubeMode::Patch { height: 4, width: 4, place: Place::Center }, ..six() },
+            six().cube(CubeMode::Patch { height: 4, width: 4, place: Place::Center }),
             "several patches of a sample: expected patches that are placed by it, found places of their own (Center)\n\
              hint: `patch64x64` says the size; where they lie, the number or the grid of the patches says",
         ),
@@ -389,24 +395,40 @@ fn what_cannot_be_patches_is_refused_in_words() {
         assert_eq!(made.refused(options), said);
     }
     let bands = Cubes::packed(&[3], |id| Shape { bands: 5 + id, ..ALIKE });
-    let cube = || LoaderOptions { fields: Some(vec!["cube".into()]), ..six() };
+    let cube = || six().fields(["cube"]);
     assert_eq!(
         bands.refused(cube()),
         "bands of patches: expected as many in each scene, found several numbers of bands, of `cube`\n\
          hint: `bands` takes those that all have; or pack scenes of each sensor apart"
     );
-    assert_eq!(load(&bands, LoaderOptions { bands: Bands::Range(0..5), ..cube() }).len(), 18);
+    assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
     // Sizes that nobody knows before: some are not among the samples that are looked at.
     let varied = Cubes::new(&[6], &[], varied);
     let fields = Some(vec!["cube".to_owned()]);
     assert_eq!(
-        varied.refused(LoaderOptions { fields: fields.clone(), ..grid([0, 0]) }),
+        varied.refused({
+            let mut options = grid([0, 0]);
+            options.output.fields = fields.clone();
+            options
+        }),
         "sizes of the arrays `cube`, for a grid: expected one, found several, which the index does not tell\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
-    assert_eq!(load(&varied, LoaderOptions { fields: fields.clone(), ..six() }).len(), 36);
+    assert_eq!(
+        load(&varied, {
+            let mut options = six();
+            options.output.fields = fields.clone();
+            options
+        })
+        .len(),
+        36
+    );
     let late = Cubes::new(&[200], &[], |id| if id == 1 { Shape { width: 60, ..ALIKE } } else { ALIKE });
-    let stored = LoaderOptions { fields, mode: Mode::Stored, batch_size: 1, ..grid([0, 0]) };
+    let stored = {
+        let mut options = grid([0, 0]).mode(Mode::Stored).batch_size(1);
+        options.output.fields = fields;
+        options
+    };
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
@@ -421,7 +443,7 @@ fn what_cannot_be_patches_is_refused_in_words() {
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     // Of more shards than are looked at when a loader opens.
     let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
-    let options = LoaderOptions { batch_size: 2, ..options(Patches::PerSample(20)) };
+    let options = options(Patches::PerSample(20)).batch_size(2);
     let run = |fault| {
         let storage = Arc::new(FaultyStorage::of(made.dir.path(), fault));
         let operations = Arc::clone(&storage.operations);

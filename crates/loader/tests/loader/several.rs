@@ -39,7 +39,7 @@ fn two_datasets_are_one() {
     // In itself, and with an order over all of it.
     let c = disk(&[4], 200);
     let nested = Dataset::concat(&[both.clone(), c.open()]).unwrap();
-    let mut loader = Loader::open(&nested, LoaderOptions { batch_size: 5, ..base() }).unwrap();
+    let mut loader = Loader::open(&nested, base().batch_size(5)).unwrap();
     let mut seen = Vec::new();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
@@ -85,8 +85,8 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
 /// that.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<State>, batches: usize) -> (Vec<u64>, State) {
     let (mut all, mut after) = (Vec::new(), None);
-    for rank in 0..options.world_size {
-        let mut loader = Loader::open(both, LoaderOptions { rank, ..options.clone() }).unwrap();
+    for rank in 0..options.order.world_size {
+        let mut loader = Loader::open(both, options.clone().rank(rank)).unwrap();
         state.iter().for_each(|state| loader.restore(state).unwrap());
         for _ in 0..batches {
             let Some(batch) = loader.next_batch() else { break };
@@ -115,10 +115,10 @@ fn a_mixture_goes_on_with_another_world_size() {
     let of_b = expected.iter().filter(|&&index| index >= 160).count();
     assert!((117..=123).contains(&of_b), "{of_b} of 400 at 0.3");
 
-    let options = LoaderOptions { sampling: Some(sampling), batch_size: 5, world_size: 3, ..base() };
+    let options = base().sampling(sampling).batch_size(5).world_size(3);
     let (mut seen, state) = given(&both, &options, None, 8);
     assert_eq!((seen.len(), state.samples_consumed), (120, 120));
-    let (rest, end) = given(&both, &LoaderOptions { world_size: 2, batch_size: 7, ..options }, Some(state), 100);
+    let (rest, end) = given(&both, &options.world_size(2).batch_size(7), Some(state), 100);
     assert_eq!(end.samples_consumed, 400);
     seen.extend(rest);
     seen.sort_unstable();
@@ -131,7 +131,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let (a, b) = (disk(&[20], 0), disk(&[10], 100));
     let (first, second) = (a.open(), b.open());
     let open = |dataset: &Dataset, sampling: Arc<dyn Sampling>| {
-        let options = LoaderOptions { batch_size: 4, sampling: Some(sampling), ..base() };
+        let options = base().batch_size(4).sampling(sampling);
         Loader::open(dataset, options).map(|_| ()).map_err(|error| said(&error))
     };
     let mixed = mixture(&first, &second);
@@ -153,7 +153,11 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: Place) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let fields = Some(vec!["cube".to_owned()]);
-    let options = LoaderOptions { sampling: Some(sampling), batch_size: 10, cube, fields, ..base() };
+    let options = {
+        let mut options = base().sampling(sampling).batch_size(10).cube(cube);
+        options.output.fields = fields;
+        options
+    };
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     let mut patches: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
     while let Some(batch) = loader.next_batch() {

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..base() }
+    base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
 #[test]
 fn kept_batches_get_slots_of_their_own_and_outlive_the_loader() {
     let disk = Disk::alike(&[80]);
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { slots: 2, ..options(8) }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options(8).slots(2)).unwrap();
     let mut kept = Vec::new();
     while let Some(batch) = loader.next_batch() {
         kept.push(batch.unwrap());
@@ -47,8 +47,7 @@ fn slots_are_used_again() {
     }
     let disk = Disk::alike(&[400]);
     let memory = Arc::new(Counted::default());
-    let mut loader =
-        Loader::open(&disk.open(), LoaderOptions { memory: memory.clone(), slots: 3, ..options(4) }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options(4).memory(memory.clone()).slots(3)).unwrap();
     for epoch in 0..3 {
         loader.set_epoch(epoch).unwrap();
         while let Some(batch) = loader.next_batch() {
@@ -68,9 +67,9 @@ fn memory_that_cannot_be_had_is_an_error() {
         }
     }
     let disk = Disk::alike(&[8]);
-    let options = LoaderOptions { memory: Arc::new(None), ..options(4) };
+    let options = options(4).memory(Arc::new(None));
     // With a stage, slots are made when the loader opens.
-    if options.stage.is_some() {
+    if options.resources.stage.is_some() {
         let text = Loader::open(&disk.open(), options).unwrap_err().to_string();
         assert!(text.starts_with("`memory of slot 1 of 3, "), "{text}");
         return;
@@ -102,8 +101,8 @@ fn a_failed_allocation_is_the_error_of_one_batch() {
     for (mode, slots) in [(Mode::Stored, 1), (Mode::Stored, 4), (Mode::Full, 2), (Mode::Full, 5)] {
         for fails in [|k| k == 0, |k| k == 1, |k| k % 2 == 0, |k| k < 5] as [fn(u64) -> bool; 4] {
             let memory = Arc::new(Scarce(AtomicU64::new(0), fails));
-            let options = LoaderOptions { mode, slots, memory: memory.clone(), window: Window::Memory, ..options(4) };
-            let at_open = options.stage.is_some() && (0..slots as u64).any(fails);
+            let options = options(4).mode(mode).slots(slots).memory(memory.clone()).window(Window::Memory);
+            let at_open = options.resources.stage.is_some() && (0..slots as u64).any(fails);
             let opened = Loader::open(&disk.open(), options);
             assert_eq!(opened.is_err(), at_open);
             let Ok(mut loader) = opened else { continue };
@@ -136,7 +135,7 @@ fn memory_that_is_too_small_is_said_to_be() {
         }
     }
     let disk = Disk::alike(&[8]);
-    let opened = Loader::open(&disk.open(), LoaderOptions { memory: Arc::new(Half), ..options(4) });
+    let opened = Loader::open(&disk.open(), options(4).memory(Arc::new(Half)));
     let error = in_the_end(move || match opened {
         Ok(mut loader) => loader.next_batch().unwrap().unwrap_err().to_string(),
         // With a stage, slots are made when the loader opens.

@@ -16,13 +16,14 @@ use std::sync::atomic::Ordering;
 
 fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     let stage = Arc::new(FakeStage::with(trouble));
-    let options =
-        LoaderOptions { batch_size: 6, threads: 3, mode: Mode::Stored, end: End::Uneven, ..Way::Staged.base() };
-    (LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }, stage)
+    let options = Way::Staged.base().batch_size(6).threads(3).mode(Mode::Stored).end(End::Uneven);
+    (options.stage(Arc::clone(&stage) as _), stage)
 }
 
 fn on_host(options: &LoaderOptions) -> LoaderOptions {
-    LoaderOptions { stage: None, ..options.clone() }
+    let mut options = options.clone();
+    options.resources.stage = None;
+    options
 }
 
 /// Several epochs, ragged and dense, uint8 and floats: the host's batches, to the bit.
@@ -37,12 +38,16 @@ fn batches_are_the_hosts() {
         for (image, dtype, scaling) in [
             (crop, ArrayDtype::Source, None),
             (crop, image(Dtype::F16), scaling),
-            (LoaderOptions::default().image, image(Dtype::F32), scaling),
-            (LoaderOptions::default().image, image(Dtype::F16), None),
+            (LoaderOptions::default().view.image, image(Dtype::F32), scaling),
+            (LoaderOptions::default().view.image, image(Dtype::F16), None),
             (ImageMode::Raw, ArrayDtype::Source, None),
         ] {
             let (staged, _) = options(Trouble::None);
-            let staged = LoaderOptions { layout, image, dtype, scaling, mode: Mode::Windowed, ..staged };
+            let staged = {
+                let mut options = staged.layout(layout).image(image).dtype(dtype).mode(Mode::Windowed);
+                options.output.scaling = scaling;
+                options
+            };
             let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
             let mut device = Loader::open(&disk.open(), staged).unwrap();
             for number in 0..3 {
@@ -60,14 +65,13 @@ fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
     let (staged, _) = options(Trouble::None);
     for (part_bytes, layout) in [(1 << 20, PixelLayout::HeightWidthChannels), (64, PixelLayout::ChannelsHeightWidth)] {
-        let staged = LoaderOptions {
-            layout,
-            part_bytes,
-            dtype: ArrayDtype::Cubes(Dtype::F32.into()),
-            augment_bands: vec!["gaussian_noise(sigma=0.5)".parse().unwrap()],
-            ..staged.clone()
-        };
-        let plain = LoaderOptions { augment_bands: Vec::new(), ..on_host(&staged) };
+        let staged = staged
+            .clone()
+            .layout(layout)
+            .part_bytes(part_bytes)
+            .dtype(ArrayDtype::Cubes(Dtype::F32.into()))
+            .augment_bands(vec!["gaussian_noise(sigma=0.5)".parse().unwrap()]);
+        let plain = on_host(&staged).augment_bands(Vec::new());
         let load = |options: LoaderOptions| {
             let mut loader = Loader::open(&disk.open(), options).unwrap();
             (epoch(&mut loader), loader.refusals())
@@ -131,7 +135,7 @@ fn odd_rows_are_decoded_by_the_host() {
     let odd = disk.samples.iter().filter(|made| made.jpeg().len() == length).count() as u64;
     for window in [Window::Memory, Window::PageCache] {
         let (staged, _) = options(Trouble::OddOn(length));
-        let staged = LoaderOptions { window, ..staged };
+        let staged = staged.window(window);
         let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
         let mut device = Loader::open(&disk.open(), staged).unwrap();
         // Not one after the other: the next one would be under way, and counted, too.
@@ -160,7 +164,7 @@ fn what_cannot_be_read_again_is_skipped() {
     let (staged, stage) = options(Trouble::OddOn(disk.samples[0].jpeg().len()));
     let hurt = Arc::clone(&disk);
     *stage.counts().first.lock().unwrap() = Some(Hook(Box::new(move || (0..12).for_each(|id| hurt.hurt(id)))));
-    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 12 }, window: Window::Memory, ..staged };
+    let skip = staged.on_corrupt(OnCorrupt::Skip { max: 12 }).window(Window::Memory);
     let mut loader = Loader::open(&disk.open(), skip).unwrap();
     let batches = epoch(&mut loader);
     let skipped: usize = batches.iter().map(|(_, mask, _)| mask.iter().filter(|&&there| !there).count()).sum();
@@ -206,15 +210,15 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
         Made { id, height: side, width: side, said_height: side, half: false }
     });
     let (staged, _) = options(Trouble::None);
-    let staged = LoaderOptions { batch_size: 2, slots: 2, mode: Mode::Full, ..staged };
+    let staged = staged.batch_size(2).slots(2).mode(Mode::Full);
     let slots = |stage: &FakeStage| stage.counts().slots.load(Ordering::Relaxed);
     let grown = Arc::new(FakeStage::default());
-    let staged = LoaderOptions { stage: Some(Arc::clone(&grown) as _), ..staged };
+    let staged = staged.stage(Arc::clone(&grown) as _);
     let batches = epoch(&mut Loader::open(&disk.open(), staged.clone()).unwrap()).len();
     assert!(slots(&grown) > 2, "one batch is larger than was predicted");
 
     let tight = Arc::new(FakeStage::with(Trouble::NoMoreThan(40_000)));
-    let staged = LoaderOptions { stage: Some(Arc::clone(&tight) as _), ..staged };
+    let staged = staged.stage(Arc::clone(&tight) as _);
     let mut loader = Loader::open(&disk.open(), staged).unwrap();
     let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.map(drop)).collect();
     assert_eq!(results.len(), batches);
@@ -229,7 +233,7 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
 fn threads_of_the_loader_let_go_of_slots() {
     let disk = Disk::alike(&[60]);
     let (staged, stage) = options(Trouble::None);
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { slots: 2, ..staged }).unwrap();
+    let mut loader = Loader::open(&disk.open(), staged.slots(2)).unwrap();
     let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
     assert!(loader.stats().extra_slots > 0);
     drop(kept);
@@ -289,14 +293,18 @@ fn epochs_can_be_left_at_any_time() {
 fn floats_need_pictures_to_make_them_of() {
     let disk = Disk::alike(&[6]);
     let scaling = Some(Scaling::UNIT);
-    let options = LoaderOptions { batch_size: 2, scaling, ..Way::Staged.base() };
+    let options = {
+        let mut options = Way::Staged.base().batch_size(2);
+        options.output.scaling = scaling;
+        options
+    };
     // Without a type they are float32.
     assert!(Loader::open(&disk.open(), options.clone()).is_ok());
-    let raw = LoaderOptions { image: ImageMode::Raw, ..options.clone() };
+    let raw = options.clone().image(ImageMode::Raw);
     let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
     assert!(error.contains("expected pictures that come as floats, found arrays"), "{error}");
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
-    let error = Loader::open(&disk.open(), LoaderOptions { dtype, ..options }).unwrap_err().to_string();
+    let error = Loader::open(&disk.open(), options.dtype(dtype)).unwrap_err().to_string();
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
@@ -309,7 +317,13 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
         let image = ImageMode::View(View::random_resized_crop(20, 14));
         let mix = Some(BatchMix { choices: vec!["mixup".parse().unwrap()], classes: 40 });
         let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
-        Loader::open(&disk.open(), LoaderOptions { image, mix, fields, ..options }).unwrap()
+        Loader::open(&disk.open(), {
+            let mut options = options.image(image);
+            options.output.mix = mix;
+            options.output.fields = fields;
+            options
+        })
+        .unwrap()
     };
     let mut whole = with(Trouble::None);
     let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();

@@ -19,14 +19,15 @@ use std::sync::atomic::Ordering;
 
 fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     let stage = Arc::new(FakeStage::with(trouble));
-    let options =
-        LoaderOptions { batch_size: 4, threads: 3, mode: Mode::Stored, end: End::Uneven, ..Way::StagedInParts.base() };
-    (LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }, stage)
+    let options = Way::StagedInParts.base().batch_size(4).threads(3).mode(Mode::Stored).end(End::Uneven);
+    (options.stage(Arc::clone(&stage) as _), stage)
 }
 
 /// As the host does it, one thread a record.
 fn by_host(options: &LoaderOptions) -> LoaderOptions {
-    LoaderOptions { stage: None, part_bytes: usize::MAX, ..options.clone() }
+    let mut options = options.clone().part_bytes(usize::MAX);
+    options.resources.stage = None;
+    options
 }
 
 fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
@@ -64,7 +65,11 @@ fn cubes_are_read_where_they_are_staged() {
     for fields in [None, Some(vec!["label".to_owned(), "cube".to_owned()])] {
         for threads in [1, 2, 7] {
             let (staged, stage) = options(Trouble::None);
-            let staged = LoaderOptions { fields: fields.clone(), threads, ..staged };
+            let staged = {
+                let mut options = staged.threads(threads);
+                options.output.fields = fields.clone();
+                options
+            };
             let expected = epoch(&mut Loader::open(&dataset, by_host(&staged)).unwrap());
             let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
             assert!(epoch(&mut loader) == expected, "{threads} threads");
@@ -72,7 +77,7 @@ fn cubes_are_read_where_they_are_staged() {
             assert_eq!((stats.read_bytes, stats.peak_run_bytes), (record_bytes(&dataset, 20), 0));
             assert_eq!(shared(&stage), 20);
             // Nor is any memory expected for them but where they are staged.
-            let as_one = LoaderOptions { part_bytes: usize::MAX, window: Window::Memory, ..staged };
+            let as_one = staged.part_bytes(usize::MAX).window(Window::Memory);
             let as_one = Loader::open(&dataset, as_one).unwrap().predicted_bytes();
             assert!(loader.predicted_bytes() + 2 * 28_800 * threads as u64 <= as_one, "{threads} threads");
         }
@@ -131,7 +136,11 @@ fn fields_may_be_named_twice_and_be_missing() {
     ] {
         let (staged, stage) = options(Trouble::None);
         let fields = Some(names.iter().map(|&name| name.to_owned()).collect());
-        let staged = LoaderOptions { fields, window: Window::Memory, ..staged };
+        let staged = {
+            let mut options = staged.window(Window::Memory);
+            options.output.fields = fields;
+            options
+        };
         let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
         assert!(epoch(&mut loader) == epochs(&dataset, by_host(&staged))[0], "{names:?}");
         assert_eq!(shared(&stage) > 0, is_shared, "{names:?}");
@@ -152,7 +161,7 @@ fn damage_anywhere_is_said_as_ever() {
         std::fs::write(&path, bytes).unwrap();
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 3 }] {
             let (staged, _) = options(Trouble::None);
-            let staged = LoaderOptions { on_corrupt, ..staged };
+            let staged = staged.on_corrupt(on_corrupt);
             let expected = said(&disk.open(), by_host(&staged));
             assert_eq!(expected[1].is_ok(), on_corrupt != OnCorrupt::Error, "byte {at}");
             assert!(said(&disk.open(), staged) == expected, "byte {at}, {on_corrupt:?}");
@@ -198,7 +207,7 @@ fn a_file_that_ends_early_is_said_as_ever() {
     for end in [rows[7].offset + 1, rows[7].offset + 700, rows[7].offset + rows[7].length - 1] {
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 12 }] {
             let (staged, _) = options(Trouble::None);
-            let staged = LoaderOptions { on_corrupt, ..staged };
+            let staged = staged.on_corrupt(on_corrupt);
             let both = [by_host(&staged), staged].map(|options| {
                 std::fs::write(&path, &good).unwrap();
                 let dataset = disk.open();
@@ -220,7 +229,7 @@ fn a_stage_that_panics_harms_its_row_alone() {
     let disk = large(12);
     for trouble in [Trouble::PanicsOn(2), Trouble::PanicsInRoomOf(2)] {
         let (staged, _) = options(trouble);
-        let staged = LoaderOptions { fields: Some(vec!["cube".to_owned()]), batch_size: 5, ..staged };
+        let staged = staged.fields(["cube"]).batch_size(5);
         let found = said(&disk.open(), staged);
         let (last, others) = found.split_last().unwrap();
         assert!(last.is_ok() && others.len() == 2, "the last batch has two rows");
@@ -237,7 +246,7 @@ fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);
     for threads in [1, 2, 7] {
         let (staged, _) = options(Trouble::None);
-        let staged = LoaderOptions { threads, part_bytes: 64, batch_size: 6, ..staged };
+        let staged = staged.threads(threads).part_bytes(64).batch_size(6);
         let mut loader = Loader::open(&disk.open(), staged).unwrap();
         for number in 0..60 {
             loader.set_epoch(number).unwrap();
@@ -291,10 +300,8 @@ proptest! {
         let window = if in_memory { Window::Memory } else { Window::PageCache };
         let mode = Mode::Windowed;
         // Pictures beside patches are refused.
-        let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.image };
-        let staged = LoaderOptions {
-            part_bytes, threads, batch_size, slots, cube, bands, layout, dtype, fields, window, mode, image, ..staged
-        };
+        let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.view.image };
+        let staged = { let mut options = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube).bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image); options.output.fields = fields; options };
         let dataset = disk.open();
         prop_assert!(epochs(&dataset, staged.clone()) == epochs(&dataset, by_host(&staged)));
     }

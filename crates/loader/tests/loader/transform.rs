@@ -39,17 +39,21 @@ impl Transform for Change {
 
 fn options(change: Option<Change>) -> LoaderOptions {
     let transform = change.map(|change| Arc::new(change) as _);
-    LoaderOptions { batch_size: 4, threads: 3, end: End::Pad, mode: Mode::Full, transform, ..base() }
+    {
+        let mut options = base().batch_size(4).threads(3).end(End::Pad).mode(Mode::Full);
+        options.output.transform = transform;
+        options
+    }
 }
 
 #[test]
 fn rows_are_changed_where_they_are() {
     let disk = Disk::varied(&[9, 14]);
     let crop = ImageMode::View(View::random_resized_crop(9, 12));
-    for image in [LoaderOptions::default().image, crop] {
+    for image in [LoaderOptions::default().view.image, crop] {
         // Large records are made in parts, and changed when they are whole.
         for part_bytes in [64, 1 << 20] {
-            let options = |change| LoaderOptions { image, part_bytes, ..options(change) };
+            let options = |change| options(change).image(image).part_bytes(part_bytes);
             let mut plain = Loader::open(&disk.open(), options(None)).unwrap();
             let mut changed = Loader::open(&disk.open(), options(Some(Change::Note))).unwrap();
             let mut rows = 0;
@@ -78,7 +82,7 @@ fn errors_name_the_sample_and_are_no_damage() {
     let disk = Disk::alike(&[12]);
     let options = |change| {
         let on_corrupt = OnCorrupt::Skip { max: 100 };
-        LoaderOptions { mode: Mode::Stored, on_corrupt, ..options(Some(change)) }
+        options(Some(change)).mode(Mode::Stored).on_corrupt(on_corrupt)
     };
     let mut loader = Loader::open(&disk.open(), options(Change::FailOn(5))).unwrap();
     let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
@@ -91,7 +95,11 @@ fn errors_name_the_sample_and_are_no_damage() {
 #[test]
 fn a_device_is_refused() {
     let stage = Some(Arc::new(FakeStage::default()) as _);
-    let options = LoaderOptions { stage, ..options(Some(Change::Note)) };
+    let options = {
+        let mut options = options(Some(Change::Note));
+        options.resources.stage = stage;
+        options
+    };
     let error = Loader::open(&Disk::alike(&[4]).open(), options).unwrap_err().to_string();
     assert!(error.starts_with("transform of rows: expected rows in memory of the host, found a device"), "{error}");
 }

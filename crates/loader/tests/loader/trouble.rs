@@ -11,7 +11,7 @@ use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Pl
 use shardpack_reader::DatasetOptions;
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..base() }
+    base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn damaged_records_can_be_skipped_up_to_a_count() {
         disk.hurt(id);
     }
     let on_corrupt = OnCorrupt::Skip { max: 3 };
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { on_corrupt, ..options(8) }).unwrap();
+    let mut loader = Loader::open(&disk.open(), options(8).on_corrupt(on_corrupt)).unwrap();
     let first = loader.next_batch().unwrap().unwrap();
     assert_eq!(first.mask(), [true, true, true, false, true, true, true, true]);
     assert!(first.field("cube").unwrap().row_of(3).is_empty(), "a ragged row without a sample is empty");
@@ -64,7 +64,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
             half: false,
         })
     };
-    let of = |field: &str| LoaderOptions { fields: Some(vec![field.to_owned()]), ..options(4) };
+    let of = |field: &str| options(4).fields([field.to_owned()]);
     // A little, in both directions; more than a record can hold; more than a number of bytes can
     // be.
     // No picture of its length has so many pixels; an array may be one run of a value.
@@ -92,7 +92,12 @@ fn bytes_count_as_they_are_stored() {
     let disk = Disk::new(&[4], |id| Made { id, height: 64, width: 64, said_height: 64, half: true });
     let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
     let fields = Some(vec!["cube".to_owned()]);
-    let mut loader = Loader::open(&dataset, LoaderOptions { fields, ..options(4) }).unwrap();
+    let mut loader = Loader::open(&dataset, {
+        let mut options = options(4);
+        options.output.fields = fields;
+        options
+    })
+    .unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     assert_eq!(batch.field("cube").unwrap().row_of(0).len(), 64 * 64 * 3 * 4);
 }
@@ -100,11 +105,7 @@ fn bytes_count_as_they_are_stored() {
 #[test]
 fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
     let disk = Disk::alike(&[16]);
-    let with = |fields: &[&str], batch_size| LoaderOptions {
-        max_batch_bytes: 3_000,
-        fields: Some(fields.iter().map(|&name| name.to_owned()).collect()),
-        ..options(batch_size)
-    };
+    let with = |fields: &[&str], batch_size| options(batch_size).max_batch_bytes(3_000).fields(fields.iter().copied());
     // What is known beforehand, when the loader is opened: 8 cubes of 16 × 24 × 3 uint16.
     let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
     assert!(text.contains("max_batch_bytes") && text.contains("found 18432, for 8 rows"), "{text}");
@@ -123,7 +124,7 @@ fn absurd_batch_sizes_are_refused_or_cost_what_is_there() {
     let disk = Disk::alike(&[16]);
     let view = ImageMode::View(View::center_crop(1 << 20, 1 << 15, 1 << 15));
     for end in [End::Drop, End::Uneven, End::Pad] {
-        let options = LoaderOptions { image: view, end, ..options(u32::MAX) };
+        let options = options(u32::MAX).image(view).end(end);
         let text = said(&Loader::open(&disk.open(), options).unwrap_err());
         assert!(text.contains("max_batch_bytes"), "{text}");
     }
@@ -136,7 +137,7 @@ fn absurd_batch_sizes_are_refused_or_cost_what_is_there() {
 fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
     let disk = Disk::alike(&[10, 6]);
     let dataset = disk.open();
-    let drop = |batch_size, world_size| LoaderOptions { end: End::Drop, world_size, ..options(batch_size) };
+    let drop = |batch_size, world_size| options(batch_size).end(End::Drop).world_size(world_size);
     for (batch_size, world_size, found) in [(17, 1, "found 17:"), (5000, 1, "found 5000:"), (9, 2, "found 2 × 9:")] {
         let error = Loader::open(&dataset, drop(batch_size, world_size)).unwrap_err();
         let text = told(&error, &error.hint(), Voice::Python);
@@ -149,7 +150,7 @@ fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
     assert_eq!(Loader::open(&dataset, drop(16, 1)).unwrap().len(), 1);
     assert_eq!(Loader::open(&dataset, drop(8, 2)).unwrap().len(), 1);
     for end in [End::Pad, End::Uneven] {
-        assert_eq!(Loader::open(&dataset, LoaderOptions { end, ..options(5000) }).unwrap().len(), 1);
+        assert_eq!(Loader::open(&dataset, options(5000).end(end)).unwrap().len(), 1);
     }
 }
 
@@ -174,7 +175,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
     }
     // Dense, a row is zero.
     let cube = CubeMode::Patch { height: 4, width: 4, place: Place::Center };
-    let mut loader = Loader::open(&dataset, LoaderOptions { cube, ..options(12) }).unwrap();
+    let mut loader = Loader::open(&dataset, options(12).cube(cube)).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     let cube = batch.field("cube").unwrap();
     assert_eq!(cube.mask().filter(|&there| there).count(), 8);
@@ -185,7 +186,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
 fn a_first_sample_that_is_damaged_can_be_skipped() {
     let disk = Disk::alike(&[32]);
     disk.hurt(0);
-    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 5 }, ..options(4) };
+    let skip = options(4).on_corrupt(OnCorrupt::Skip { max: 5 });
     let mut loader = Loader::open(&disk.open(), skip).unwrap();
     let first = loader.next_batch().unwrap().unwrap();
     assert_eq!(first.mask(), [false, true, true, true]);

@@ -6,7 +6,7 @@
 use crate::loader_support::{Made, RowOf, base, record, said, schema, write_classes};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Schema};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ImageMode, Loader, LoaderOptions};
+use shardpack_loader::{ImageMode, Loader};
 use shardpack_reader::{Dataset, Scalar};
 
 /// Of the photos: labels are `id % 10`.
@@ -115,14 +115,7 @@ fn rows_without_a_value_are_masked() {
     for dirs in [[&a, &b], [&b, &a]] {
         let union = concat(&dirs).unwrap();
         for image in ["center8".parse().unwrap(), ImageMode::Raw, "full".parse().unwrap()] {
-            let options = LoaderOptions {
-                batch_size: 5,
-                mode: Mode::Stored,
-                end: End::Uneven,
-                image,
-                objects: vec!["note".into()],
-                ..base()
-            };
+            let options = base().batch_size(5).mode(Mode::Stored).end(End::Uneven).image(image).objects(["note"]);
             let mut loader = Loader::open(&union, options).unwrap();
             let mut rows = 0;
             while let Some(batch) = loader.next_batch() {
@@ -205,7 +198,7 @@ fn arrays_of_another_shape_or_type_are_said_when_they_are_loaded() {
     });
     let large = scenes(None, Dtype::I64, |_| 0);
     let union = concat(&[&large, &dir]).unwrap();
-    let options = |fields: &str| LoaderOptions { batch_size: 2, fields: Some(vec![fields.into()]), ..base() };
+    let options = |fields: &str| base().batch_size(2).fields([fields]);
     let text = Loader::open(&union, options("cube")).map(|_| ()).unwrap_err().to_string();
     assert!(text.contains("shape of the arrays `cube`") && text.contains("found several"), "{text}");
     assert!(Loader::open(&union, options("label")).is_ok());

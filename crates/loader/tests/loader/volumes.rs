@@ -14,7 +14,7 @@ use shardpack_reader::{Bands, Dataset};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn options(patches: Patches) -> LoaderOptions {
-    LoaderOptions { batch_size: 5, threads: 2, seed: 9, end: End::Uneven, patches, ..base() }
+    base().batch_size(5).threads(2).seed(9).end(End::Uneven).patches(patches)
 }
 
 /// A row: sample, patch, where it lies, and the bytes of its fields.
@@ -90,11 +90,11 @@ fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
     let size = [3, 5, 7];
     let cube = CubeMode::Volume { size, place: Place::Random };
     assert_eq!("patch3x5x7".parse::<CubeMode>().unwrap(), cube);
-    let options = |patches, cube| LoaderOptions { cube, ..options(patches) };
+    let options = |patches, cube| options(patches).cube(cube);
     let size = size.map(u64::from);
     let mut several = Vec::new();
     for (patches, threads) in [(Patches::One, 2), (Patches::PerSample(6), 1), (Patches::PerSample(6), 7)] {
-        let mut loader = Loader::open(&dataset, LoaderOptions { threads, ..options(patches, cube) }).unwrap();
+        let mut loader = Loader::open(&dataset, options(patches, cube).threads(threads)).unwrap();
         let (mut planes, mut seen) = (BTreeSet::new(), Vec::new());
         while let Some(batch) = loader.next_batch() {
             let batch = batch.unwrap();
@@ -129,7 +129,7 @@ fn a_grid_of_a_volume_shows_every_pixel() {
     let (dir, all) = volumes(|_| 8, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
     let cube = CubeMode::Volume { size: [3, 5, 7], place: Place::Random };
-    let grid = LoaderOptions { cube, ..options(Patches::Grid { overlap: [1, 0, 3] }) };
+    let grid = options(Patches::Grid { overlap: [1, 0, 3] }).cube(cube);
     let mut loader = Loader::open(&dataset, grid).unwrap();
     assert_eq!(loader.state().unit, Unit::Grid { size: [3, 5, 7], overlap: [1, 0, 3] });
     let mut shown: Vec<Vec<Option<u8>>> = all.iter().map(|(_, _, mask)| vec![None; mask.len()]).collect();
@@ -153,7 +153,7 @@ fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
     let cube = CubeMode::Volume { size, place: Place::Random };
-    let options = change(LoaderOptions { cube, ..options(Patches::PerSample(6)) });
+    let options = change(options(Patches::PerSample(6)).cube(cube));
     let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
     let size = size.map(u64::from);
     let stored = |row: &Row| {
@@ -180,7 +180,7 @@ fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn
 fn planes_of_volumes_are_turned_alike() {
     let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
     for size in [[3, 5, 7], [2, 6, 6]] {
-        let rows = beside_stored(|options| LoaderOptions { augment: all, ..options }, size);
+        let rows = beside_stored(|options| options.augment(all), size);
         let mut seen = BTreeSet::new();
         for ((sample, patch, _, fields), stored) in &rows {
             let key = DrawKey { seed: 9, epoch: u64::from(*patch) << 32, sample: *sample };
@@ -200,7 +200,7 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
     let gain = BandAugmentation::RandomGain { gain: (0.5, 1.5) };
     let noise = BandAugmentation::GaussianNoise { sigma: (0.25, 0.25) };
     let dtype = ArrayDtype::Cubes(Dtype::F32.into());
-    let change = |options| LoaderOptions { dtype: dtype.clone(), augment_bands: vec![gain, noise], ..options };
+    let change = |options: LoaderOptions| options.dtype(dtype.clone()).augment_bands(vec![gain, noise]);
     let (mut gains, mut off) = (BTreeSet::new(), 0);
     for ((_, _, _, fields), [volume, mask]) in beside_stored(change, [3, 5, 7]) {
         assert!(fields[1] == mask);
@@ -222,13 +222,11 @@ fn a_volume_alone_has_a_type_and_is_turned() {
     let (dir, all) = volumes(|_| 8, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
     let cube = CubeMode::Volume { size: [8, 12, 15], place: Place::Random };
-    let options = LoaderOptions {
-        cube,
-        fields: Some(vec!["volume".into()]),
-        dtype: ArrayDtype::Cubes(Dtype::F32.into()),
-        augment: Augment { flip_columns: true, ..Augment::default() },
-        ..options(Patches::PerSample(4))
-    };
+    let options = options(Patches::PerSample(4))
+        .cube(cube)
+        .fields(["volume"])
+        .dtype(ArrayDtype::Cubes(Dtype::F32.into()))
+        .augment(Augment { flip_columns: true, ..Augment::default() });
     let floats =
         |bytes: &[u8]| bytes.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v))).collect::<Vec<_>>();
     let mut turned = 0;
@@ -246,7 +244,7 @@ fn a_volume_alone_has_a_type_and_is_turned() {
 #[test]
 fn boxes_of_volumes_show_the_classes_that_are_asked_for() {
     // Values of masks are 0 to 255, each rare.
-    let change = |options| LoaderOptions { patch_classes: PatchClasses::Weighted(vec![(40, 1.0)]), ..options };
+    let change = |options: LoaderOptions| options.patch_classes(PatchClasses::Weighted(vec![(40, 1.0)]));
     let rows = beside_stored(change, [3, 2, 2]);
     assert!(rows.iter().all(|((.., fields), [_, mask])| fields[1] == *mask && mask.contains(&40)));
     let places: BTreeSet<_> = rows.iter().map(|((.., origin, _), _)| *origin).collect();
@@ -258,11 +256,10 @@ fn volumes_that_cannot_be_cut_are_refused_in_words() {
     let (dir, _) = volumes(|_| 8, 1);
     let dataset = Dataset::open(dir.path()).unwrap();
     let open = |cube: &str, change: fn(LoaderOptions) -> LoaderOptions| {
-        let options = LoaderOptions { cube: cube.parse().unwrap(), ..options(Patches::PerSample(2)) };
+        let options = options(Patches::PerSample(2)).cube(cube.parse().unwrap());
         Loader::open(&dataset, change(options))
     };
-    let mut loader =
-        open("patch3x5x7", |options| LoaderOptions { mode: Mode::Stored, batch_size: 1, ..options }).unwrap();
+    let mut loader = open("patch3x5x7", |options| options.mode(Mode::Stored).batch_size(1)).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
     let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field \
@@ -277,15 +274,15 @@ fn volumes_that_cannot_be_cut_are_refused_in_words() {
     let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
     for (found, said) in [
         (
-            refused("patch3x5x7", |o| LoaderOptions { bands: Bands::Range(0..1), ..o }),
+            refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))),
             "bands of volumes, field `volume`: expected all, found some",
         ),
         (
-            refused("patch3x5x7", |o| LoaderOptions { layout: PixelLayout::ChannelsHeightWidth, ..o }),
+            refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
             "layout of volumes, field `volume`: expected [depth, height, width, channels], found channels first",
         ),
         (
-            refused("patch3x5x7", |o| LoaderOptions { patches: Patches::Grid { overlap: [3, 0, 0] }, ..o }),
+            refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),
             "overlap of patches: expected less than a patch, 3 × 5 × 7, found 3 × 0 × 0",
         ),
     ] {

@@ -87,7 +87,7 @@ fn medium(counts: &[u64]) -> Disk {
 
 fn options(window: Window) -> LoaderOptions {
     let order = Order::new(Runs::new(90, 6), 3).lanes(4);
-    LoaderOptions { batch_size: 8, threads: 2, window, sampling: Some(Arc::new(order)), ..Default::default() }
+    LoaderOptions::default().batch_size(8).threads(2).window(window).sampling(Arc::new(order))
 }
 
 fn load(dataset: &Dataset, options: LoaderOptions) -> Vec<Seen> {
@@ -101,14 +101,19 @@ fn batches_are_the_same_wherever_the_window_is() {
     for (mode, image, end) in [
         (None, crop, End::Pad),
         (None, ImageMode::Raw, End::Uneven),
-        (Some(Mode::Full), LoaderOptions::default().image, End::Drop),
+        (Some(Mode::Full), LoaderOptions::default().view.image, End::Drop),
         (Some(Mode::Stored), crop, End::Uneven),
     ] {
         for (rank, world_size) in [(0, 1), (2, 3)] {
             let with = |window| {
-                let sampling = options(window).sampling.filter(|_| mode.is_none());
+                let sampling = options(window).order.sampling.filter(|_| mode.is_none());
                 let mode = mode.unwrap_or_default();
-                let options = LoaderOptions { mode, sampling, image, end, rank, world_size, ..options(window) };
+                let options = {
+                    let mut options =
+                        options(window).mode(mode).image(image).end(end).rank(rank).world_size(world_size);
+                    options.order.sampling = sampling;
+                    options
+                };
                 load(&disk.open(), options)
             };
             let expected = with(Window::Memory);
@@ -142,7 +147,7 @@ fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
 fn where_nobody_knows_what_is_cached_runs_are_read() {
     let disk = medium(&[90]);
     let (dataset, told) = told(&disk, None);
-    let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(Window::Auto) }).unwrap();
+    let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
     // Runs of six samples are held as a whole; where memory is as short as here, some are read
@@ -169,7 +174,7 @@ fn what_is_on_a_disk_is_fetched_run_by_run_and_read_sample_by_sample() {
     // One who asks for the page cache gets it, whatever is known.
     for (window, is_cached, asked) in [(Window::Auto, Some(false), 64), (Window::PageCache, None, 0)] {
         let (dataset, told) = told(&disk, is_cached);
-        let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(window) }).unwrap();
+        let mut loader = Loader::open(&dataset, options(window).end(End::Uneven)).unwrap();
         told.reads.store(0, Ordering::Relaxed);
         assert_eq!(epoch(&mut loader).len(), 12);
         assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
@@ -187,8 +192,7 @@ fn records_that_are_small_or_large_are_read_run_by_run() {
     for side in [16, 420] {
         let disk = Disk::new(&[12], |id| Made { id, height: side, width: side, said_height: side, half: false });
         let (dataset, _) = told(&disk, Some(true));
-        let mut loader =
-            Loader::open(&dataset, LoaderOptions { batch_size: 4, threads: 2, ..Default::default() }).unwrap();
+        let mut loader = Loader::open(&dataset, LoaderOptions::default().batch_size(4).threads(2)).unwrap();
         assert_eq!(epoch(&mut loader).len(), 3);
         assert!(!loader.stats().window_in_page_cache, "{side} pixels");
     }
@@ -200,7 +204,7 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
     disk.hurt(10);
     let shard = disk.open().shard(0).unwrap();
     let (dataset, _) = told(&disk, Some(true));
-    let raw = |on_corrupt| LoaderOptions { end: End::Uneven, on_corrupt, ..options(Window::PageCache) };
+    let raw = |on_corrupt| options(Window::PageCache).end(End::Uneven).on_corrupt(on_corrupt);
     let mut loader = Loader::open(&dataset, raw(OnCorrupt::Error)).unwrap();
     let errors: Vec<Error> = std::iter::from_fn(|| loader.next_batch()).filter_map(Result::err).collect();
     let [error] = &errors[..] else { panic!("{errors:?}") };

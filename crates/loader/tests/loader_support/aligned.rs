@@ -152,17 +152,15 @@ pub fn align(all: &[(&str, &str)]) -> Vec<(String, Align)> {
 
 pub fn options(image: &str) -> LoaderOptions {
     let all = [("mask", "mask"), ("points", "keypoints,swap=0-1"), ("classes", "rows,of=boxes"), ("boxes", "boxes")];
-    LoaderOptions {
-        batch_size: 5,
-        threads: 3,
-        seed: 11,
-        end: End::Uneven,
-        image: image.parse().unwrap(),
-        fields: Some(vec!["mask".into(), "image".into()]),
-        objects: vec!["caption".into()],
-        align: align(&all),
-        ..base()
-    }
+    base()
+        .batch_size(5)
+        .threads(3)
+        .seed(11)
+        .end(End::Uneven)
+        .image(image.parse::<shardpack_loader::ImageMode>().unwrap())
+        .fields(["mask", "image"])
+        .objects(["caption"])
+        .align(align(&all))
 }
 
 pub fn batches(scenes: &Scenes, options: LoaderOptions) -> Vec<Batch> {

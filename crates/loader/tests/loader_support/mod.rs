@@ -51,12 +51,12 @@ impl Way {
     pub fn base(self) -> LoaderOptions {
         let staged = matches!(self, Self::Staged | Self::StagedInParts);
         let in_parts = matches!(self, Self::InParts | Self::StagedInParts);
-        let default = LoaderOptions::default();
-        LoaderOptions {
-            stage: staged.then(|| Arc::new(FakeStage::default()) as _),
-            part_bytes: if in_parts { SMALL_PART_BYTES } else { default.part_bytes },
-            ..default
+        let mut options = LoaderOptions::default();
+        if in_parts {
+            options.resources.part_bytes = SMALL_PART_BYTES;
         }
+        options.resources.stage = staged.then(|| Arc::new(FakeStage::default()) as _);
+        options
     }
 }
 

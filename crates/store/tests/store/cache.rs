@@ -106,7 +106,7 @@ fn random_order(halves: u64) -> (u64, u64) {
     let options = StoreOptions { read_ahead_bytes: 4 << 20, cache_bytes: halves * stored / 2, ..options(&cache) };
     let remote = Arc::new(Remote::at(&server.url(), &options).unwrap());
     let dataset = DatasetOptions::new().open_in(Arc::clone(&remote) as _).unwrap();
-    let options = LoaderOptions { threads: 2, mode: Mode::Full, ..Default::default() };
+    let options = LoaderOptions::default().threads(2).mode(Mode::Full);
     let mut loader = Loader::open(&dataset, options).unwrap();
     let mut epoch = |number: u32| {
         let before = remote.traffic();

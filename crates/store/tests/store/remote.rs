@@ -18,7 +18,7 @@ fn opened(server: &Server, options: &StoreOptions) -> Dataset {
 }
 
 fn loaded(dataset: &Dataset, seed: u64) -> Vec<crate::loader_support::Seen> {
-    let options = LoaderOptions { batch_size: 7, seed, threads: 3, ..Default::default() };
+    let options = LoaderOptions::default().batch_size(7).seed(seed).threads(3);
     let mut loader = Loader::open(dataset, options).unwrap();
     let first = epoch(&mut loader);
     loader.set_epoch(1).unwrap();
@@ -239,8 +239,7 @@ fn a_loader_keeps_many_requests_on_their_way() {
     let disk = Disk::alike(&[300; 8]);
     let server = Server::start(disk.path(), |_| Answer::Late(30));
     let remote = opened(&server, &options());
-    let options =
-        LoaderOptions { batch_size: 4, threads: 2, mode: shardpack_loader::order::Mode::Full, ..Default::default() };
+    let options = LoaderOptions::default().batch_size(4).threads(2).mode(shardpack_loader::order::Mode::Full);
     let mut loader = Loader::open(&remote, options.clone()).unwrap();
     assert!(loader.predicted_bytes() > remote.read_ahead_bytes());
     let mut local = Loader::open(&disk.open(), options).unwrap();
@@ -260,7 +259,7 @@ fn an_epoch_in_random_order_asks_for_each_byte_once() {
     let disk = large();
     let server = Server::start(disk.path(), |_| Answer::Late(20));
     let remote = opened(&server, &options());
-    let options = LoaderOptions { threads: 2, mode: shardpack_loader::order::Mode::Full, ..Default::default() };
+    let options = LoaderOptions::default().threads(2).mode(shardpack_loader::order::Mode::Full);
     let mut loader = Loader::open(&remote, options.clone()).unwrap();
     let before = remote.traffic();
     assert_eq!(epoch(&mut loader), epoch(&mut Loader::open(&disk.open(), options).unwrap()));
@@ -277,7 +276,7 @@ fn the_next_epoch_is_on_its_way_before_it_begins_if_one_has_followed_another() {
     let disk = large();
     let server = Server::start(disk.path(), |_| Answer::Late(5));
     let remote = opened(&server, &StoreOptions { read_ahead_bytes: 8 << 20, ..options() });
-    let options = LoaderOptions { batch_size: 16, threads: 2, ..Default::default() };
+    let options = LoaderOptions::default().batch_size(16).threads(2);
     let (mut loader, mut local) =
         (Loader::open(&remote, options.clone()).unwrap(), Loader::open(&disk.open(), options).unwrap());
     let begin = |loader: &mut Loader, local: &mut Loader, number| {
@@ -322,7 +321,7 @@ fn readers_that_stop_in_the_middle_leave_room_for_others() {
             stream.next_record().unwrap().unwrap();
         }
         drop(stream);
-        let mut loader = Loader::open(&remote, LoaderOptions { seed: round, ..Default::default() }).unwrap();
+        let mut loader = Loader::open(&remote, LoaderOptions::default().seed(round)).unwrap();
         loader.next_batch().unwrap().unwrap();
     }
     assert_eq!(streamed(&remote), streamed(&disk.open()));

@@ -240,14 +240,12 @@ fn mixes() -> Vec<Mix> {
 }
 
 pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
-    let base = LoaderOptions {
-        batch_size: 7,
-        threads: 3,
-        seed: 5,
-        end: End::Uneven,
-        on_corrupt: OnCorrupt::Skip { max: 1000 },
-        ..LoaderOptions::default()
-    };
+    let base = LoaderOptions::default()
+        .batch_size(7)
+        .threads(3)
+        .seed(5)
+        .end(End::Uneven)
+        .on_corrupt(OnCorrupt::Skip { max: 1000 });
     let first = PixelLayout::ChannelsHeightWidth;
     let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap());
     let types = |types: &[(&str, ElementType)]| {
@@ -261,154 +259,136 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
     let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
     vec![
-        ("whole", LoaderOptions { image: view(View::whole()), ..base.clone() }),
-        ("whole, channels first", LoaderOptions { layout: first, ..base.clone() }),
-        (
-            "crops of two types",
-            LoaderOptions {
-                image: view(View::random_resized_crop(32, 40).with_flip(0.5)),
-                layout: first,
-                scaling,
-                dtype: types(&[("image", half), ("thumb", single)]),
-                fields: pictures.clone(),
-                ..base.clone()
-            },
-        ),
-        (
-            "changed crops of two types",
-            LoaderOptions {
-                image: view(View::random_resized_crop(32, 40).with_flip(0.5)),
-                layout: first,
-                scaling,
-                dtype: types(&[("image", half)]),
-                fields: pictures.clone(),
-                augment_pictures: changes_of_pictures(),
-                ..base.clone()
-            },
-        ),
-        (
-            "changed whole ones",
-            LoaderOptions {
-                image: view(View::whole()),
-                fields: pictures.clone(),
-                augment_pictures: changes_of_pictures(),
-                ..base.clone()
-            },
-        ),
-        (
-            "changed and mixed",
-            LoaderOptions {
-                image: view(View::center_crop(33, 24, 28)),
-                dtype: types(&[("thumb", single)]),
-                fields: pictures.clone(),
-                augment_pictures: changes_of_pictures(),
-                mix: Some(BatchMix { choices: mixes(), classes: 1000 }),
-                ..base.clone()
-            },
-        ),
-        (
-            "centres",
-            LoaderOptions { image: view(View::center_crop(33, 24, 24)), fields: pictures.clone(), ..base.clone() },
-        ),
-        (
-            "small ones",
-            LoaderOptions {
-                image: view(View::random_resized_crop(20, 24)),
-                fields: pictures.clone(),
-                layout: first,
-                ..base.clone()
-            },
-        ),
-        (
-            "patches of some bands",
-            LoaderOptions { cube: patch, bands: Bands::List(vec![4, 0, 0, 5]), fields: arrays.clone(), ..base.clone() },
-        ),
-        (
-            "patches of floats",
-            LoaderOptions {
-                cube: CubeMode::Patch { height: 9, width: 4, place: Place::Center },
-                dtype: types(&[("cube", single)]),
-                layout: first,
-                fields: arrays.clone(),
-                ..base.clone()
-            },
-        ),
-        (
-            "brain floats, flipped",
-            LoaderOptions {
-                image: view(View::center_crop(33, 24, 24)),
-                scaling,
-                dtype: types(&[("image", brain), ("thumb", half), ("cube", brain)]),
-                augment: Augment { rotate: false, ..all },
-                ..base.clone()
-            },
-        ),
-        (
-            "turned patches of normalised bands",
-            LoaderOptions {
-                cube: CubeMode::Patch { height: 4, width: 4, place: Place::Random },
-                bands: Bands::List(vec![4, 0, 0, 5]),
-                dtype: types(&[("cube", half)]),
-                normalise: vec![("cube".to_owned(), Factors::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0.5]).unwrap())],
-                augment_bands: changes(&[
+        ("whole", base.clone().image(view(View::whole()))),
+        ("whole, channels first", base.clone().layout(first)),
+        ("crops of two types", {
+            let mut options = base
+                .clone()
+                .image(view(View::random_resized_crop(32, 40).with_flip(0.5)))
+                .layout(first)
+                .dtype(types(&[("image", half), ("thumb", single)]));
+            options.output.scaling = scaling;
+            options.output.fields = pictures.clone();
+            options
+        }),
+        ("changed crops of two types", {
+            let mut options = base
+                .clone()
+                .image(view(View::random_resized_crop(32, 40).with_flip(0.5)))
+                .layout(first)
+                .dtype(types(&[("image", half)]))
+                .augment_pictures(changes_of_pictures());
+            options.output.scaling = scaling;
+            options.output.fields = pictures.clone();
+            options
+        }),
+        ("changed whole ones", {
+            let mut options = base.clone().image(view(View::whole())).augment_pictures(changes_of_pictures());
+            options.output.fields = pictures.clone();
+            options
+        }),
+        ("changed and mixed", {
+            let mut options = base
+                .clone()
+                .image(view(View::center_crop(33, 24, 28)))
+                .dtype(types(&[("thumb", single)]))
+                .augment_pictures(changes_of_pictures())
+                .mix(BatchMix { choices: mixes(), classes: 1000 });
+            options.output.fields = pictures.clone();
+            options
+        }),
+        ("centres", {
+            let mut options = base.clone().image(view(View::center_crop(33, 24, 24)));
+            options.output.fields = pictures.clone();
+            options
+        }),
+        ("small ones", {
+            let mut options = base.clone().image(view(View::random_resized_crop(20, 24))).layout(first);
+            options.output.fields = pictures.clone();
+            options
+        }),
+        ("patches of some bands", {
+            let mut options = base.clone().cube(patch).bands(Bands::List(vec![4, 0, 0, 5]));
+            options.output.fields = arrays.clone();
+            options
+        }),
+        ("patches of floats", {
+            let mut options = base
+                .clone()
+                .cube(CubeMode::Patch { height: 9, width: 4, place: Place::Center })
+                .dtype(types(&[("cube", single)]))
+                .layout(first);
+            options.output.fields = arrays.clone();
+            options
+        }),
+        ("brain floats, flipped", {
+            let mut options = base
+                .clone()
+                .image(view(View::center_crop(33, 24, 24)))
+                .dtype(types(&[("image", brain), ("thumb", half), ("cube", brain)]))
+                .augment(Augment { rotate: false, ..all });
+            options.output.scaling = scaling;
+            options
+        }),
+        ("turned patches of normalised bands", {
+            let mut options = base
+                .clone()
+                .cube(CubeMode::Patch { height: 4, width: 4, place: Place::Random })
+                .bands(Bands::List(vec![4, 0, 0, 5]))
+                .dtype(types(&[("cube", half)]))
+                .normalise([("cube", Factors::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0.5]).unwrap())])
+                .augment_bands(changes(&[
                     "random_gain(gain=0.5)",
                     "band_dropout(p=0.4,value=3)",
                     "gaussian_noise(sigma=2)",
-                ]),
-                augment: all,
-                fields: arrays.clone(),
-                ..base.clone()
-            },
-        ),
-        (
-            "turned, channels first",
-            LoaderOptions {
-                dtype: types(&[("cube", brain)]),
-                normalise: vec![("cube".to_owned(), Factors::new(&[-3.0], &[7.5]).unwrap())],
-                augment_bands: changes(&["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=0.5..3)"]),
-                no_data: NoData::Cubes(-7.25),
-                augment: all,
-                layout: first,
-                fields: arrays,
-                ..base.clone()
-            },
-        ),
-        ("stored bytes", LoaderOptions { image: ImageMode::Raw, ..base }),
+                ]))
+                .augment(all);
+            options.output.fields = arrays.clone();
+            options
+        }),
+        ("turned, channels first", {
+            let mut options = base
+                .clone()
+                .dtype(types(&[("cube", brain)]))
+                .normalise([("cube", Factors::new(&[-3.0], &[7.5]).unwrap())])
+                .augment_bands(changes(&["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=0.5..3)"]))
+                .no_data(NoData::Cubes(-7.25))
+                .augment(all)
+                .layout(first);
+            options.output.fields = arrays;
+            options
+        }),
+        ("stored bytes", base.image(ImageMode::Raw)),
     ]
 }
 
 /// Ways to load several patches of each scene.
 pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
     let names = ["cube", "mask", "label"].map(str::to_owned);
-    let base = LoaderOptions {
-        batch_size: 7,
-        threads: 3,
-        seed: 5,
-        end: End::Uneven,
-        on_corrupt: OnCorrupt::Skip { max: 10_000 },
-        cube: CubeMode::Patch { height: 15, width: 16, place: Place::Random },
-        patches: Patches::PerSample(3),
-        fields: Some(names.to_vec()),
-        ..LoaderOptions::default()
-    };
+    let base = LoaderOptions::default()
+        .batch_size(7)
+        .threads(3)
+        .seed(5)
+        .end(End::Uneven)
+        .on_corrupt(OnCorrupt::Skip { max: 10_000 })
+        .cube(CubeMode::Patch { height: 15, width: 16, place: Place::Random })
+        .patches(Patches::PerSample(3))
+        .fields(names.to_vec());
     let changes = ["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=1)"];
     vec![
         ("at random", base.clone()),
-        ("all of a grid", LoaderOptions { patches: Patches::Grid { overlap: [0, 2, 3] }, ..base.clone() }),
-        ("of each class", LoaderOptions { patch_classes: PatchClasses::Balanced, ..base.clone() }),
+        ("all of a grid", base.clone().patches(Patches::Grid { overlap: [0, 2, 3] })),
+        ("of each class", base.clone().patch_classes(PatchClasses::Balanced)),
         (
             "of some classes, changed",
-            LoaderOptions {
-                cube: CubeMode::Patch { height: 6, width: 6, place: Place::Random },
-                patch_classes: PatchClasses::Weighted(vec![(1, 1.0), (3, 2.5)]),
-                dtype: ArrayDtype::Fields(vec![("cube".to_owned(), Dtype::F16.into())]),
-                normalise: vec![("cube".to_owned(), Factors::new(&[100.0], &[7.5]).unwrap())],
-                no_data: NoData::Cubes(0.5),
-                augment_bands: changes.iter().map(|text| text.parse().unwrap()).collect(),
-                augment: Augment { flip_rows: true, flip_columns: true, rotate: true },
-                layout: PixelLayout::ChannelsHeightWidth,
-                ..base
-            },
+            base.cube(CubeMode::Patch { height: 6, width: 6, place: Place::Random })
+                .patch_classes(PatchClasses::Weighted(vec![(1, 1.0), (3, 2.5)]))
+                .dtype(ArrayDtype::Fields(vec![("cube".to_owned(), Dtype::F16.into())]))
+                .normalise([("cube", Factors::new(&[100.0], &[7.5]).unwrap())])
+                .no_data(NoData::Cubes(0.5))
+                .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
+                .augment(Augment { flip_rows: true, flip_columns: true, rotate: true })
+                .layout(PixelLayout::ChannelsHeightWidth),
         ),
     ]
 }

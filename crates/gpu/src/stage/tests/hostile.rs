@@ -35,18 +35,18 @@ fn attack(samples: u64, seed: u64) -> [u64; 3] {
         let (name, options) = &ways[n as usize % ways.len()];
         let what = format!("seed {seed}, disk {n}, {name}");
         let limits = Limits { max_decoded_bytes: 1 << 24, max_run_bytes: 1 << 22, ..Limits::default() };
-        let options = LoaderOptions {
-            on_corrupt: OnCorrupt::Skip { max: 1000 },
-            part_bytes: if n % 3 == 0 { 4096 } else { options.part_bytes },
-            ..options.clone()
-        };
+        let options = options.clone().on_corrupt(OnCorrupt::Skip { max: 1000 }).part_bytes(if n % 3 == 0 {
+            4096
+        } else {
+            options.resources.part_bytes
+        });
         let stage = Arc::new(PlayedStage::new(n as usize % 2, 1));
         let open = |options: LoaderOptions| {
             let dataset = DatasetOptions::new().limits(limits.clone()).open(disk.dir.path()).unwrap();
             Loader::open(&dataset, options)
         };
         let mut host = open(options.clone()).expect(&what);
-        let mut staged = open(LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }).expect(&what);
+        let mut staged = open(options.stage(Arc::clone(&stage) as _)).expect(&what);
         let (found, expected) = (all(&mut staged, &what), all(&mut host, &what));
         assert_eq!(found.len(), expected.len(), "{what}: batches");
         for (found, expected) in found.into_iter().zip(expected) {

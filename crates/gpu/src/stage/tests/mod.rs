@@ -27,7 +27,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_jpeg::{Interpolation, PixelLayout, Rendering, Scaling, View};
 use shardpack_loader::stage::{Prepared, Spot, Stage, Value};
-use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::DatasetOptions;
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,16 +39,16 @@ fn of(count: &AtomicU64) -> u64 {
 
 /// Two epochs of each way, with and without a stage.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
-    compare_in_parts(disk, (tight, LoaderOptions::default().part_bytes), check);
+    compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
 
 /// The same, with records of four such parts and more read by several threads.
 fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl Fn(&str, &PlayedStage)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
-        let options = LoaderOptions { part_bytes, ..options };
+        let options = options.part_bytes(part_bytes);
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
-        let mut staged = disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options });
+        let mut staged = disk.loader(options.stage(Arc::clone(&stage) as _));
         // Not one after the other: the next one would be under way, and counted, too.
         for epoch_number in [0, 2] {
             host.set_epoch(epoch_number).unwrap();
@@ -101,18 +101,14 @@ fn damaged_pictures_are_the_hosts() {
         let disk = Disk::scattered(90);
         let stage = Arc::new(PlayedStage::new(manner, 1));
         let names = ["image", "label"].map(str::to_owned);
-        let options = LoaderOptions {
-            batch_size: 9,
-            threads: 2,
-            image: ImageMode::View(view),
-            fields: Some(names.to_vec()),
-            on_corrupt: OnCorrupt::Skip { max: 1000 },
-            ..LoaderOptions::default()
-        };
-        let (mut host, mut staged) = (
-            disk.loader(options.clone()),
-            disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }),
-        );
+        let options = LoaderOptions::default()
+            .batch_size(9)
+            .threads(2)
+            .image(view)
+            .fields(names.to_vec())
+            .on_corrupt(OnCorrupt::Skip { max: 1000 });
+        let (mut host, mut staged) =
+            (disk.loader(options.clone()), disk.loader(options.stage(Arc::clone(&stage) as _)));
         for number in 0..2 {
             host.set_epoch(number).unwrap();
             staged.set_epoch(number).unwrap();
@@ -134,14 +130,10 @@ fn views_that_the_host_makes_are_counted() {
     for view in [View::pad(24, 40).with_flip(0.5), bicubic] {
         for is_resident in [false, true] {
             let stage = Arc::new(PlayedStage::new(0, 1));
-            let options =
-                LoaderOptions { batch_size: 4, threads: 2, image: ImageMode::View(view), ..Default::default() };
+            let options = LoaderOptions::default().batch_size(4).threads(2).image(view);
             let mut host = Loader::open(&dataset, options.clone()).unwrap();
-            let staged = if is_resident {
-                resident::resident(&stage, &options)
-            } else {
-                LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }
-            };
+            let staged =
+                if is_resident { resident::resident(&stage, &options) } else { options.stage(Arc::clone(&stage) as _) };
             let mut staged = Loader::open(&dataset, staged).unwrap();
             assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{view:?}"));
             let refusals = staged.refusals();
@@ -157,17 +149,17 @@ fn views_that_the_host_makes_are_counted() {
 #[test]
 fn limits_are_those_of_the_host() {
     let disk = Disk::alike(8, Harm::None);
-    let options = LoaderOptions {
-        batch_size: 4,
-        threads: 1,
-        image: ImageMode::View(View::center_crop(16, 16, 16)),
-        fields: Some(vec!["image".to_owned()]),
-        ..LoaderOptions::default()
-    };
+    let options =
+        LoaderOptions::default().batch_size(4).threads(1).image(View::center_crop(16, 16, 16)).fields(["image"]);
     let first = |limit: u64, stage: Option<Arc<dyn Stage>>| {
         let limits = Limits { max_decoded_bytes: limit, ..Limits::default() };
         let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
-        let mut loader = Loader::open(&dataset, LoaderOptions { stage, ..options.clone() }).unwrap();
+        let mut loader = Loader::open(&dataset, {
+            let mut options = options.clone();
+            options.resources.stage = stage;
+            options
+        })
+        .unwrap();
         loader.next_batch().unwrap().map(|batch| datasets::seen(&batch)).map_err(|error| error.to_string())
     };
     for (limit, is_allowed) in [(48 * 64 * 4, true), (48 * 64 * 4 - 1, false)] {
@@ -229,10 +221,10 @@ proptest! {
     ) {
         let disk = Disk::as_stored(15, if is_damaged { Harm::Damaged } else { Harm::None });
         let (name, options) = ways().swap_remove(way);
-        let options = LoaderOptions { part_bytes, threads, batch_size, slots, ..options };
+        let options = options.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots);
         let stage = Arc::new(PlayedStage::new(manner, tight));
         let mut host = disk.loader(options.clone());
-        let mut staged = disk.loader(LoaderOptions { stage: Some(stage as _), ..options });
+        let mut staged = disk.loader(options.stage(stage));
         assert_same(&epoch(&mut staged), &epoch(&mut host), name);
     }
 }

@@ -6,13 +6,13 @@ use super::played::PlayedStage;
 use proptest::prelude::*;
 use shardpack_jpeg::{PixelLayout, View};
 use shardpack_loader::order::End;
-use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, Watch};
+use shardpack_loader::{CubeMode, Loader, LoaderOptions, OnCorrupt, Place, Watch};
 use shardpack_reader::Dataset;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> LoaderOptions {
-    LoaderOptions { stage: Some(Arc::clone(stage) as _), resident: true, ..options.clone() }
+    options.clone().stage(Arc::clone(stage) as _).resident(true)
 }
 
 fn names(names: &[&str]) -> Option<Vec<String>> {
@@ -78,13 +78,14 @@ fn damage_is_said_at_its_row() {
         assert!(name != "whole" || of(&stage.counts.faults) > 0 && loader.stats().skipped > 0, "{name}");
     });
     let disk = Disk::scattered(40);
-    let options = LoaderOptions {
-        batch_size: 9,
-        threads: 2,
-        image: ImageMode::View(View::random_resized_crop(24, 20)),
-        fields: names(&["image", "label"]),
-        on_corrupt: OnCorrupt::Skip { max: 1000 },
-        ..LoaderOptions::default()
+    let options = {
+        let mut options = LoaderOptions::default()
+            .batch_size(9)
+            .threads(2)
+            .image(View::random_resized_crop(24, 20))
+            .on_corrupt(OnCorrupt::Skip { max: 1000 });
+        options.output.fields = names(&["image", "label"]);
+        options
     };
     let stage = Arc::new(PlayedStage::new(1, 1));
     let (mut host, mut staged) = (disk.loader(options.clone()), disk.loader(resident(&stage, &options)));
@@ -108,7 +109,11 @@ fn a_record_of_another_checksum_is_an_error_of_its_batch() {
     bytes[(row.offset + row.length) as usize - 100] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let dataset = open(&disk);
-    let options = LoaderOptions { batch_size: 4, threads: 2, fields: names(&["image", "cube"]), ..Default::default() };
+    let options = {
+        let mut options = LoaderOptions::default().batch_size(4).threads(2);
+        options.output.fields = names(&["image", "cube"]);
+        options
+    };
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut both =
         [Loader::open(&dataset, options.clone()).unwrap(), Loader::open(&dataset, resident(&stage, &options)).unwrap()];
@@ -124,12 +129,10 @@ fn a_record_of_another_checksum_is_an_error_of_its_batch() {
 fn no_record_is_read_after_the_loader_is_open() {
     let disk = Disk::alike(20, Harm::None);
     let dataset = open(&disk);
-    let crops = LoaderOptions {
-        batch_size: 5,
-        threads: 2,
-        image: ImageMode::View(View::random_resized_crop(24, 24)),
-        fields: names(&["image", "thumb", "label", "mask"]),
-        ..Default::default()
+    let crops = {
+        let mut options = LoaderOptions::default().batch_size(5).threads(2).image(View::random_resized_crop(24, 24));
+        options.output.fields = names(&["image", "thumb", "label", "mask"]);
+        options
     };
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut loader = Loader::open(&dataset, resident(&stage, &crops)).unwrap();
@@ -145,7 +148,11 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((loader.stats().read_bytes, loader.refusals()), (read, Vec::new()));
     assert_eq!((of(&stage.counts.kept), loader.stats().device_rows), (180, 180));
     // One of five cubes is plain zstd: its record is read.
-    let whole = LoaderOptions { fields: names(&["cube"]), ..crops };
+    let whole = {
+        let mut options = crops;
+        options.output.fields = names(&["cube"]);
+        options
+    };
     let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
     assert_eq!(loader.stats().resident_values, 16);
     epoch(&mut loader);
@@ -159,7 +166,11 @@ fn large_records_are_not_read_either() {
     let disk = Disk::as_stored(20, Harm::None);
     let dataset = open(&disk);
     let fields = names(&["cube", "label"]);
-    let whole = LoaderOptions { batch_size: 5, threads: 2, part_bytes: 1500, fields, ..Default::default() };
+    let whole = {
+        let mut options = LoaderOptions::default().batch_size(5).threads(2).part_bytes(1500);
+        options.output.fields = fields;
+        options
+    };
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
     assert_eq!(loader.stats().resident_values, 19, "one is plain zstd");
@@ -174,17 +185,15 @@ fn large_records_are_not_read_either() {
 fn several_datasets_ranks_and_states() {
     let disks = [Disk::alike(11, Harm::None), Disk::alike(8, Harm::None), Disk::alike(14, Harm::None)];
     let dataset = Dataset::concat(&disks.iter().map(open).collect::<Vec<_>>()).unwrap();
-    let options = LoaderOptions {
-        batch_size: 3,
-        threads: 2,
-        seed: 9,
-        end: End::Pad,
-        cube: CubeMode::Patch { height: 9, width: 4, place: Place::Random },
-        world_size: 2,
-        ..Default::default()
-    };
+    let options = LoaderOptions::default()
+        .batch_size(3)
+        .threads(2)
+        .seed(9)
+        .end(End::Pad)
+        .cube(CubeMode::Patch { height: 9, width: 4, place: Place::Random })
+        .world_size(2);
     for rank in 0..2 {
-        let options = LoaderOptions { rank, ..options.clone() };
+        let options = options.clone().rank(rank);
         let stage = Arc::new(PlayedStage::new(0, 1));
         let mut host = Loader::open(&dataset, options.clone()).unwrap();
         let mut staged = Loader::open(&dataset, resident(&stage, &options)).unwrap();
@@ -215,10 +224,14 @@ fn a_host_does_not_keep_values_for_a_device() {
         let error = Loader::open(&dataset, options).unwrap_err();
         shardpack_format::told(&error, &error.hint(), shardpack_format::Voice::Rust)
     };
-    let error = said(LoaderOptions { resident: true, ..Default::default() });
+    let error = said(LoaderOptions::default().resident(true));
     assert!(error.contains("a device that decodes") && error.contains("none: the host decodes"), "{error}");
     let stage = Arc::new(PlayedStage::new(0, 1));
-    let error = said(resident(&stage, &LoaderOptions { fields: names(&["label"]), ..Default::default() }));
+    let error = said(resident(&stage, &{
+        let mut options = LoaderOptions::default();
+        options.output.fields = names(&["label"]);
+        options
+    }));
     assert!(error.contains("none in the batch") && error.contains("hint:"), "{error}");
     let mut full = PlayedStage::new(0, 1);
     full.free = 1000;
@@ -233,7 +246,7 @@ fn reading_can_be_watched_and_stopped() {
     let disk = Disk::alike(12, Harm::None);
     let dataset = open(&disk);
     let stage = Arc::new(PlayedStage::new(0, 1));
-    let options = resident(&stage, &LoaderOptions { batch_size: 4, ..LoaderOptions::default() });
+    let options = resident(&stage, &LoaderOptions::default().batch_size(4));
     let (cancel, most) = (AtomicBool::new(false), AtomicU64::new(0));
     let progress = |done: u64, all: u64| {
         assert_eq!(all, stored(&dataset));
@@ -263,21 +276,11 @@ proptest! {
     ) {
         let disk = Disk::new(10, |id| [24 + (id * 7 % 23) as u32, 16 + (id * 5 % 41) as u32], Harm::None);
         let (first, last) = (PixelLayout::ChannelsHeightWidth, PixelLayout::HeightWidthChannels);
-        let options = LoaderOptions {
-            batch_size: 4,
-            seed,
-            threads,
-            image: ImageMode::View(View::random_resized_crop(height, width).with_flip(0.5)),
-            cube: if arrays {
+        let options = { let mut options = LoaderOptions::default().batch_size(4).seed(seed).threads(threads).image(View::random_resized_crop(height, width).with_flip(0.5)).cube(if arrays {
                 CubeMode::Patch { height: rows, width: columns, place: Place::Random }
             } else {
                 CubeMode::Whole
-            },
-            layout: if channels_first { first } else { last },
-            fields: names(if arrays { &["cube", "mask"] } else { &["image", "label", "thumb"] }),
-            end: End::Uneven,
-            ..Default::default()
-        };
+            }).layout(if channels_first { first } else { last }).end(End::Uneven); options.output.fields = names(if arrays { &["cube", "mask"] } else { &["image", "label", "thumb"] }); options };
         let stage = Arc::new(PlayedStage::new(manner, 1));
         let (mut host, mut staged) = (disk.loader(options.clone()), disk.loader(resident(&stage, &options)));
         assert_same(&epoch(&mut staged), &epoch(&mut host), "views");

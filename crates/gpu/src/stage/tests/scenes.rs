@@ -3,7 +3,7 @@
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways};
 use super::of;
 use super::played::PlayedStage;
-use shardpack_loader::{Loader, LoaderOptions, PatchAt};
+use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
 /// Where the patches of an epoch lie; of samples that are skipped, nowhere.
@@ -17,8 +17,7 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
         for resident in [false, true] {
             let stage = Arc::new(PlayedStage::new(n % 2, tight));
             let mut host = disk.loader(options.clone());
-            let mut staged =
-                disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), resident, ..options.clone() });
+            let mut staged = disk.loader(options.clone().stage(Arc::clone(&stage) as _).resident(resident));
             assert_eq!(places(&mut staged), places(&mut host), "{name}, resident {resident}");
             // Not the next one, which may be under way.
             host.set_epoch(2).unwrap();
@@ -61,7 +60,11 @@ fn a_loader_reads_each_scene_once_an_epoch() {
     let (_, options) = scene_ways().swap_remove(0);
     let bytes = |resident| {
         let stage = Some(Arc::new(PlayedStage::new(0, 1)) as _);
-        let mut loader = disk.loader(LoaderOptions { stage, resident, begins_ahead: false, ..options.clone() });
+        let mut loader = disk.loader({
+            let mut options = options.clone().resident(resident).begins_ahead(false);
+            options.resources.stage = stage;
+            options
+        });
         let before = loader.stats().read_bytes;
         epoch(&mut loader);
         loader.stats().read_bytes - before

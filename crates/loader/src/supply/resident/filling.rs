@@ -3,13 +3,14 @@
 
 use super::{Form, Residence, Resident};
 use crate::fields::{Fields, From, JPEG, limits_of_a_part, orientation_of};
-use crate::options::LoaderOptions;
 use crate::patches::ClassPlan;
 use crate::stage::{Keeper, Value, slots};
 use crate::supply::record::{check, read_head};
 use crate::supply::run::Run;
 use shardpack_array::{ArrayDecoder, Finish};
-use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Record, Setting};
+use shardpack_format::{
+    ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Limits, Record, Setting,
+};
 use shardpack_jpeg::Rendering;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Dataset, Error, Result, Shard};
@@ -44,7 +45,7 @@ struct Piece {
 /// Reads for all threads.
 struct Filling<'a> {
     fields: &'a Fields,
-    options: &'a LoaderOptions,
+    limits: &'a Limits,
     keeper: &'a dyn Keeper,
     watch: Watch<'a>,
     pieces: Vec<Piece>,
@@ -76,7 +77,7 @@ struct StoredValue<'a> {
 /// if no value can be kept, the first of them is one here.
 pub(crate) fn fill(
     dataset: &Dataset,
-    (fields, options): (&Fields, &LoaderOptions),
+    fields: &Fields,
     keeper: &Arc<dyn Keeper>,
     (threads, slot_bytes): (usize, u64),
     watch: Watch<'_>,
@@ -96,7 +97,7 @@ pub(crate) fn fill(
     let all_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let filling = Filling {
         fields,
-        options,
+        limits: dataset.limits(),
         keeper: &**keeper,
         watch,
         pieces,
@@ -338,7 +339,7 @@ impl Filling<'_> {
                 changes: &[],
                 dtype: Dtype::U8.into(),
                 scaling: &self.fields.scaling,
-                limits: &self.options.decode.limits,
+                limits: self.limits,
             },
         }
     }
