@@ -44,7 +44,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-gpu-play", &[]),
     ("shardpack-store", &["shardpack-format", "shardpack-reader", "shardpack-writer"]),
     ("shardpack-report", &[]),
-    ("shardpack-sources", &["shardpack-format", "shardpack-jpeg", "shardpack-array", "shardpack-reader"]),
+    ("shardpack-recipe", &["shardpack-format", "shardpack-jpeg", "shardpack-array"]),
+    (
+        "shardpack-sources",
+        &["shardpack-format", "shardpack-jpeg", "shardpack-array", "shardpack-recipe", "shardpack-reader"],
+    ),
     (
         "shardpack-pack",
         &[
@@ -55,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-reader",
             "shardpack-writer",
             "shardpack-report",
+            "shardpack-recipe",
             "shardpack-sources",
         ],
     ),
@@ -70,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-gpu",
             "shardpack-store",
             "shardpack-report",
+            "shardpack-recipe",
             "shardpack-sources",
             "shardpack-pack",
         ],

@@ -4,7 +4,8 @@
 use crate::making::{contents, cube, run, write_cubes, write_npy};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Voice};
-use shardpack_pack::pack::{Jpeg, PackOptions, PictureOptions};
+use shardpack_pack::pack::PackOptions;
+use shardpack_recipe::{Jpeg, PictureOptions};
 use shardpack_sources::{OnBadInput, SourceOptions};
 use std::fs;
 use std::path::Path;
@@ -62,7 +63,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
         fs::write(src.join(name).with_extension("jpg"), bytes).unwrap();
     }
     for jpeg in [Jpeg::Keep, Jpeg::Tile] {
-        let pictures = PictureOptions { jpeg: jpeg.clone(), ..PictureOptions::default() };
+        let pictures = PictureOptions::of(jpeg);
         let error = run(&src, &out, &PackOptions { pictures: pictures.clone(), ..PackOptions::default() }).unwrap_err();
         assert!(format!("{error:#}").contains(".jpg`: the picture is damaged"), "{error:#}");
         let report = run(&src, &out, &PackOptions { pictures, ..skipping(SourceOptions::default()) }).unwrap();

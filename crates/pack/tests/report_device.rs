@@ -1,9 +1,10 @@
 //! A report on a machine with a device, which here is a fake.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
-use shardpack_pack::pack::{self, Jpeg, PackOptions, PictureOptions};
+use shardpack_pack::pack::{self, PackOptions};
 use shardpack_pack::report::{DecodingDevice, Hooks, MetricCommand, Plan, ReportOptions, open};
 use shardpack_reader::Dataset;
+use shardpack_recipe::{Jpeg, PictureOptions};
 use shardpack_sources::SourceOptions;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +38,7 @@ fn pictures(folder: &Path, count: u8) {
 }
 
 fn plan(name: &str, jpeg: Jpeg) -> Plan {
-    let pictures = PictureOptions { jpeg, ..Default::default() };
+    let pictures = PictureOptions::of(jpeg);
     let options = PackOptions { pictures, ..Default::default() };
     Plan { name: name.to_owned(), group: name.to_owned(), own: Vec::new(), options }
 }

@@ -3,18 +3,9 @@
 use crate::words::plural;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Hint, Setting};
+pub use shardpack_recipe::OnBadInput;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// What to do when some files of a source cannot be packed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnBadInput {
-    /// Stop before anything is written, with the list.
-    #[default]
-    Stop,
-    /// Leave them out, and pass the list on.
-    Skip,
-}
 
 /// What is wrong with a file, as a word to count by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,24 +3,7 @@
 use crate::cubes::CubeInfo;
 use crate::pictures::Picture;
 use serde::{Deserialize, Serialize};
-
-/// What the samples of a source are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
-    Images,
-    /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita.
-    Cubes,
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Images => "images",
-            Self::Cubes => "cubes",
-        })
-    }
-}
+pub use shardpack_recipe::Kind;
 
 /// What one sample holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

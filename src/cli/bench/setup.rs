@@ -12,6 +12,7 @@ use shardpack_loader::{
     ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, NoData, OnCorrupt, parse_augment, parse_mixes,
 };
 use shardpack_reader::{Bands, Dataset};
+use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
 /// Default number of samples in a batch, and the most bytes that its arrays may take.
 const BATCH_SIZE: u32 = 32;
@@ -216,18 +217,16 @@ fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMo
 }
 
 fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: &ArrayView) -> Content {
-    let recipe = |field: &str, of: &[&str]| {
-        of.iter().try_fold(dataset.recipe().get(field)?, |value, name| value.get(name))?.as_str()
-    };
+    let recipe = DatasetRecipe::read(dataset.recipe());
     match (pictures, arrays) {
         ([picture, ..], _) if view.mode != ImageMode::Raw => Content::Pictures {
             side: view.side,
             // If the recipe does not say, do not advise something that may already be done.
-            tiled: recipe(picture, &["jpeg"]) != Some("keep"),
+            tiled: recipe.pictures(picture) != Some(PictureOptions::Keep),
             short_side: short_side(dataset),
         },
         (_, [array, ..]) if cube.mode != CubeMode::Raw => {
-            Content::Arrays { codec: recipe(array, &["settings", "codec"]).map(str::to_owned) }
+            Content::Arrays { codec: recipe.arrays(array).map(|arrays| arrays.settings.coder.name().to_owned()) }
         }
         _ => Content::Stored,
     }

@@ -8,9 +8,9 @@ use clap::Args;
 use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_jpeg::ChromaSampling;
 use shardpack_pack::arguments::{
-    HowJpeg, PackArguments, Word, parse_part, parse_size, parse_target, parse_threads, spelled_size,
+    PackArguments, Word, parse_part, parse_size, parse_target, parse_threads, spelled_size,
 };
-use shardpack_pack::pack::Share;
+use shardpack_recipe::{Jpeg, Share};
 use shardpack_sources::OnBadInput;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -63,8 +63,8 @@ pub(in super::super) struct PackArgs {
     pub recipe: Option<String>,
 
     /// How to store JPEG pictures
-    #[arg(long, value_parser = words::<HowJpeg>(), default_value = DEFAULTS.jpeg.spelled(), help_heading = "Pictures")]
-    pub jpeg: HowJpeg,
+    #[arg(long, value_parser = words::<Jpeg>(), default_value = DEFAULTS.jpeg.spelled(), help_heading = "Pictures")]
+    pub jpeg: Jpeg,
     /// Quality of re-encoded pictures, 1 to 100, on libjpeg's scale [default: 90]
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Pictures")]
     pub quality: Option<u8>,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use shardpack_format::{Error as FormatError, FieldKind};
 use shardpack_pack::export::{OutFolder, Pending, Placed};
 use shardpack_reader::{Dataset, RecordView, Scalar};
+use shardpack_recipe::DatasetRecipe;
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -26,8 +27,7 @@ pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
 
 /// The columns of the label table that the dataset was packed with; `None` if there was none.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
-    let columns = dataset.recipe().get("labels")?.get("columns")?.as_array()?;
-    Some(columns.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }
 
 /// The table, filled while the samples arrive in stored order. Samples that cannot be read have no

@@ -2,6 +2,7 @@
 
 use crate::TileOptions;
 use crate::score::IDENTICAL;
+use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result};
 
 /// Quality of the encoded picture.
@@ -10,16 +11,18 @@ use shardpack_format::{Error, Result};
 /// use shardpack_jpeg::Quality;
 /// assert_eq!(Quality::default(), Quality::Fixed(90));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Quality {
-    /// libjpeg's quality, 1..=100, for every picture. Default 90.
-    Fixed(u8),
     /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. It is searched for each
     /// picture by bisection, which takes seven encodings. 90 cannot be told from the source side by
     /// side, 70 is high quality. The score does not rise with every single step of quality:
     /// sometimes a quality one or two below would also have reached it. If no quality reaches it,
     /// 100 is used, and the score shows it.
+    #[serde(rename = "ssimulacra2")]
     Ssimulacra2(f64),
+    /// libjpeg's quality, 1..=100, for every picture. Default 90.
+    #[serde(untagged)]
+    Fixed(u8),
 }
 
 impl Default for Quality {
@@ -29,21 +32,25 @@ impl Default for Quality {
 }
 
 /// Chroma subsampling of the encoded picture. Grey stays grey.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChromaSampling {
     /// That of the source, turned with it; 4:2:0 for 4:1:0, and 4:4:4 for others that the encoder
     /// does not write, and for RGB and CMYK.
     #[default]
+    #[serde(rename = "keep")]
     Keep,
     /// 4:2:0.
+    #[serde(rename = "4:2:0")]
     S420,
     /// 4:4:4.
+    #[serde(rename = "4:4:4")]
     S444,
 }
 
 /// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel.
 /// Pictures are never enlarged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Resize {
     /// That of the source.
     #[default]
@@ -75,14 +82,14 @@ impl Resize {
     }
 }
 
-/// How pictures are re-encoded.
+/// How pictures are re-encoded. A recipe holds all but `tile`.
 ///
 /// ```
 /// use shardpack_jpeg::{Quality, ReencodeOptions, Resize};
 /// let small = ReencodeOptions { quality: Quality::Fixed(85), resize: Resize::ShortSide(256), ..Default::default() };
 /// assert_eq!(small.tile.max_growth, 0.15);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReencodeOptions {
     /// Quality. Default [`Quality::Fixed`]`(90)`.
     pub quality: Quality,
@@ -91,9 +98,11 @@ pub struct ReencodeOptions {
     /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values. In
     /// linear light the mean of a checkerboard would be more accurate, but networks are trained and
     /// tested on the output of Pillow and torchvision, which is this.
+    #[serde(flatten, with = "side")]
     pub resize: Resize,
     /// Tiles and limits. All of it applies to pictures whose source is kept. With `keep_metadata`
     /// an encoded picture has the source's ICC profile.
+    #[serde(skip)]
     pub tile: TileOptions,
 }
 
@@ -116,5 +125,23 @@ impl ReencodeOptions {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// A recipe names the side that pictures are shrunk by, and none if they keep their size.
+mod side {
+    use super::Resize;
+    use serde::ser::SerializeMap;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(resize: &Resize, serializer: S) -> Result<S::Ok, S::Error> {
+        match resize {
+            Resize::No => serializer.serialize_map(Some(0))?.end(),
+            side => side.serialize(serializer),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Resize, D::Error> {
+        Option::<Resize>::deserialize(deserializer).map(Option::unwrap_or_default)
     }
 }

@@ -9,15 +9,14 @@ mod report;
 mod sizes;
 mod source;
 mod value;
-mod words;
 
 pub use error::ArgumentError;
-pub use pack::{HowJpeg, PackArguments};
+pub use pack::PackArguments;
 pub use report::ReportArguments;
+pub use shardpack_recipe::Word;
 pub use sizes::{parse_size, spelled_size};
 pub use source::SourceArguments;
 pub use value::{Value, parse_part, parse_spatial, parse_target, parse_threads};
-pub use words::Word;
 
 /// Result of this module.
 pub type Result<T, E = ArgumentError> = std::result::Result<T, E>;

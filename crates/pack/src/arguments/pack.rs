@@ -2,36 +2,26 @@
 
 use super::value::{Named, parse_target};
 use super::{ArgumentError, Result, SourceArguments, Value};
-use crate::pack::{Jpeg, PackOptions, PictureOptions, Share};
+use crate::pack::PackOptions;
 use shardpack_array::ArrayOptions;
 use shardpack_format::{Hint, Setting};
-use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
+use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
+use shardpack_recipe::{Jpeg, PictureOptions, Share};
 use shardpack_sources::{OnBadInput, SourceOptions};
 use shardpack_writer::Part;
 use std::path::{Path, PathBuf};
-
-/// How JPEG pictures are stored: see [`Jpeg`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum HowJpeg {
-    /// In tiles, with the same pixels.
-    #[default]
-    Tile,
-    /// To the byte.
-    Keep,
-    /// Encoded again.
-    Reencode,
-}
 
 /// What [`pack`](crate::pack::pack), a [`Collector`](crate::collect::Collector) and
 /// [`forecast`](crate::pack::forecast) can be told. [`options`](Self::options) checks it.
 ///
 /// ```
-/// use shardpack_pack::arguments::{HowJpeg, PackArguments, Value};
-/// let mut arguments = PackArguments { jpeg: HowJpeg::Reencode, ..Default::default() };
+/// use shardpack_pack::arguments::{PackArguments, Value};
+/// use shardpack_recipe::Jpeg;
+/// let mut arguments = PackArguments { jpeg: Jpeg::Reencode, ..Default::default() };
 /// assert!(arguments.set("quality", &Value::Integer(80))?);
 /// assert!(!arguments.set("qualitty", &Value::Integer(80))?, "there is no such option");
 /// assert_eq!(arguments.options("out".as_ref())?.shard_bytes, 1 << 30);
-/// let useless = PackArguments { jpeg: HowJpeg::Keep, ..arguments };
+/// let useless = PackArguments { jpeg: Jpeg::Keep, ..arguments };
 /// assert_eq!(useless.check().unwrap_err().to_string(), "quality: expected with `jpeg` reencode, found keep");
 /// # Ok::<(), shardpack_pack::arguments::ArgumentError>(())
 /// ```
@@ -46,7 +36,7 @@ pub struct PackArguments {
     /// What to do about files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
     /// How JPEG pictures are stored. Default: tile.
-    pub jpeg: HowJpeg,
+    pub jpeg: Jpeg,
     /// Quality of re-encoded pictures, 1 to 100. Default 90.
     pub quality: Option<u8>,
     /// SSIMULACRA2 score that each re-encoded picture shall reach, instead of a quality. Default:
@@ -102,7 +92,7 @@ impl Default for PackArguments {
             splits: defaults.source.splits,
             clips: defaults.source.clips,
             on_bad_input: defaults.source.on_bad_input,
-            jpeg: HowJpeg::default(),
+            jpeg: Jpeg::default(),
             quality: None,
             target: None,
             subsampling: None,
@@ -110,8 +100,8 @@ impl Default for PackArguments {
             long_side: None,
             score: None,
             check_pixels: None,
-            upright: defaults.pictures.upright,
-            keep_metadata: defaults.pictures.keep_metadata,
+            upright: false,
+            keep_metadata: false,
             arrays: defaults.arrays,
             shard_size: defaults.shard_bytes,
             no_shuffle: defaults.shuffle.is_none(),
@@ -237,8 +227,8 @@ impl PackArguments {
         if let Some((option, _, other)) = both.into_iter().find(|(_, both, _)| *both) {
             return Err(ArgumentError::new(option, format_args!("without `{other}`"), "both"));
         }
-        use HowJpeg::{Keep, Reencode, Tile};
-        let needs: [(&str, bool, &[HowJpeg]); 9] = [
+        use Jpeg::{Keep, Reencode, Tile};
+        let needs: [(&str, bool, &[Jpeg]); 9] = [
             ("quality", self.quality.is_some(), &[Reencode]),
             ("target", self.target.is_some(), &[Reencode]),
             ("subsampling", self.subsampling.is_some(), &[Reencode]),
@@ -249,7 +239,7 @@ impl PackArguments {
             ("check_pixels", self.check_pixels.is_some(), &[Tile]),
             ("keep_metadata", self.keep_metadata, &[Tile, Reencode]),
         ];
-        let word = |jpeg: HowJpeg| match jpeg {
+        let word = |jpeg: Jpeg| match jpeg {
             Tile => "tile",
             Keep => "keep",
             Reencode => "reencode",
@@ -314,29 +304,31 @@ impl PackArguments {
     }
 
     pub(crate) fn pictures(&self) -> PictureOptions {
-        let jpeg = match self.jpeg {
-            HowJpeg::Keep => Jpeg::Keep,
-            HowJpeg::Tile => Jpeg::Tile,
-            HowJpeg::Reencode => Jpeg::Reencode(ReencodeOptions {
-                quality: match self.target {
-                    Some(score) => Quality::Ssimulacra2(score),
-                    None => Quality::Fixed(self.quality.unwrap_or(90)),
+        let keep_metadata = self.keep_metadata;
+        match self.jpeg {
+            Jpeg::Keep => PictureOptions::Keep,
+            Jpeg::Tile => PictureOptions::Tile {
+                upright: self.upright,
+                check_pixels: self.check_pixels.unwrap_or_default(),
+                keep_metadata,
+            },
+            Jpeg::Reencode => PictureOptions::Reencode {
+                how: ReencodeOptions {
+                    quality: match self.target {
+                        Some(score) => Quality::Ssimulacra2(score),
+                        None => Quality::Fixed(self.quality.unwrap_or(90)),
+                    },
+                    subsampling: self.subsampling.unwrap_or(ChromaSampling::Keep),
+                    resize: match (self.short_side, self.long_side) {
+                        (Some(side), _) => Resize::ShortSide(side),
+                        (None, Some(side)) => Resize::LongSide(side),
+                        (None, None) => Resize::No,
+                    },
+                    ..ReencodeOptions::default()
                 },
-                subsampling: self.subsampling.unwrap_or(ChromaSampling::Keep),
-                resize: match (self.short_side, self.long_side) {
-                    (Some(side), _) => Resize::ShortSide(side),
-                    (None, Some(side)) => Resize::LongSide(side),
-                    (None, None) => Resize::No,
-                },
-                tile: TileOptions { keep_metadata: self.keep_metadata, ..TileOptions::default() },
-            }),
-        };
-        PictureOptions {
-            jpeg,
-            keep_metadata: self.keep_metadata,
-            upright: self.upright,
-            check_pixels: self.check_pixels.unwrap_or_default(),
-            score: self.score.unwrap_or_default(),
+                score: self.score.unwrap_or_default(),
+                keep_metadata,
+            },
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What `pack` and `report` are told about reading a source.
 
 use super::value::Named;
-use super::words::Word;
 use super::{ArgumentError, MAX_BYTES, Result, Value};
 use shardpack_format::{Hint, Setting};
+use shardpack_recipe::Word;
 use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{Kind, LabelColumn, SourceOptions};
 use std::path::PathBuf;

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::grow::{AddOptions, OnKnownKey};
-use crate::pack::Share;
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::ChromaSampling;
+use shardpack_recipe::{Jpeg, Share};
 use shardpack_sources::{Kind, OnBadInput};
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn words_are_read_as_they_are_spelled() {
     every_word::<OnBadInput>(2);
     every_word::<OnKnownKey>(2);
     every_word::<Option<bool>>(3);
-    every_word::<HowJpeg>(3);
+    every_word::<Jpeg>(3);
     every_word::<ChromaSampling>(3);
     every_word::<Share>(3);
     every_word::<Values>(4);

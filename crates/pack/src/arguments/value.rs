@@ -1,7 +1,7 @@
 //! Values as callers give them, and how they become those of options.
 
-use super::words::Word;
 use super::{ArgumentError, Result, parse_size};
+use shardpack_recipe::Word;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

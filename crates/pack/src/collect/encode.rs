@@ -9,10 +9,11 @@ use super::{Classes, Collector};
 use crate::pack::picture_maker::{Look, PictureMaker, PictureNote};
 use crate::pack::picture_totals::{PictureFigures, ReencodedFigures};
 use crate::pack::stored_value::{self, StoredValue};
-use crate::pack::{Jpeg, OddPicture, SampleError, Share, fidelity};
+use crate::pack::{OddPicture, SampleError, fidelity};
 use sha2::{Digest, Sha256};
 use shardpack_array::{Array, ArrayEncoder, Fidelity};
 use shardpack_format::{Dtype, Hint, Limits, Setting, check_json};
+use shardpack_recipe::Share;
 
 /// With the option `sample`, one in this many pictures is checked closely.
 const LOOKED_AT: u64 = 32;
@@ -267,7 +268,7 @@ impl Of<'_> {
             Share::Sample => spread(self.key).is_multiple_of(LOOKED_AT),
         };
         let how = &self.layout.pictures;
-        Look { check: how.jpeg == Jpeg::Tile && takes(how.check_pixels), score: takes(how.score) }
+        Look { check: takes(how.checked()), score: takes(how.scored()) }
     }
 
     fn picture(
@@ -284,8 +285,7 @@ impl Of<'_> {
         }
         let Some(value) = value else {
             if self.field.figures {
-                let reencode = matches!(how.jpeg, Jpeg::Reencode(_));
-                let reencoded = reencode.then_some(ReencodedFigures { quality: 0, score: f32::NAN });
+                let reencoded = how.reencodes().then_some(ReencodedFigures { quality: 0, score: f32::NAN });
                 let none = PictureFigures { source_bytes: 0, tiles_per_row: 0, pixels_checked: false, reencoded };
                 none.append(&mut found.figures);
             }

@@ -6,8 +6,9 @@ use super::options::CollectOptions;
 use super::trials::ArrayField;
 use super::value::{Sample, Value};
 use crate::export::ICC_FIELD;
-use crate::pack::{Jpeg, PictureOptions, fidelity, picture_totals};
+use crate::pack::{fidelity, picture_totals};
 use shardpack_format::{Dtype, Field, Schema};
+use shardpack_recipe::PictureOptions;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -96,11 +97,10 @@ impl Layout {
         let mut how = options.pictures.clone();
         // The columns can hold orientation and profile of one picture per sample. If there are
         // several pictures, each keeps its metadata.
-        how.keep_metadata |= how.jpeg != Jpeg::Keep && pictures.len() > 1;
-        if let (Jpeg::Reencode(reencode), true) = (&mut how.jpeg, how.keep_metadata) {
-            reencode.tile.keep_metadata = true;
+        if pictures.len() > 1 {
+            how.keep_metadata();
         }
-        let icc = described_picture.is_some() && how.jpeg != Jpeg::Keep && !how.keep_metadata;
+        let icc = described_picture.is_some() && how.takes_profiles_out();
         let taken = |name: &str| kinds.iter().any(|(field, _)| field == name);
         let shaped = positions(&kinds, |kind| matches!(kind, Kind::Array(_))).into_iter().find_map(|position| {
             let (name, _) = kinds.get(position)?;
@@ -116,7 +116,7 @@ impl Layout {
         let described_array =
             shaped.filter(|(_, axes)| pictures.is_empty() && !SHAPE_COLUMNS.iter().take(*axes).any(|name| taken(name)));
         let figures = kinds.iter().map(|(name, kind)| match kind {
-            Kind::Image | Kind::Frames => how.jpeg != Jpeg::Keep,
+            Kind::Image | Kind::Frames => !how.keeps_files(),
             // Integers never lose anything.
             Kind::Array(Some(dtype)) => dtype.is_float(),
             Kind::Array(None) => !matches!(value(name), Some(Value::Array(array)) if !array.dtype().is_float()),
@@ -147,7 +147,7 @@ impl Layout {
             }
             match kind {
                 Kind::Image | Kind::Frames if figures => {
-                    all.extend(picture_totals::fields(&name, matches!(how.jpeg, Jpeg::Reencode(_))));
+                    all.extend(picture_totals::fields(&name, how.reencodes()));
                 }
                 _ if figures => all.extend(fidelity::fields(&name)),
                 _ => {}

@@ -1,7 +1,8 @@
 //! Options of a collector.
 
-use crate::pack::{PackOptions, PictureOptions};
+use crate::pack::PackOptions;
 use shardpack_array::ArrayOptions;
+use shardpack_recipe::PictureOptions;
 
 /// How the samples of a program are stored.
 ///

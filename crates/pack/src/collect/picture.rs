@@ -1,12 +1,13 @@
 //! Pictures from a program: files in memory, or pixels.
 
 use super::value::Value;
+use crate::pack::SampleError;
 use crate::pack::clip_maker::ClipMaker;
 use crate::pack::picture_maker::{self, Look, PictureMaker, PictureNote, Stored};
 use crate::pack::picture_totals::PictureFigures;
-use crate::pack::{Jpeg, PictureOptions, SampleError};
 use shardpack_array::Array;
 use shardpack_format::{Codec, Dtype};
+use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::probe_picture;
 
 /// Pixels as an array: uint8, grey or RGB.
@@ -83,7 +84,7 @@ pub(super) fn make(
             let Pixels { width, height, channels } = pixels;
             let pixels = picture_maker::Pixels { bytes: array.bytes(), width, height, channels };
             let stored = maker.make_of_pixels(pixels, options, look).map_err(NoPicture::Refused)?;
-            let media_type = if matches!(options.jpeg, Jpeg::Reencode(_)) { "image/jpeg" } else { "image/png" };
+            let media_type = if options.reencodes() { "image/jpeg" } else { "image/png" };
             Ok(owned(stored, media_type))
         }
         Value::Text(_) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),

@@ -3,15 +3,12 @@
 use super::kind::Kind;
 use super::layout::Layout;
 use super::options::CollectOptions;
-use crate::pack::picture_maker::recipe_of_pictures;
 use crate::pack::{OddPicture, report_json};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::Recipe;
+use shardpack_recipe::{ArrayRecipe, DatasetRecipe, Order, ProgramRecipe};
 use shardpack_writer::Report;
-
-/// The kind of such datasets, in their recipe.
-pub(super) const KIND: &str = "samples of a program";
 
 /// What a [`Collector`](super::Collector) wrote.
 #[derive(Debug)]
@@ -88,34 +85,19 @@ fn chosen(layout: &Layout) -> impl Iterator<Item = (String, ArrayOptions, Trial)
 
 /// Every option that made the dataset.
 pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
-    let mut recipe = Recipe::new();
-    let mut put = |name: &str, value: Value| recipe.insert(name.to_owned(), value);
-    put("shardpack", json!(env!("CARGO_PKG_VERSION")));
-    put("kind", json!(KIND));
-    put("order", options.shuffle.map_or_else(|| json!("as they were added"), |seed| json!({ "shuffle_seed": seed })));
-    put("shard_bytes", json!(options.shard_bytes));
-    let mut fields = Map::new();
-    for field in &layout.fields {
-        fields.insert(field.name.clone(), json!(field.kind.to_string()));
-    }
-    put("fields", Value::Object(fields));
+    let order = options.shuffle.map_or(Order::Added, Order::Shuffled);
+    let fields = layout.fields.iter().map(|field| (field.name.clone(), field.kind.to_string()));
+    let mut recipe = ProgramRecipe::new(order, options.shard_bytes, fields);
     for field in layout.fields.iter().filter(|field| field.kind == Kind::Image) {
-        put(&recipe_name(&field.name), recipe_of_pictures(&layout.pictures));
+        recipe.add_pictures(&field.name, &layout.pictures);
     }
-    for (field, asked, trial) in chosen(layout) {
+    for (field, asked, mut trial) in chosen(layout) {
         // If there was nothing to choose, the figures would depend on which array happened to be
         // first.
-        let candidates = if trial.table.len() > 1 { json!(trial.table) } else { json!([]) };
-        let entry = json!({ "settings": trial.settings, "asked": asked, "candidates": candidates });
-        put(&recipe_name(&field), entry);
+        if trial.table.len() < 2 {
+            trial.table.clear();
+        }
+        recipe.add_arrays(&field, &ArrayRecipe::new(asked, &trial));
     }
-    recipe
-}
-
-/// The name of a field's entry: its own name, unless another entry has it.
-pub(super) fn recipe_name(field: &str) -> String {
-    match field {
-        "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
-        other => other.to_owned(),
-    }
+    DatasetRecipe::Program(Box::new(recipe)).to_map()
 }

@@ -7,6 +7,7 @@ use shardpack_array::{Array, ArrayOptions, Values};
 use shardpack_format::{Dtype, FieldKind};
 use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
 use shardpack_reader::{ArrayDecoder, Dataset, VerifyOptions, verify};
+use shardpack_recipe::{PictureOptions, Share};
 use shardpack_writer::Progress;
 use std::collections::BTreeMap;
 use std::fs;
@@ -256,9 +257,9 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
         assert_eq!((reader.info().color_type, &decoded[..]), (color, pixels(channels).bytes()));
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut options = CollectOptions::default();
-    options.pictures.jpeg = crate::pack::Jpeg::Reencode(ReencodeOptions::default());
-    options.pictures.score = crate::pack::Share::All;
+    let pictures =
+        PictureOptions::Reencode { how: ReencodeOptions::default(), score: Share::All, keep_metadata: false };
+    let options = CollectOptions { pictures, ..CollectOptions::default() };
     let collector = open(&folder, options);
     collector.add(Sample::new().with("image", pixels(&[3]))).unwrap();
     let report = collector.commit(None, None).unwrap();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use shardpack_array::Trial;
 use shardpack_format::{Field, Hinted, Metadata, Schema};
 use shardpack_reader::{Dataset, Limits};
+use shardpack_recipe::Word;
 use shardpack_sources::{Files, Kind, Listing, OnBadInput};
 use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,10 @@ pub enum OnKnownKey {
     Stop,
     /// Leave them out, and count them.
     Skip,
+}
+
+impl Word for OnKnownKey {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[("stop", Self::Stop, ""), ("skip", Self::Skip, "")];
 }
 
 /// Options of [`add`]. How samples are stored, the recipe of the dataset says.

@@ -1,8 +1,8 @@
 //! New samples made to fit a dataset: its classes, its columns, its fields.
 
 use super::some;
+use crate::pack::PackOptions;
 use crate::pack::images::picture;
-use crate::pack::{Jpeg, PackOptions};
 use anyhow::{Context, bail};
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
 use shardpack_sources::{Listing, Values};
@@ -116,7 +116,7 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     let keys = |of: &dyn Fn(&shardpack_sources::Entry) -> bool| {
         listing.samples.iter().filter(|entry| of(entry)).map(|entry| entry.key.as_str()).collect()
     };
-    if !has("icc") && options.pictures.jpeg != Jpeg::Keep && !options.pictures.keep_metadata {
+    if !has("icc") && options.pictures.takes_profiles_out() {
         let profile =
             |entry: &shardpack_sources::Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
         refuse("a colour profile", "icc", keys(&profile))?;

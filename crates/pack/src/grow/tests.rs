@@ -105,7 +105,7 @@ fn small() -> PackOptions {
 
 /// With pictures to the byte.
 fn kept() -> PackOptions {
-    let pictures = crate::pack::PictureOptions { jpeg: crate::pack::Jpeg::Keep, ..Default::default() };
+    let pictures = shardpack_recipe::PictureOptions::Keep;
     PackOptions { pictures, ..small() }
 }
 

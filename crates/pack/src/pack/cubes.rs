@@ -4,9 +4,10 @@ use super::fidelity::{self, Totals};
 use super::stored_value::{self, Standing, StoredValue};
 use super::tries::mask_file_options;
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
-use serde_json::{Value, json};
+use serde_json::Value;
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Hint, Note, Recipe, RecordBuilder, Schema};
+use shardpack_recipe::{FolderRecipe, Variables};
 use shardpack_sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use shardpack_sources::unpacked::read_meta;
 use shardpack_sources::words::{plural, shown};
@@ -94,20 +95,18 @@ impl<'a> Cubes<'a> {
         &self.trials
     }
 
-    pub(super) fn recipe(&self, options: &PackOptions) -> Recipe {
-        let mut recipe = schema::recipe(self.listing, options);
-        match self.options.variable.as_slice() {
-            [] => {}
-            [one] => _ = recipe.insert("variable".into(), json!(one)),
-            several => _ = recipe.insert("variable".into(), json!(several)),
+    pub(super) fn recipe(&self, options: &PackOptions) -> FolderRecipe {
+        let entry = |name: &str| {
+            let (_, trial) = self.trials.iter().find(|(field, _)| field == name)?;
+            Some(tries::recipe_of_arrays(name, trial, &options.arrays).into())
+        };
+        FolderRecipe {
+            variable: Variables::of(&self.options.variable).map(Into::into),
+            spatial: self.options.spatial.map(Into::into),
+            cube: entry("cube"),
+            mask: entry("mask"),
+            ..schema::recipe(self.listing, options)
         }
-        if let Some((height, width)) = self.options.spatial {
-            recipe.insert("spatial".into(), json!([height, width]));
-        }
-        for (field, trial) in &self.trials {
-            recipe.insert(field.clone(), tries::recipe_of_arrays(field, trial, &options.arrays));
-        }
-        recipe
     }
 
     /// A note on samples whose values could be stored under other options.

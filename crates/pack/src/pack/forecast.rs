@@ -153,14 +153,14 @@ pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> an
             Kind::Images => {
                 refuse_cube_options(&listing, options)?;
                 let source = images::Images::new(&listing, options, &images::Beside::of(&listing, options)?)?;
-                let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+                let metadata = schema::metadata(&listing, source.fields(), schema::map_of(source.recipe(options)));
                 let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
                 of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
             }
             Kind::Cubes => {
                 refuse_picture_options(options)?;
                 let source = cubes::Cubes::new(&listing, options)?;
-                let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+                let metadata = schema::metadata(&listing, source.fields(), schema::map_of(source.recipe(options)));
                 let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
                 of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
             }

@@ -1,13 +1,14 @@
 //! Pictures: kept byte for byte, tiled, or re-encoded, and laid out as records.
 
 use super::clip_maker::ClipMaker;
-use super::picture_maker::{Look, PictureMaker, Stored, recipe_of_pictures};
+use super::picture_maker::{Look, PictureMaker, Stored};
 use super::picture_masks::{self, PictureMasks};
 use super::picture_sizes::{Sizes, refuse_huge};
 use super::stored_value::StoredValue;
-use super::{Jpeg, OddPicture, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables, tries};
+use super::{OddPicture, PackOptions, SampleError, Tally, picture_totals, schema, tables, tries};
 use shardpack_array::{ArrayEncoder, Trial};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField, to_usize};
+use shardpack_recipe::{FolderRecipe, PictureOptions};
 use shardpack_sources::pictures::{Picture, probe_picture};
 use shardpack_sources::{Content, Entry, Listing};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
@@ -64,7 +65,7 @@ impl<'a> Images<'a> {
         let fields = fields(listing, pictures, beside);
         let schema = schema::metadata(listing, fields.clone(), Recipe::new())?.schema;
         let skip = options.skips();
-        if pictures.jpeg != Jpeg::Keep && !skip {
+        if !pictures.keeps_files() && !skip {
             refuse_huge(listing)?;
         }
         let sizes = Sizes::new(listing, pictures)?;
@@ -93,16 +94,14 @@ impl<'a> Images<'a> {
         self.fields.clone()
     }
 
-    pub(super) fn recipe(&self, options: &PackOptions) -> Recipe {
-        let mut recipe = schema::recipe(self.listing, options);
-        recipe.insert("image".into(), recipe_of_pictures(self.options));
-        if self.listing.is_of_clips() {
-            recipe.insert("clips".into(), true.into());
+    pub(super) fn recipe(&self, options: &PackOptions) -> FolderRecipe {
+        let mask = self.masks.as_ref().map(|masks| tries::recipe_of_arrays("mask", masks.trial(), &options.arrays));
+        FolderRecipe {
+            image: Some(self.options.clone().into()),
+            clips: self.listing.is_of_clips().then(|| true.into()),
+            mask: mask.map(Into::into),
+            ..schema::recipe(self.listing, options)
         }
-        if let Some(masks) = &self.masks {
-            recipe.insert("mask".into(), tries::recipe_of_arrays("mask", masks.trial(), &options.arrays));
-        }
-        recipe
     }
 
     /// Estimated size of a sample's record.
@@ -114,10 +113,7 @@ impl<'a> Images<'a> {
     /// Which checks are made on a sample.
     fn looks_at(&self, sample: u64) -> Look {
         let count = self.listing.samples.len() as u64;
-        Look {
-            check: self.options.jpeg == Jpeg::Tile && self.options.check_pixels.takes(sample, count),
-            score: self.options.score.takes(sample, count),
-        }
+        Look { check: self.options.checked().takes(sample, count), score: self.options.scored().takes(sample, count) }
     }
 
     fn entry(&self, sample: u64) -> Option<(usize, &'a Entry)> {
@@ -182,7 +178,7 @@ impl<'a> Images<'a> {
 /// Whether the dataset has a field for ICC profiles.
 pub(super) fn has_icc(listing: &Listing, options: &PictureOptions) -> bool {
     let has_icc = |entry: &Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
-    options.jpeg != Jpeg::Keep && !options.keep_metadata && listing.samples.iter().any(has_icc)
+    options.takes_profiles_out() && listing.samples.iter().any(has_icc)
 }
 
 /// The picture of an entry; `None` for a cube.
@@ -209,8 +205,8 @@ pub(crate) fn fields(listing: &Listing, options: &PictureOptions, beside: &Besid
     if listing.is_of_clips() {
         fields.push(Field::scalar("image.frames", Dtype::U32));
     }
-    if options.jpeg != Jpeg::Keep {
-        fields.extend(picture_totals::fields("image", matches!(options.jpeg, Jpeg::Reencode(_))));
+    if !options.keeps_files() {
+        fields.extend(picture_totals::fields("image", options.reencodes()));
     }
     fields
 }
@@ -311,7 +307,7 @@ impl Images<'_> {
             let too_many = |_| shardpack_format::Error::usage("frames of a clip", "below 2^32", entry.frames.len());
             scalars.extend(u32::try_from(entry.frames.len()).map_err(too_many)?.to_le_bytes());
         }
-        if self.options.jpeg != Jpeg::Keep {
+        if !self.options.keeps_files() {
             stored.figures.append(&mut scalars);
         }
         let tally = stored.note().tally("image", &entry.key, &stored.figures, self.options);

@@ -26,7 +26,7 @@ mod tries;
 pub(crate) use copy::copy_record;
 pub use forecast::{Forecast, Measured, PartForecast, forecast};
 pub use json::{report_json, unfinished_json};
-pub use options::{Jpeg, PackOptions, PictureOptions, Share};
+pub use options::PackOptions;
 pub use overlap::refuse_inside;
 pub(crate) use overlap::refuse_overlap;
 pub use picture_totals::PictureTotals;
@@ -42,6 +42,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::{Hint, Hinted, Note, Schema, Setting, Voice};
+use shardpack_recipe::PictureOptions;
 use shardpack_sources::words::plural;
 use shardpack_sources::{BadInput, Kind, LabelsFrom, Listing};
 use shardpack_writer::{
@@ -195,7 +196,7 @@ fn pack_like(
         Common::Pictures(beside) => {
             let source = pool.install(|| images::Images::new(listing, options, beside))?;
             drop(pool);
-            let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
+            let metadata = schema::metadata(listing, source.fields(), schema::map_of(source.recipe(options)));
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             let trials = beside.masks.clone().map(|trial| ("mask".to_owned(), trial)).into_iter().collect();
             let mut report = run(out, listing, split, metadata, &stored, &source, trials, options, hooks)?;
@@ -205,7 +206,7 @@ fn pack_like(
         Common::Cubes { trials } => {
             drop(pool);
             let source = cubes::Cubes::with_trials(listing, options, trials.clone())?;
-            let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
+            let metadata = schema::metadata(listing, source.fields(), schema::map_of(source.recipe(options)));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
             let mut report = run(out, listing, split, metadata, &stored, &source, trials.clone(), options, hooks)?;
             report.notes.extend(source.unfit_note());

@@ -1,13 +1,13 @@
 //! Makes the stored form of one picture: its own bytes, a JPEG of tiles, or a re-encoded JPEG.
 
 use super::picture_totals::{PictureFigures, ReencodedFigures};
-use super::{FieldTotals, Jpeg, PictureOptions, PictureTotals, SampleError, Tally};
-use serde_json::{Map, Value, json};
+use super::{FieldTotals, PictureTotals, SampleError, Tally};
 use shardpack_format::{Error, Limits};
 use shardpack_jpeg::{
-    ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
-    ReencodeOutcome, Resize, TileOptions, TileOutcome, check_markers, tidied,
+    JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
+    ReencodeOutcome, TileOptions, TileOutcome, check_markers, tidied,
 };
+use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, Picture};
 
 /// Makes stored pictures, one after the other. Each thread has its own.
@@ -61,7 +61,6 @@ fn unchanged<'a>(
     options: &PictureOptions,
     because: Option<&'static str>,
 ) -> Stored<'a> {
-    let reencode = matches!(options.jpeg, Jpeg::Reencode(_));
     Stored {
         bytes,
         width: picture.width,
@@ -73,7 +72,7 @@ fn unchanged<'a>(
             source_bytes: bytes.len() as u64,
             tiles_per_row: 0,
             pixels_checked: false,
-            reencoded: reencode.then_some(ReencodedFigures { quality: 0, score: f32::NAN }),
+            reencoded: options.reencodes().then_some(ReencodedFigures { quality: 0, score: f32::NAN }),
         },
         kept_because: because,
         profile_dropped: false,
@@ -90,8 +89,10 @@ impl Stored<'_> {
 impl PictureNote {
     /// The figures of one picture for the manifest.
     pub(crate) fn totals(self, key: &str, figures: &PictureFigures, options: &PictureOptions) -> PictureTotals {
-        let target = match &options.jpeg {
-            Jpeg::Reencode(ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }) => Some(*target),
+        let target = match options {
+            PictureOptions::Reencode { how: ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }, .. } => {
+                Some(*target)
+            }
             _ => None,
         };
         let mut totals = PictureTotals::of(key, figures, self.kept_because);
@@ -101,8 +102,8 @@ impl PictureNote {
 
     /// The tally of the field `field`; empty if every picture is kept.
     pub(crate) fn tally(self, field: &str, key: &str, figures: &PictureFigures, options: &PictureOptions) -> Tally {
-        match options.jpeg {
-            Jpeg::Keep => Tally::default(),
+        match options {
+            PictureOptions::Keep => Tally::default(),
             _ => Tally::of(field, FieldTotals::Picture(self.totals(key, figures, options))),
         }
     }
@@ -154,23 +155,24 @@ impl PictureMaker {
             return self.keep(source, picture, options, Some(rare));
         }
         let own = source;
-        let tidy = if options.jpeg == Jpeg::Keep { None } else { tidied(source) };
+        let tidy = if options.keeps_files() { None } else { tidied(source) };
         let source = tidy.as_deref().unwrap_or(source);
         let mut figures = unchanged(own, picture, options, None).figures;
         // The profile of a CMYK picture does not describe the RGB picture that may be made from it.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
         // A profile that cannot be taken out stays in the picture.
-        let keep_metadata = options.keep_metadata || (beside && profile.is_none());
+        let keep_metadata = options.keeps_metadata() || (beside && profile.is_none());
         let mut profile_dropped = false;
-        let (width, height, orientation, applied, outcome) = match &options.jpeg {
-            Jpeg::Keep => return self.keep(own, picture, options, None),
-            Jpeg::Tile => {
-                let how = TileOptions { keep_metadata, upright: options.upright, ..TileOptions::default() };
+        let (width, height, orientation, applied, outcome) = match options {
+            PictureOptions::Keep => return self.keep(own, picture, options, None),
+            PictureOptions::Tile { upright, .. } => {
+                let how = TileOptions { keep_metadata, upright: *upright, ..TileOptions::default() };
                 let tiled = self.tiler.tile(source, &how, &mut self.made).map_err(bad)?;
                 (tiled.width, tiled.height, tiled.orientation, tiled.applied, tiled.outcome)
             }
-            Jpeg::Reencode(how) => {
+            PictureOptions::Reencode { .. } => {
+                let how = &options.encoding().unwrap_or_default();
                 let reencoder = match &mut self.reencoder {
                     Some(reencoder) => reencoder,
                     none => none.insert(JpegReencoder::new()?),
@@ -242,7 +244,7 @@ impl PictureMaker {
         let Pixels { bytes, width, height, channels } = pixels;
         self.made.clear();
         let source_bytes = bytes.len() as u64;
-        let Jpeg::Reencode(how) = &options.jpeg else {
+        let Some(how) = &options.encoding() else {
             write_png(pixels, &mut self.made).map_err(|e| Error::usage("pixels", "some that make a PNG", e))?;
             let picture = Picture { media_type: PNG, width, height, deep: false, exif: None, beside: None, jpeg: None };
             let mut stored = unchanged(&self.made, &picture, options, Some(PNG));
@@ -291,45 +293,4 @@ pub(crate) fn write_png(pixels: Pixels<'_>, out: &mut Vec<u8>) -> Result<(), png
     let mut writer = encoder.write_header()?;
     writer.write_image_data(pixels.bytes)?;
     writer.finish()
-}
-
-/// How pictures are stored, as the recipe spells it.
-pub(crate) fn recipe_of_pictures(options: &PictureOptions) -> Value {
-    let mut image = Map::new();
-    image.insert("jpeg".into(), json!(options.jpeg.name()));
-    match &options.jpeg {
-        Jpeg::Keep => {}
-        Jpeg::Tile => {
-            image.insert("upright".into(), json!(options.upright));
-            image.insert("check_pixels".into(), json!(options.check_pixels.name()));
-        }
-        Jpeg::Reencode(how) => {
-            image.insert("reencode".into(), recipe_of(how));
-            image.insert("score".into(), json!(options.score.name()));
-        }
-    }
-    if options.jpeg != Jpeg::Keep {
-        image.insert("keep_metadata".into(), json!(options.keep_metadata));
-    }
-    Value::Object(image)
-}
-
-/// Options of re-encoding, as the recipe spells them.
-fn recipe_of(how: &ReencodeOptions) -> Value {
-    let quality = match how.quality {
-        Quality::Fixed(quality) => json!(quality),
-        Quality::Ssimulacra2(score) => json!({ "ssimulacra2": score }),
-    };
-    let subsampling = match how.subsampling {
-        ChromaSampling::Keep => "keep",
-        ChromaSampling::S420 => "4:2:0",
-        ChromaSampling::S444 => "4:4:4",
-    };
-    let mut out = json!({ "quality": quality, "subsampling": subsampling });
-    match how.resize {
-        Resize::No => {}
-        Resize::ShortSide(side) => out["short_side"] = json!(side),
-        Resize::LongSide(side) => out["long_side"] = json!(side),
-    }
-    out
 }

@@ -1,12 +1,13 @@
 //! How large pictures become, and how much memory packing them takes: known before the first one is
 //! made.
 
+use super::SampleError;
 use super::images::picture;
 use super::picture_maker::Look;
-use super::{Jpeg, PictureOptions, SampleError};
 use rayon::prelude::*;
 use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, Picture};
 use shardpack_sources::words::shown;
 use shardpack_sources::{Entry, Listing};
@@ -30,7 +31,7 @@ pub(super) struct Sizes<'a> {
 impl<'a> Sizes<'a> {
     /// Re-encodes a few pictures to learn how large they become. Runs on the caller's rayon pool.
     pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> anyhow::Result<Self> {
-        Ok(Self { options, ratio: try_ratio(listing, &options.jpeg)? })
+        Ok(Self { options, ratio: try_ratio(listing, options)? })
     }
 
     /// Estimated size of a sample's record.
@@ -38,9 +39,9 @@ impl<'a> Sizes<'a> {
         let (stored, source) = self.ratio;
         // Integers only: the plan must be the same on every machine.
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
-        let bytes = match (&self.options.jpeg, picture(entry)) {
-            (Jpeg::Reencode(how), Some(picture)) if picture.jpeg.is_some() => {
-                let (width, height) = how.resize.of((picture.width, picture.height));
+        let bytes = match picture(entry) {
+            Some(picture) if picture.jpeg.is_some() => {
+                let (width, height) = self.options.resize().of((picture.width, picture.height));
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
                 // A smaller picture of the same scene takes more bytes per pixel: a quarter more in
                 // our trials.
@@ -60,15 +61,17 @@ impl<'a> Sizes<'a> {
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
         let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive;
         let pixels = pixels(found).min(MAX_PIXELS);
-        let each = match &self.options.jpeg {
+        let each = match self.options {
             _ if found.jpeg.is_none() => return both.saturating_add(pixels.saturating_mul(11)),
-            Jpeg::Keep if found.jpeg.as_ref().is_some_and(is_usual) => return both,
-            Jpeg::Keep => 9,
-            Jpeg::Tile if self.options.upright || look.check => 12,
-            Jpeg::Tile => 6,
-            Jpeg::Reencode(_) => 9,
+            PictureOptions::Keep if found.jpeg.as_ref().is_some_and(is_usual) => return both,
+            PictureOptions::Keep | PictureOptions::Reencode { .. } => 9,
+            PictureOptions::Tile { upright, .. } if *upright || look.check => 12,
+            PictureOptions::Tile { .. } => 6,
         };
-        let scored = matches!(&self.options.jpeg, Jpeg::Reencode(how) if look.score || matches!(how.quality, Quality::Ssimulacra2(_)));
+        let scored = match self.options {
+            PictureOptions::Reencode { how, .. } => look.score || matches!(how.quality, Quality::Ssimulacra2(_)),
+            _ => false,
+        };
         let score = if scored { pixels.min(SCORE_MAX_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
         entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(each)).saturating_add(score)
     }
@@ -80,13 +83,13 @@ impl<'a> Sizes<'a> {
 /// At a fixed quality and without resizing: there libjpeg-turbo gives the same bytes on every CPU,
 /// which scores and resizers may not. All machines that pack parts of a dataset must arrive at the
 /// same plan.
-fn try_ratio(listing: &Listing, jpeg: &Jpeg) -> anyhow::Result<(u64, u64)> {
-    let Jpeg::Reencode(how) = jpeg else { return Ok((1, 1)) };
+fn try_ratio(listing: &Listing, options: &PictureOptions) -> anyhow::Result<(u64, u64)> {
+    let Some(how) = options.encoding() else { return Ok((1, 1)) };
     let quality = match how.quality {
         Quality::Fixed(quality) => quality,
         Quality::Ssimulacra2(score) => usual_quality(score),
     };
-    let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how.clone() };
+    let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how };
     let small = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
     let candidates: Vec<&Entry> = listing.samples.iter().filter(small).collect();
     let tried: Vec<&Entry> = candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();

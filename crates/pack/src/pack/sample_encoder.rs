@@ -33,13 +33,13 @@ impl<'a> SampleEncoder<'a> {
             Kind::Images => {
                 refuse_cube_options(listing, options)?;
                 let images = Images::new(listing, options, &Beside::of(listing, options)?)?;
-                let metadata = schema::metadata(listing, images.fields(), images.recipe(options))?;
+                let metadata = schema::metadata(listing, images.fields(), schema::map_of(images.recipe(options)))?;
                 (Samples::Pictures(Box::new(images)), metadata)
             }
             Kind::Cubes => {
                 refuse_picture_options(options)?;
                 let cubes = Cubes::new(listing, options)?;
-                let metadata = schema::metadata(listing, cubes.fields(), cubes.recipe(options))?;
+                let metadata = schema::metadata(listing, cubes.fields(), schema::map_of(cubes.recipe(options)))?;
                 (Samples::Cubes(Box::new(cubes)), metadata)
             }
         };

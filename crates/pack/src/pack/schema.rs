@@ -1,8 +1,8 @@
 //! Schema, classes and recipe of the dataset to be written.
 
 use super::PackOptions;
-use serde_json::{Value, json};
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Metadata, Recipe, Schema};
+use shardpack_recipe::{DatasetRecipe, FolderRecipe, LabelTable, Order};
 use shardpack_sources::{LabelsFrom, Listing, Values};
 
 /// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
@@ -29,38 +29,48 @@ pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
 const USUAL: [&str; 2] = ["label", "class"];
 
 /// The part of the recipe that pictures and cubes share.
-pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> Recipe {
-    let mut recipe = Recipe::new();
-    let mut put = |name: &str, value: Value| recipe.insert(name.to_owned(), value);
-    put("shardpack", json!(env!("CARGO_PKG_VERSION")));
-    put("kind", json!(listing.kind.to_string()));
-    put("order", options.shuffle.map_or_else(|| json!("as the keys sort"), |seed| json!({ "shuffle_seed": seed })));
-    put("shard_bytes", json!(options.shard_bytes));
-    put("on_bad_input", json!(if options.skips() { "skip" } else { "stop" }));
-    if options.source.labels.is_some() {
-        let mut columns: Vec<&str> = listing.columns.iter().map(|c| c.name.as_str()).collect();
-        let label = match &listing.labels_from {
-            LabelsFrom::Column { column, .. } => Some(column.as_str()).filter(|name| !USUAL.contains(name)),
-            _ => None,
-        };
-        match label {
-            // Where the labels are numbers, the field has another name than the column.
-            Some(name) => {
-                columns.retain(|column| *column != "label" && *column != name);
-                columns.insert(0, name);
-            }
-            None if !listing.classes.is_empty() && !columns.contains(&"label") => columns.insert(0, "label"),
-            None => {}
-        }
-        let mut labels = json!({ "columns": columns });
-        if let Some(name) = label {
-            labels["label_column"] = json!(name);
-        }
-        // Where nobody named it, the tables of other weeks may call it otherwise.
-        if let Some(name) = &options.source.key_column {
-            labels["key_column"] = json!(name);
-        }
-        put("labels", labels);
+pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> FolderRecipe {
+    FolderRecipe {
+        shardpack: Some(env!("CARGO_PKG_VERSION").to_owned().into()),
+        kind: listing.kind,
+        order: Some(options.shuffle.map_or(Order::Keys, Order::Shuffled).into()),
+        shard_bytes: Some(options.shard_bytes.into()),
+        on_bad_input: Some(options.source.on_bad_input.into()),
+        labels: options.source.labels.as_ref().map(|_| label_table(listing, options).into()),
+        image: None,
+        clips: None,
+        variable: None,
+        spatial: None,
+        cube: None,
+        mask: None,
+        others: serde_json::Map::new(),
     }
-    recipe
+}
+
+/// A recipe as shards hold it.
+pub(super) fn map_of(recipe: FolderRecipe) -> Recipe {
+    DatasetRecipe::Folder(Box::new(recipe)).to_map()
+}
+
+fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
+    let mut columns: Vec<&str> = listing.columns.iter().map(|c| c.name.as_str()).collect();
+    let label = match &listing.labels_from {
+        LabelsFrom::Column { column, .. } => Some(column.as_str()).filter(|name| !USUAL.contains(name)),
+        _ => None,
+    };
+    match label {
+        // Where the labels are numbers, the field has another name than the column.
+        Some(name) => {
+            columns.retain(|column| *column != "label" && *column != name);
+            columns.insert(0, name);
+        }
+        None if !listing.classes.is_empty() && !columns.contains(&"label") => columns.insert(0, "label"),
+        None => {}
+    }
+    LabelTable {
+        columns: columns.into_iter().map(str::to_owned).collect(),
+        label_column: label.map(str::to_owned),
+        // Where nobody named it, the tables of other weeks may call it otherwise.
+        key_column: options.source.key_column.clone(),
+    }
 }

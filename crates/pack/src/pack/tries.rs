@@ -3,11 +3,11 @@
 use super::PackOptions;
 use anyhow::Context;
 use rayon::prelude::*;
-use serde_json::{Value, json};
 use shardpack_array::{
     Array, ArrayLayout, ArrayOptions, ArraySource, BandDifference, Coder, EncodeError, Filter, Trial, Values,
     crop_for_trial, trial,
 };
+use shardpack_recipe::ArrayRecipe;
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use shardpack_sources::{Entry, Listing};
 
@@ -92,10 +92,10 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyh
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// What a recipe says about an array field: how it is stored, and what else was tried.
-pub(super) fn recipe_of_arrays(field: &str, trial: &Trial, options: &ArrayOptions) -> Value {
+/// The entry of an array field in the recipe: how it is stored, and what else was tried.
+pub(super) fn recipe_of_arrays(field: &str, trial: &Trial, options: &ArrayOptions) -> ArrayRecipe {
     let asked = if field == "mask" { mask_options(options) } else { *options };
-    json!({ "settings": trial.settings, "asked": asked, "candidates": trial.table })
+    ArrayRecipe::new(asked, trial)
 }
 
 /// Bytes of payload and of source of what was chosen: how much smaller a field becomes.

@@ -8,7 +8,9 @@ use crate::pack::picture_totals::PictureFigures;
 use anyhow::bail;
 use shardpack_array::Fidelity;
 use shardpack_format::{FieldKind, Schema};
+use shardpack_jpeg::Quality;
 use shardpack_reader::{Dataset, Shard, peak_rss_bytes};
+use shardpack_recipe::{DatasetRecipe, PictureOptions, Word};
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
     Candidate, Content, Estimate, Interrupted, Measure, Predictions, Provenance, Report, Row, Sample, Strata, Subject,
@@ -251,25 +253,22 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// What the recipe says about the values, in a few words.
+/// How the recipe stores the values, in a few words.
 pub(super) fn recipe_name(dataset: &Dataset, content: Content) -> String {
-    let recipe = dataset.recipe();
+    let recipe = DatasetRecipe::read(dataset.recipe());
     match content {
-        Content::Pictures => {
-            let image = recipe.get("image");
-            let jpeg = image.and_then(|image| image.get("jpeg")).and_then(serde_json::Value::as_str);
-            let reencode = image.and_then(|image| image.get("reencode"));
-            let quality = reencode.and_then(|how| how.get("quality")).map(|quality| match quality.get("ssimulacra2") {
-                Some(score) => format!(" to SSIMULACRA2 {score}"),
-                None => format!(" q{quality}"),
-            });
-            format!("{}{}", jpeg.unwrap_or("pictures"), quality.unwrap_or_default())
-        }
+        Content::Pictures => match recipe.pictures("image") {
+            Some(PictureOptions::Reencode { how, .. }) => match how.quality {
+                Quality::Ssimulacra2(score) => format!("reencode to SSIMULACRA2 {score:?}"),
+                Quality::Fixed(quality) => format!("reencode q{quality}"),
+            },
+            Some(kept) => kept.jpeg().spelled().to_owned(),
+            None => "pictures".to_owned(),
+        },
         Content::Cubes => {
-            let asked = recipe.get("cube").and_then(|cube| cube.get("asked"));
-            let word = |name: &str| asked.and_then(|asked| asked.get(name));
-            let values = word("values").and_then(serde_json::Value::as_str).unwrap_or("arrays");
-            let error = word("max_error").and_then(serde_json::Value::as_f64);
+            let asked = recipe.arrays("cube").map(|cube| cube.asked);
+            let values = asked.map_or("arrays", |asked| asked.values.spelled());
+            let error = asked.and_then(|asked| asked.max_error);
             format!("values {values}{}", error.map_or_else(String::new, |error| format!(" ±{error}")))
         }
     }

@@ -4,9 +4,10 @@
 
 use super::maker::Maker;
 use super::measure::{Bench, first_line};
-use crate::pack::{Hooks as PackHooks, Jpeg, PackOptions, PictureOptions, pack_listing};
+use crate::pack::{Hooks as PackHooks, PackOptions, pack_listing};
 use anyhow::{Context, bail, ensure};
 use shardpack_array::{ArrayOptions, Values};
+use shardpack_recipe::PictureOptions;
 use shardpack_report::data::{Metric, MetricValue, Report};
 use shardpack_sources::{Kind, Listing};
 use std::fs::File;
@@ -192,7 +193,7 @@ fn empty(command: &MetricCommand) -> Metric {
 /// Options that store what the source holds: the encoded pictures, and all bits of cubes.
 fn unchanged(kind: Kind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
-        Kind::Images => (PictureOptions { jpeg: Jpeg::Keep, ..PictureOptions::default() }, ArrayOptions::default()),
+        Kind::Images => (PictureOptions::Keep, ArrayOptions::default()),
         Kind::Cubes => (PictureOptions::default(), ArrayOptions { values: Values::Keep, ..ArrayOptions::default() }),
     };
     PackOptions { pictures, arrays, ..options.clone() }

@@ -1,12 +1,11 @@
 //! Where the records come from that are measured: encoded now, or read from a dataset.
 
 use super::record::limits;
-use crate::pack::{Jpeg, PackOptions, PictureOptions, SampleEncoder, Tally};
-use serde_json::Value;
+use crate::pack::{PackOptions, SampleEncoder, Tally};
 use shardpack_array::{ArrayOptions, ArraySettings};
 use shardpack_format::{Error, Record, Schema};
-use shardpack_jpeg::{ReencodeOptions, Resize};
 use shardpack_reader::Dataset;
+use shardpack_recipe::{DatasetRecipe, PictureOptions};
 use shardpack_sources::{Listing, SourceOptions};
 use shardpack_writer::{Encoded, EncodedSample};
 
@@ -108,20 +107,11 @@ impl Packed<'_> {
 /// Of the options that a dataset was packed with those that a comparison needs: sizes of pictures, and
 /// the error that was allowed.
 pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
-    let recipe = dataset.recipe();
-    let number = |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|side| u32::try_from(side).ok());
-    let reencode = recipe.get("image").and_then(|image| image.get("reencode"));
-    let jpeg = reencode.map_or(Jpeg::Keep, |how| {
-        let side = |name: &str| number(how.get(name));
-        let resize = side("short_side").map_or(Resize::No, Resize::ShortSide);
-        let resize = side("long_side").map_or(resize, Resize::LongSide);
-        Jpeg::Reencode(ReencodeOptions { resize, ..ReencodeOptions::default() })
-    });
-    let asked = recipe.get("cube").and_then(|cube| cube.get("asked"));
-    let max_error = asked.and_then(|asked| asked.get("max_error")).and_then(Value::as_f64);
+    let recipe = DatasetRecipe::read(dataset.recipe());
+    let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);
     PackOptions {
         source: source.clone(),
-        pictures: PictureOptions { jpeg, ..PictureOptions::default() },
+        pictures: recipe.pictures("image").unwrap_or(PictureOptions::Keep),
         arrays: ArrayOptions { max_error, ..ArrayOptions::default() },
         ..PackOptions::default()
     }

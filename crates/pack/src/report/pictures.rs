@@ -5,7 +5,7 @@ use super::maker::Maker;
 use super::measure::{Measured, first_line};
 use super::record::{first_field, limits, scalar_byte};
 use crate::compare::{PictureReference, ReferencePixels};
-use crate::pack::{Jpeg, PackOptions, Tally};
+use crate::pack::{PackOptions, Tally};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -38,10 +38,7 @@ pub(super) fn memory_bytes(entry: &Entry) -> u64 {
 
 /// How the options resize.
 pub(super) const fn resize_of(options: &PackOptions) -> Resize {
-    match &options.pictures.jpeg {
-        Jpeg::Reencode(how) => how.resize,
-        Jpeg::Keep | Jpeg::Tile => Resize::No,
-    }
+    options.pictures.resize()
 }
 
 /// A number that is the same for options that resize in the same way.

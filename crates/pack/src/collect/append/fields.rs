@@ -5,11 +5,12 @@ use crate::collect::error::{CollectError, Result};
 use crate::collect::kind::Kind;
 use crate::collect::layout::{Layout, PICTURE_COLUMNS, Parts, SHAPE_COLUMNS};
 use crate::export::ICC_FIELD;
-use crate::pack::{Jpeg, fidelity, picture_totals};
+use crate::pack::{fidelity, picture_totals};
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Limits, Manifest, Schema};
 use shardpack_jpeg::Resize;
 use shardpack_reader::Dataset;
 use shardpack_reader::mask_names::is_mask;
+use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
 /// Records that are read to learn what the arrays of a dataset are like. Mostly the first one tells.
@@ -40,7 +41,7 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Resu
         None
     };
     let how = &stored.pictures;
-    let takes_icc = described.is_some() && how.jpeg != Jpeg::Keep && !how.keep_metadata;
+    let takes_icc = described.is_some() && how.takes_profiles_out();
     let axes = [3, 2]
         .into_iter()
         .find(|&axes| pictures.is_empty() && columns(SHAPE_COLUMNS.get(..axes).unwrap_or_default(), Dtype::U32));
@@ -84,7 +85,7 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Resu
     let position = |name: &str| kinds.iter().position(|(known, _)| known == name);
     let figures = |(name, kind): &(String, Kind)| match kind {
         Kind::Array(_) => fidelity::has_figures(schema, name),
-        kind => kind.is_picture() && how.jpeg != Jpeg::Keep,
+        kind => kind.is_picture() && !how.keeps_files(),
     };
     let parts = Parts {
         how: how.clone(),
@@ -108,11 +109,8 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Resu
 
 /// The fields that a program gave, if one wrote the dataset.
 fn said_by_program(base: &Manifest) -> Result<Option<BTreeMap<String, Kind>>> {
-    let recipe = &base.recipe;
-    if recipe.get("kind").and_then(serde_json::Value::as_str) != Some(crate::collect::report::KIND) {
-        return Ok(None);
-    }
-    let Some(fields) = recipe.get("fields").and_then(serde_json::Value::as_object) else { return Ok(None) };
+    let DatasetRecipe::Program(recipe) = DatasetRecipe::read(&base.recipe) else { return Ok(None) };
+    let Some(fields) = recipe.fields.as_ref().and_then(Entry::typed) else { return Ok(None) };
     let mut said = BTreeMap::new();
     for (name, kind) in fields {
         let kind = kind.as_str().and_then(|kind| kind.parse::<Kind>().ok());
@@ -190,7 +188,7 @@ fn refuse_others(base: &Schema, made: &Schema) -> Result<()> {
 /// Refuses a packed dataset whose masks were shrunk with their pictures. A program gives them as they
 /// are, so the picture would be shrunk and the mask would not, and no loader takes two sizes.
 pub(super) fn refuse_masks_of_shrunk(base: &Manifest, stored: &Stored) -> Result<()> {
-    let shrinks = matches!(&stored.pictures.jpeg, Jpeg::Reencode(how) if how.resize != Resize::No);
+    let shrinks = stored.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {
         return Ok(());
     }

@@ -1,13 +1,12 @@
 //! How a dataset stores its samples, out of its recipe; and whether a caller says otherwise.
 
-use crate::arguments::{ArgumentError, HowJpeg, PackArguments, Value, Word};
+use crate::arguments::{ArgumentError, PackArguments, Value, Word};
 use crate::collect::error::Result;
-use crate::collect::report::recipe_name;
-use crate::grow::recipe;
-use crate::pack::{Jpeg, PictureOptions, picture_totals};
+use crate::pack::picture_totals;
 use shardpack_array::{ArrayOptions, ArraySettings, BandDifference, Trial};
-use shardpack_format::{FieldKind, Manifest, Recipe};
+use shardpack_format::{FieldKind, Manifest};
 use shardpack_jpeg::{Quality, Resize};
+use shardpack_recipe::{DatasetRecipe, Jpeg, Order, PictureOptions};
 use std::collections::BTreeMap;
 
 /// What the dataset says, and, where it says nothing, what the caller says.
@@ -29,7 +28,7 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored>
             return Err(ArgumentError::of("storage", format!("there is no option `{}`", name.escape_debug())).into());
         }
     }
-    let recipe = base.shard_recipe();
+    let recipe = DatasetRecipe::read(&base.shard_recipe());
     let named = |names: &'static [&'static str]| {
         names.iter().copied().filter(|name| given.iter().any(|(given, _)| given == name))
     };
@@ -49,12 +48,8 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored>
             same(name, &there.iter().collect::<Vec<_>>(), &arguments)?;
         }
     }
-    let order = match recipe.get("order") {
-        Some(serde_json::Value::String(_)) => Some(None),
-        Some(order) => order.get("shuffle_seed").and_then(serde_json::Value::as_u64).map(Some),
-        None => None,
-    };
-    let shard_size = recipe.get("shard_bytes").and_then(serde_json::Value::as_u64).filter(|&bytes| bytes > 0);
+    let order = recipe.order().map(Order::seed);
+    let shard_size = recipe.shard_bytes().filter(|&bytes| bytes > 0);
     let no_shuffle = order.map_or(arguments.no_shuffle, |order| order.is_none());
     let seed = order.map_or(arguments.seed, |seed| seed);
     let there = PackArguments {
@@ -74,9 +69,9 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored>
 }
 
 /// How pictures are stored, if there are any.
-fn pictures(base: &Manifest, recipe: &Recipe, given: &PackArguments) -> Result<Option<PictureOptions>> {
+fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &PackArguments) -> Result<Option<PictureOptions>> {
     let fields = || base.schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
-    if let Some(known) = fields().find_map(|field| recipe::pictures(recipe.get(&recipe_name(&field.name))?)) {
+    if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
     // The recipe of clips alone does not say it, and other programs may write no recipe at all: then the
@@ -86,27 +81,26 @@ fn pictures(base: &Manifest, recipe: &Recipe, given: &PackArguments) -> Result<O
         return Ok(None);
     }
     if has("score") {
-        if given.jpeg == HowJpeg::Reencode {
+        if given.jpeg == Jpeg::Reencode {
             return Ok(None);
         }
         let expected = "reencode, with the other options that the dataset was written with: it does not say them";
         return Err(ArgumentError::new("jpeg", expected, given.jpeg.spelled()).into());
     }
-    let jpeg = if has("tiles_per_row") { HowJpeg::Tile } else { HowJpeg::Keep };
+    let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
     let pictures = PackArguments { jpeg, ..given.clone() }.pictures();
     Ok(Some(match jpeg {
-        HowJpeg::Keep => PictureOptions { jpeg: Jpeg::Keep, ..PictureOptions::default() },
+        Jpeg::Keep => PictureOptions::Keep,
         _ => pictures,
     }))
 }
 
 /// What was asked for and chosen for each array field.
-fn chosen(base: &Manifest, recipe: &Recipe) -> BTreeMap<String, (ArrayOptions, Trial)> {
+fn chosen(base: &Manifest, recipe: &DatasetRecipe) -> BTreeMap<String, (ArrayOptions, Trial)> {
     let arrays = base.schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let entry = |name: &str| {
-        let entry = recipe.get(&recipe_name(name))?;
-        let asked = entry.get("asked").and_then(|asked| serde_json::from_value(asked.clone()).ok());
-        Some((asked.unwrap_or_default(), recipe::trial(entry)?))
+        let entry = recipe.arrays(name)?;
+        Some((entry.asked, entry.trial()))
     };
     arrays.filter_map(|field| Some((field.name.clone(), entry(&field.name)?))).collect()
 }
@@ -128,13 +122,14 @@ fn of_arrays(arrays: ArrayOptions) -> PackArguments {
 }
 
 fn of_pictures(pictures: &PictureOptions) -> PackArguments {
-    let PictureOptions { jpeg, keep_metadata, upright, check_pixels, score } = pictures;
-    let there = PackArguments { keep_metadata: *keep_metadata, upright: *upright, ..PackArguments::default() };
-    match jpeg {
-        Jpeg::Keep => PackArguments { jpeg: HowJpeg::Keep, ..there },
-        Jpeg::Tile => PackArguments { jpeg: HowJpeg::Tile, check_pixels: Some(*check_pixels), ..there },
-        Jpeg::Reencode(how) => PackArguments {
-            jpeg: HowJpeg::Reencode,
+    let there =
+        PackArguments { jpeg: pictures.jpeg(), keep_metadata: pictures.keeps_metadata(), ..PackArguments::default() };
+    match pictures {
+        PictureOptions::Keep => there,
+        PictureOptions::Tile { upright, check_pixels, .. } => {
+            PackArguments { upright: *upright, check_pixels: Some(*check_pixels), ..there }
+        }
+        PictureOptions::Reencode { how, score, .. } => PackArguments {
             quality: if let Quality::Fixed(quality) = how.quality { Some(quality) } else { None },
             target: if let Quality::Ssimulacra2(score) = how.quality { Some(score) } else { None },
             subsampling: Some(how.subsampling),

@@ -407,9 +407,10 @@ fn truth_values_are_numbers_of_classes_too() {
 
 #[test]
 fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
-    use crate::pack::{Hooks, Jpeg, PackOptions, PictureOptions, pack};
+    use crate::pack::{Hooks, PackOptions, pack};
     use crate::testing::npy_of;
     use shardpack_jpeg::{ReencodeOptions, Resize};
+    use shardpack_recipe::PictureOptions;
     use shardpack_sources::SourceOptions;
     let cancel = AtomicBool::new(false);
     let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };
@@ -422,10 +423,10 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         fs::write(place("masks").join(format!("{number}.npy")), npy_of(&[32, 48])).unwrap();
     }
     for (name, resize) in [("shrunk", Resize::ShortSide(16)), ("whole", Resize::No)] {
-        let jpeg = Jpeg::Reencode(ReencodeOptions { resize, ..Default::default() });
+        let pictures = PictureOptions::reencode(ReencodeOptions { resize, ..Default::default() });
         let options = PackOptions {
             source: SourceOptions { masks: Some(place("masks")), ..Default::default() },
-            pictures: PictureOptions { jpeg, ..Default::default() },
+            pictures,
             ..Default::default()
         };
         pack(&place("src"), &place(name), &options, &hooks).unwrap();

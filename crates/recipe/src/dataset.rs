@@ -1,0 +1,295 @@
+//! The recipe of a dataset.
+
+use crate::{ArrayRecipe, Entry, Kind, OnBadInput, PictureOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use shardpack_format::Recipe;
+
+/// The order in which samples are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// In the order of their keys.
+    #[serde(rename = "as the keys sort")]
+    Keys,
+    /// In the order in which a program added them.
+    #[serde(rename = "as they were added")]
+    Added,
+    /// Shuffled with this seed.
+    #[serde(rename = "shuffle_seed")]
+    Shuffled(u64),
+}
+
+impl Order {
+    /// The seed of a shuffled order.
+    #[must_use]
+    pub const fn seed(self) -> Option<u64> {
+        match self {
+            Self::Shuffled(seed) => Some(seed),
+            Self::Keys | Self::Added => None,
+        }
+    }
+}
+
+/// The table of labels that a dataset was packed with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelTable {
+    /// Its columns, without that of the keys.
+    pub columns: Vec<String>,
+    /// The column of the labels, if its name is not a usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_column: Option<String>,
+    /// The column of the keys, if it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_column: Option<String>,
+}
+
+/// The variables that were read from files that can hold several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Variables {
+    /// The one that was named.
+    One(String),
+    /// Of each file the first that it has.
+    Several(Vec<String>),
+}
+
+impl Variables {
+    /// The variables with these names; `None` if there are none.
+    #[must_use]
+    pub fn of(names: &[String]) -> Option<Self> {
+        match names {
+            [] => None,
+            [one] => Some(Self::One(one.clone())),
+            several => Some(Self::Several(several.to_vec())),
+        }
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::One(name) => vec![name.clone()],
+            Self::Several(names) => names.clone(),
+        }
+    }
+}
+
+/// The recipe of a dataset that was packed from files. An entry that is missing in a recipe of
+/// another version is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FolderRecipe {
+    /// Version of shardpack that wrote the dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shardpack: Option<Entry<String>>,
+    /// What the samples are.
+    #[serde(with = "crate::word")]
+    pub kind: Kind,
+    /// Their order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Entry<Order>>,
+    /// Largest size of a shard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_bytes: Option<Entry<u64>>,
+    /// What became of files that could not be packed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_bad_input: Option<Entry<OnBadInput>>,
+    /// The table of labels, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Entry<LabelTable>>,
+    /// How pictures are stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Entry<PictureOptions>>,
+    /// Whether each sample is a clip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clips: Option<Entry<bool>>,
+    /// The variables of the files that were read, if they were named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<Entry<Variables>>,
+    /// Height and width of cubes that are matrices of bands × pixels, if they were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spatial: Option<Entry<(u64, u64)>>,
+    /// How cubes are stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cube: Option<Entry<ArrayRecipe>>,
+    /// How masks are stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask: Option<Entry<ArrayRecipe>>,
+    /// Entries that this version does not know.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// The kind of the recipe of a [`ProgramRecipe`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OfProgram {
+    /// The only one.
+    #[default]
+    #[serde(rename = "samples of a program")]
+    Samples,
+}
+
+/// The recipe of a dataset of the samples of a program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProgramRecipe {
+    /// Version of shardpack that wrote the dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shardpack: Option<Entry<String>>,
+    /// Always the same.
+    pub kind: OfProgram,
+    /// The order of the samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Entry<Order>>,
+    /// Largest size of a shard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_bytes: Option<Entry<u64>>,
+    /// The kind of each field that the program gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Entry<Map<String, Value>>>,
+    /// How fields are stored, and entries that this version does not know.
+    #[serde(flatten)]
+    stored: Map<String, Value>,
+}
+
+impl ProgramRecipe {
+    /// The recipe of a dataset with these fields, by name and kind.
+    pub fn new(order: Order, shard_bytes: u64, fields: impl IntoIterator<Item = (String, String)>) -> Self {
+        let fields: Map<String, Value> = fields.into_iter().map(|(name, kind)| (name, kind.into())).collect();
+        Self {
+            shardpack: Some(env!("CARGO_PKG_VERSION").to_owned().into()),
+            kind: OfProgram::Samples,
+            order: Some(order.into()),
+            shard_bytes: Some(shard_bytes.into()),
+            fields: Some(fields.into()),
+            stored: Map::new(),
+        }
+    }
+
+    /// Records how the pictures of `field` are stored.
+    pub fn add_pictures(&mut self, field: &str, pictures: &PictureOptions) {
+        self.stored.insert(entry_of(field), to_json(pictures));
+    }
+
+    /// Records how the arrays of `field` are stored.
+    pub fn add_arrays(&mut self, field: &str, arrays: &ArrayRecipe) {
+        self.stored.insert(entry_of(field), to_json(arrays));
+    }
+}
+
+/// The name of a field's entry: its own name, unless another entry has it.
+fn entry_of(field: &str) -> String {
+    match field {
+        "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
+        other => other.to_owned(),
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_else(|_| shardpack_format::bug("a recipe is not JSON"))
+}
+
+/// The recipe of a dataset.
+///
+/// ```
+/// use shardpack_recipe::{DatasetRecipe, Jpeg};
+/// let json = serde_json::json!({ "kind": "images", "shard_bytes": 64, "image": { "jpeg": "keep" }, "mood": "new" });
+/// let serde_json::Value::Object(map) = json else { return };
+/// let recipe = DatasetRecipe::read(&map);
+/// assert_eq!(recipe.pictures("image").map(|pictures| pictures.jpeg()), Some(Jpeg::Keep));
+/// assert_eq!(recipe.to_map(), map);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub enum DatasetRecipe {
+    /// Of a dataset that was packed from files.
+    Folder(Box<FolderRecipe>),
+    /// Of the samples of a program.
+    Program(Box<ProgramRecipe>),
+    /// Of another program, or none.
+    Other(Recipe),
+}
+
+impl DatasetRecipe {
+    /// Reads the recipe of a manifest or a shard.
+    #[must_use]
+    pub fn read(recipe: &Recipe) -> Self {
+        let value = Value::Object(recipe.clone());
+        if let Ok(folder) = FolderRecipe::deserialize(&value) {
+            return Self::Folder(Box::new(folder));
+        }
+        match ProgramRecipe::deserialize(&value) {
+            Ok(program) => Self::Program(Box::new(program)),
+            Err(_) => Self::Other(recipe.clone()),
+        }
+    }
+
+    /// The recipe as a manifest holds it.
+    #[must_use]
+    pub fn to_map(&self) -> Recipe {
+        let value = match self {
+            Self::Folder(folder) => to_json(folder),
+            Self::Program(program) => to_json(program),
+            Self::Other(recipe) => return recipe.clone(),
+        };
+        match value {
+            Value::Object(map) => map,
+            _ => shardpack_format::bug("a recipe is no object"),
+        }
+    }
+
+    /// The order of the samples.
+    #[must_use]
+    pub fn order(&self) -> Option<Order> {
+        match self {
+            Self::Folder(folder) => folder.order.as_ref()?.typed().copied(),
+            Self::Program(program) => program.order.as_ref()?.typed().copied(),
+            Self::Other(recipe) => read(recipe.get("order")?),
+        }
+    }
+
+    /// Largest size of a shard.
+    #[must_use]
+    pub fn shard_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Folder(folder) => folder.shard_bytes.as_ref()?.typed().copied(),
+            Self::Program(program) => program.shard_bytes.as_ref()?.typed().copied(),
+            Self::Other(recipe) => read(recipe.get("shard_bytes")?),
+        }
+    }
+
+    /// The table of labels.
+    #[must_use]
+    pub fn labels(&self) -> Option<&LabelTable> {
+        match self {
+            Self::Folder(folder) => folder.labels.as_ref()?.typed(),
+            Self::Program(_) | Self::Other(_) => None,
+        }
+    }
+
+    /// How the pictures of `field` are stored.
+    #[must_use]
+    pub fn pictures(&self, field: &str) -> Option<PictureOptions> {
+        match self {
+            Self::Folder(folder) if field == "image" => folder.image.as_ref()?.typed().cloned(),
+            Self::Folder(_) => None,
+            Self::Program(program) => read(program.stored.get(&entry_of(field))?),
+            Self::Other(recipe) => read(recipe.get(&entry_of(field))?),
+        }
+    }
+
+    /// How the arrays of `field` are stored.
+    #[must_use]
+    pub fn arrays(&self, field: &str) -> Option<ArrayRecipe> {
+        match self {
+            Self::Folder(folder) => match field {
+                "cube" => folder.cube.as_ref()?.typed().cloned(),
+                "mask" => folder.mask.as_ref()?.typed().cloned(),
+                _ => None,
+            },
+            Self::Program(program) => read(program.stored.get(&entry_of(field))?),
+            Self::Other(recipe) => read(recipe.get(&entry_of(field))?),
+        }
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
+    T::deserialize(value).ok()
+}

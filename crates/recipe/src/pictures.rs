@@ -1,0 +1,196 @@
+//! How pictures are stored.
+
+use crate::{Share, Word};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use shardpack_jpeg::{ReencodeOptions, Resize, TileOptions};
+
+/// The ways in which JPEG pictures can be stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Jpeg {
+    /// In tiles, with the same pixels. A reader cuts rectangles out of it without decoding.
+    #[default]
+    Tile,
+    /// Byte for byte.
+    Keep,
+    /// Decoded, resized if requested, and encoded again, in tiles.
+    Reencode,
+}
+
+impl Word for Jpeg {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("tile", Self::Tile, "The same pixels, in tiles; lossless"),
+        ("keep", Self::Keep, "The file as it is, to the byte"),
+        ("reencode", Self::Reencode, "Encoded again, in tiles; lossy"),
+    ];
+}
+
+/// How pictures are stored: JPEGs as the variant says, other pictures to the byte. This is the entry
+/// of a field of pictures in a recipe.
+///
+/// ```
+/// use shardpack_recipe::PictureOptions;
+/// let json = serde_json::to_string(&PictureOptions::default())?;
+/// assert_eq!(json, r#"{"jpeg":"tile","upright":false,"check_pixels":"sample","keep_metadata":false}"#);
+/// // An option of a later version is not passed over.
+/// assert!(serde_json::from_str::<PictureOptions>(r#"{"jpeg":"keep","colour":"grey"}"#).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "jpeg", rename_all = "lowercase", remote = "Self")]
+pub enum PictureOptions {
+    /// Byte for byte.
+    Keep,
+    /// In tiles.
+    Tile {
+        /// Turn pictures upright by their coefficients if their edges allow it. Decoders then need
+        /// not turn them, but some pixels differ by a rounding step or two. Default: false.
+        upright: bool,
+        /// Pictures that are decoded and compared with their sources, pixel by pixel. Default: a
+        /// sample.
+        check_pixels: Share,
+        /// Keep all metadata segments in the stored JPEG. Default: false. The ICC profile then goes
+        /// into the field `icc`, the Exif orientation into the column `orientation`, and the rest is
+        /// dropped.
+        keep_metadata: bool,
+    },
+    /// Encoded again.
+    Reencode {
+        /// Quality, subsampling and size. Tiles are made with the default options.
+        #[serde(rename = "reencode")]
+        how: ReencodeOptions,
+        /// Pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
+        score: Share,
+        /// Keep the ICC profile in the stored JPEG, and all metadata in those that are not encoded
+        /// again. Default: false.
+        keep_metadata: bool,
+    },
+}
+
+impl Serialize for PictureOptions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PictureOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let options = Self::deserialize(&value).map_err(D::Error::custom)?;
+        // An option that this version does not know may change what a picture is stored as.
+        match serde_json::to_value(&options) {
+            Ok(again) if again == value => Ok(options),
+            _ => Err(D::Error::custom("an option of pictures that this version does not know")),
+        }
+    }
+}
+
+impl Default for PictureOptions {
+    fn default() -> Self {
+        Self::of(Jpeg::Tile)
+    }
+}
+
+impl PictureOptions {
+    /// The default options of a way to store JPEGs.
+    #[must_use]
+    pub fn of(jpeg: Jpeg) -> Self {
+        let keep_metadata = false;
+        match jpeg {
+            Jpeg::Keep => Self::Keep,
+            Jpeg::Tile => Self::Tile { upright: false, check_pixels: Share::Sample, keep_metadata },
+            Jpeg::Reencode => Self::reencode(ReencodeOptions::default()),
+        }
+    }
+
+    /// Pictures that are encoded again; a sample of them is scored.
+    #[must_use]
+    pub const fn reencode(how: ReencodeOptions) -> Self {
+        Self::Reencode { how, score: Share::Sample, keep_metadata: false }
+    }
+
+    /// How JPEGs are stored.
+    #[must_use]
+    pub const fn jpeg(&self) -> Jpeg {
+        match self {
+            Self::Keep => Jpeg::Keep,
+            Self::Tile { .. } => Jpeg::Tile,
+            Self::Reencode { .. } => Jpeg::Reencode,
+        }
+    }
+
+    /// Whether every picture is kept to the byte.
+    #[must_use]
+    pub const fn keeps_files(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+
+    /// Whether pictures are encoded again.
+    #[must_use]
+    pub const fn reencodes(&self) -> bool {
+        matches!(self, Self::Reencode { .. })
+    }
+
+    /// Whether stored JPEGs keep their metadata, beyond what `keep` does anyway.
+    #[must_use]
+    pub const fn keeps_metadata(&self) -> bool {
+        match self {
+            Self::Keep => false,
+            Self::Tile { keep_metadata, .. } | Self::Reencode { keep_metadata, .. } => *keep_metadata,
+        }
+    }
+
+    /// Makes stored JPEGs keep their metadata.
+    pub const fn keep_metadata(&mut self) {
+        match self {
+            Self::Keep => {}
+            Self::Tile { keep_metadata, .. } | Self::Reencode { keep_metadata, .. } => *keep_metadata = true,
+        }
+    }
+
+    /// Whether ICC profiles are taken out of the pictures, into a field of their own.
+    #[must_use]
+    pub const fn takes_profiles_out(&self) -> bool {
+        !self.keeps_files() && !self.keeps_metadata()
+    }
+
+    /// Options for the encoder, if pictures are encoded again.
+    #[must_use]
+    pub fn encoding(&self) -> Option<ReencodeOptions> {
+        match self {
+            Self::Reencode { how, keep_metadata, .. } => {
+                let tile = TileOptions { keep_metadata: *keep_metadata, ..how.tile.clone() };
+                Some(ReencodeOptions { tile, ..how.clone() })
+            }
+            Self::Keep | Self::Tile { .. } => None,
+        }
+    }
+
+    /// The size that pictures are shrunk to.
+    #[must_use]
+    pub const fn resize(&self) -> Resize {
+        match self {
+            Self::Reencode { how, .. } => how.resize,
+            Self::Keep | Self::Tile { .. } => Resize::No,
+        }
+    }
+
+    /// Pictures whose pixels are compared with those of their sources.
+    #[must_use]
+    pub const fn checked(&self) -> Share {
+        match self {
+            Self::Tile { check_pixels, .. } => *check_pixels,
+            Self::Keep | Self::Reencode { .. } => Share::None,
+        }
+    }
+
+    /// Pictures that are scored against their sources.
+    #[must_use]
+    pub const fn scored(&self) -> Share {
+        match self {
+            Self::Reencode { score, .. } => *score,
+            Self::Keep | Self::Tile { .. } => Share::None,
+        }
+    }
+}

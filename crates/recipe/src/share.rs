@@ -1,0 +1,62 @@
+//! Which pictures get a costly check.
+
+use crate::Word;
+use serde::{Deserialize, Serialize};
+
+/// Which pictures get a costly check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Share {
+    /// None.
+    None,
+    /// One in 64, and at least 16 if there are that many. The choice depends only on the number of
+    /// pictures.
+    #[default]
+    Sample,
+    /// Every one.
+    All,
+}
+
+impl Word for Share {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("none", Self::None, ""), ("sample", Self::Sample, "One in 64, and at least 16"), ("all", Self::All, "")];
+}
+
+impl Share {
+    /// Whether picture `position` of `count` is among them.
+    #[must_use]
+    pub const fn takes(self, position: u64, count: u64) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Sample => {
+                // One from each block of neighbours, at a varying position: every n-th picture
+                // might be the first of each class.
+                let stride = count / 16;
+                let stride = if stride > 64 { 64 } else { stride };
+                if stride == 0 {
+                    return true;
+                }
+                let block = (position / stride + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                position % stride == (block >> 32) % stride
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Share;
+
+    #[test]
+    fn a_sample_is_sixteen_pictures_and_more_of_many() {
+        let taken = |count| (0..count).filter(|&i| Share::Sample.takes(i, count)).count();
+        assert_eq!(taken(7), 7);
+        assert_eq!(taken(31), 31);
+        assert!((16..=17).contains(&taken(1000)), "{}", taken(1000));
+        assert_eq!(taken(64_000), 1000);
+        let firsts = (0..64_000).filter(|&i| Share::Sample.takes(i, 64_000) && i % 64 == 0).count();
+        assert!(firsts < 50, "{firsts} of 1000 are the first of their block");
+        assert!((0..100).all(|i| Share::All.takes(i, 100) && !Share::None.takes(i, 100)));
+    }
+}

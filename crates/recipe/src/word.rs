@@ -1,0 +1,47 @@
+//! Choices that are spelled as words: the table of words is the parser, for every front end.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// A choice that is spelled as a word.
+///
+/// ```
+/// use shardpack_array::Values;
+/// use shardpack_recipe::Word;
+/// assert_eq!(Values::parse("fixed"), Ok(Values::Fixed));
+/// assert_eq!(Values::Fixed.spelled(), "fixed");
+/// assert_eq!(Values::parse("float").unwrap_err(), "expected auto, keep, f16 or fixed, found `float`");
+/// ```
+pub trait Word: Copy + PartialEq + Sized + 'static {
+    /// Each word, its value, and an explanation for help texts, or nothing.
+    const WORDS: &'static [(&'static str, Self, &'static str)];
+
+    /// Reads a word.
+    ///
+    /// # Errors
+    /// Which words there are.
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some((_, value, _)) = Self::WORDS.iter().find(|(word, ..)| *word == text) {
+            return Ok(*value);
+        }
+        let words: Vec<&str> = Self::WORDS.iter().map(|(word, ..)| *word).collect();
+        let (last, others) = words.split_last().ok_or("there are no words")?;
+        Err(format!("expected {} or {last}, found `{}`", others.join(", "), text.escape_debug()))
+    }
+
+    /// The word.
+    fn spelled(self) -> &'static str {
+        // A test asks this of every value.
+        Self::WORDS.iter().find(|(_, value, _)| *value == self).map_or("", |(word, ..)| word)
+    }
+}
+
+/// Serialises a value as its word.
+pub(crate) fn serialize<T: Word, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.spelled())
+}
+
+/// Reads a value from its word.
+pub(crate) fn deserialize<'de, T: Word, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}

@@ -1,0 +1,60 @@
+//! The words of choices that other crates define.
+
+use crate::Word;
+use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
+use shardpack_jpeg::ChromaSampling;
+
+/// Yes, no, or as it fits.
+impl Word for Option<bool> {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("auto", None, ""), ("on", Some(true), ""), ("off", Some(false), "")];
+}
+
+impl Word for ChromaSampling {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("keep", Self::Keep, "That of the source"), ("420", Self::S420, "4:2:0"), ("444", Self::S444, "4:4:4")];
+}
+
+impl Word for Values {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("auto", Self::Auto, ""), ("keep", Self::Keep, ""), ("f16", Self::F16, ""), ("fixed", Self::Fixed, "")];
+}
+
+impl Word for BandDifference {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("auto", Self::Auto, ""), ("on", Self::On, ""), ("off", Self::Off, "")];
+}
+
+impl Word for Option<Coder> {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("auto", None, ""),
+        (Coder::Blosc2Lz4.name(), Some(Coder::Blosc2Lz4), ""),
+        (Coder::Blosc2Lz4hc.name(), Some(Coder::Blosc2Lz4hc), ""),
+        (Coder::Blosc2Zstd.name(), Some(Coder::Blosc2Zstd), ""),
+        (Coder::Zstd.name(), Some(Coder::Zstd), ""),
+        (Coder::Raw.name(), Some(Coder::Raw), ""),
+    ];
+}
+
+impl Word for Option<Filter> {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("auto", None, ""),
+        (Filter::None.name(), Some(Filter::None), ""),
+        (Filter::Shuffle.name(), Some(Filter::Shuffle), ""),
+        (Filter::Bitshuffle.name(), Some(Filter::Bitshuffle), ""),
+        (Filter::Bytedelta.name(), Some(Filter::Bytedelta), ""),
+    ];
+}
+
+impl Word for Option<ArrayLayout> {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("auto", None, ""),
+        ("as-given", Some(ArrayLayout::AsShape), ""),
+        ("band-major", Some(ArrayLayout::BandMajor), ""),
+    ];
+}
+
+impl Word for Prefer {
+    const WORDS: &'static [(&'static str, Self, &'static str)] =
+        &[("speed", Self::Speed, ""), ("device", Self::Device, ""), ("size", Self::Size, "")];
+}
