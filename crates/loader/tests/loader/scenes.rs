@@ -461,7 +461,9 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     };
     let (failed, all) = run(Fault::None);
     assert_eq!(failed, 0);
-    for k in all.clone().step_by((all.end - all.start) as usize / 40) {
+    // A stage hands each of three thousand batches over: there, fewer operations fail.
+    let points = if options.resources.stage.is_some() { 5 } else { 40 };
+    for k in all.clone().step_by((all.end - all.start) as usize / points) {
         let (failed, _) = run(Fault::FailAt(k));
         assert!(failed <= 20, "operation {k}: {failed} batches");
     }

@@ -119,10 +119,43 @@ proptest! {
     }
 }
 
-/// Small parts of cubes of several blocks, of which the device gets only those that it needs; whatever
-/// the codec, the filter and the order.
+const CODERS: [(Coder, Filter); 7] = [
+    (Coder::Raw, Filter::None),
+    (Coder::Blosc2Lz4, Filter::None),
+    (Coder::Blosc2Lz4, Filter::Shuffle),
+    (Coder::Blosc2Lz4, Filter::Bitshuffle),
+    (Coder::Blosc2Lz4, Filter::Bytedelta),
+    (Coder::Blosc2Zstd, Filter::Shuffle),
+    (Coder::Zstd, Filter::None),
+];
+
+/// The order of the values, and whether each band is stored as its difference to the one before.
+const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
+    (ArrayLayout::AsShape, false),
+    (ArrayLayout::AsShape, true),
+    (ArrayLayout::BandMajor, false),
+    (ArrayLayout::BandMajor, true),
+];
+
+/// Small parts of cubes of several blocks, of which the device gets only those that it needs: each
+/// codec and filter, in one arrangement.
 #[test]
 fn parts_of_long_cubes_without_the_other_blocks() {
+    let uploaded_less = (0..).zip(CODERS).map(|(n, coder)| part_uploads_less(coder, ARRANGEMENTS[n % 4]));
+    assert!(uploaded_less.filter(|less| *less).count() >= 3);
+}
+
+#[test]
+#[ignore = "minutes: the long campaign"]
+fn parts_of_long_cubes_in_every_arrangement() {
+    let all = CODERS.into_iter().flat_map(|coder| ARRANGEMENTS.map(|arrangement| (coder, arrangement)));
+    let less = all.filter(|(coder, arrangement)| part_uploads_less(*coder, *arrangement)).count();
+    // The first part, in all but plain zstd, and but for the differences and the bands of those by band.
+    assert!(less >= 12, "{less} of 28");
+}
+
+/// Compares parts of a cube, and says whether the first uploads less than half of it.
+fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference): (ArrayLayout, bool)) -> bool {
     let cube = array(Dtype::U16, vec![71, 90, 40], Fill::Counts, 7);
     let whole = Region::new(0, 0, 71, 90);
     let parts = [
@@ -131,36 +164,16 @@ fn parts_of_long_cubes_without_the_other_blocks() {
         Region { bands: Bands::List(vec![39, 0, 20]), layout: Layout::BandMajor, ..Region::new(30, 41, 1, 1) },
         Region { bands: Bands::Range(39..40), ..whole },
     ];
-    let mut uploaded = 0;
-    for (coder, filter) in [
-        (Coder::Raw, Filter::None),
-        (Coder::Blosc2Lz4, Filter::None),
-        (Coder::Blosc2Lz4, Filter::Shuffle),
-        (Coder::Blosc2Lz4, Filter::Bitshuffle),
-        (Coder::Blosc2Lz4, Filter::Bytedelta),
-        (Coder::Blosc2Zstd, Filter::Shuffle),
-        (Coder::Zstd, Filter::None),
-    ] {
-        for (layout, band_difference) in [
-            (ArrayLayout::AsShape, false),
-            (ArrayLayout::AsShape, true),
-            (ArrayLayout::BandMajor, false),
-            (ArrayLayout::BandMajor, true),
-        ] {
-            let level = coder.default_level();
-            let settings = ArraySettings { values: ValueRule::Keep, coder, level, filter, band_difference, layout };
-            let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
-            let item = |(n, region): (usize, &Region)| {
-                let to = [As::Decoded, As::F32, As::F16, As::Bf16][n];
-                Item { region: Some(region.clone()), finish: to.into(), staged: n % 2 == 1, ..Item::of(&encoded) }
-            };
-            let items: Vec<Item> = parts.iter().enumerate().map(item).collect();
-            compare(&items);
-            uploaded += u32::from(super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2);
-        }
-    }
-    // Of the first part, in all but plain zstd, and but for the differences and the bands of those by band.
-    assert!(uploaded >= 12, "{uploaded} of 28");
+    let level = coder.default_level();
+    let settings = ArraySettings { values: ValueRule::Keep, coder, level, filter, band_difference, layout };
+    let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
+    let item = |(n, region): (usize, &Region)| {
+        let to = [As::Decoded, As::F32, As::F16, As::Bf16][n];
+        Item { region: Some(region.clone()), finish: to.into(), staged: n % 2 == 1, ..Item::of(&encoded) }
+    };
+    let items: Vec<Item> = parts.iter().enumerate().map(item).collect();
+    compare(&items);
+    super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2
 }
 
 /// Every filter under LZ4, both layouts, with and without differences: elements of two bytes that
@@ -171,12 +184,7 @@ fn long_cubes_of_each_arrangement() {
     let mut turns = 0_u8;
     for filter in [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta] {
         let mut items = Vec::new();
-        for (layout, band_difference) in [
-            (ArrayLayout::AsShape, false),
-            (ArrayLayout::AsShape, true),
-            (ArrayLayout::BandMajor, false),
-            (ArrayLayout::BandMajor, true),
-        ] {
+        for (layout, band_difference) in ARRANGEMENTS {
             let coder = Coder::Blosc2Lz4;
             let settings =
                 ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
@@ -200,11 +208,20 @@ fn long_cubes_of_each_arrangement() {
 }
 
 /// Elements of each type under each filter, enough for more than a block of 65,536, in values that
-/// compress.
+/// compress. The types take turns with LZ4 and zstd.
 #[test]
 fn long_arrays_of_each_type() {
-    let coders = [Coder::Blosc2Lz4, Coder::Blosc2Zstd];
-    let all = Dtype::ALL.iter().flat_map(|dtype| coders.map(|coder| (*dtype, coder)));
+    long_arrays(|n| if n % 2 == 0 { &[Coder::Blosc2Lz4] } else { &[Coder::Blosc2Zstd] });
+}
+
+#[test]
+#[ignore = "minutes: the long campaign"]
+fn long_arrays_of_each_type_and_codec() {
+    long_arrays(|_| &[Coder::Blosc2Lz4, Coder::Blosc2Zstd]);
+}
+
+fn long_arrays(coders: impl Fn(usize) -> &'static [Coder]) {
+    let all = Dtype::ALL.iter().enumerate().flat_map(|(n, dtype)| coders(n).iter().map(|coder| (*dtype, *coder)));
     for (n, (dtype, coder)) in (0..).zip(all) {
         let arrays = [
             array(dtype, vec![10, 10, 700], Fill::Smooth, n),
