@@ -1,7 +1,8 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
 use shardpack_format::{Hinted, visible};
-use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
+use shardpack_io::Storage;
+use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 use shardpack_sources::SourceOptions;
 use shardpack_writer::Output;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 /// says.
 pub type Settings = [(String, String)];
 
-/// Whether this is a URL ([`shardpack_reader::is_url`]).
+/// Whether this is a URL ([`shardpack_io::is_url`]).
 #[must_use]
 pub fn is_url(path: &Path) -> bool {
-    shardpack_reader::is_url(&path.to_string_lossy())
+    shardpack_io::is_url(&path.to_string_lossy())
 }
 
 /// Opens the dataset at a path or a URL. The environment says how a store is reached, as far as
@@ -109,7 +110,7 @@ pub fn for_packing(
     let labels = source.labels.iter_mut().map(|path| (path, true));
     let mut from_store = false;
     for (path, is_file) in std::iter::once((src, false)).chain(masks).chain(labels) {
-        let Some(text) = path.to_str().filter(|text| shardpack_reader::is_url(text)) else { continue };
+        let Some(text) = path.to_str().filter(|text| shardpack_io::is_url(text)) else { continue };
         let folder = if is_file { text.rsplit_once('/').map_or(text, |(folder, _)| folder) } else { text };
         match remote::source(folder, text, settings, cancel.clone())? {
             remote::Source::Local(local) => *path = local,
@@ -173,7 +174,8 @@ pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> anyhow::Result<()>
 #[cfg(feature = "store")]
 mod remote {
     use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};
-    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
+    use shardpack_io::Storage;
+    use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
     use shardpack_store::{Remote, StoreOptions, Upload};
 
     pub(super) enum Source {
@@ -212,10 +214,12 @@ mod remote {
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
     /// As [`StoreOptions::set`], with sizes as the command takes them, `500GB`.
-    fn set(options: &mut StoreOptions, key: &str, value: &str) -> Result<()> {
+    fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
         match (key, shardpack_pack::arguments::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),
-            ("cache_bytes", Err(_)) => Err(Error::usage("cache_bytes", "a size such as 500GB", format!("`{value}`"))),
+            ("cache_bytes", Err(_)) => {
+                Err(shardpack_io::Error::usage("cache_bytes", "a size such as 500GB", format!("`{value}`")))
+            }
             _ => options.set(key, value),
         }
     }
@@ -246,7 +250,8 @@ mod remote {
 #[cfg(not(feature = "store"))]
 mod remote {
     use super::{Arc, AtomicBool, Destination, Output, PathBuf, Settings};
-    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, Storage, VerifyOptions, VerifyReport};
+    use shardpack_io::Storage;
+    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 
     #[allow(dead_code, reason = "there are no stores")]
     pub(super) enum Source {

@@ -70,7 +70,7 @@ impl Dataset {
             let mut decoders = Decoders::new(dataset.limits().clone());
             let samples = dataset.get_many(&indices)?;
             // Of a call that was cancelled, nobody takes the result.
-            let wanted = samples.iter().take_while(|_| !shardpack_reader::is_cancelled());
+            let wanted = samples.iter().take_while(|_| !shardpack_io::is_cancelled());
             let decoded = wanted.map(|sample| decoders.sample(sample, &fields)).collect();
             if !decoders.narrowed.is_empty() {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -144,7 +144,7 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     let (telling, flag) = (Arc::clone(&told), Arc::clone(&cancel));
     let worker = named().spawn(move || {
         let _end = EndOnDrop(&*telling);
-        shardpack_reader::cancellable(&flag, || work(&flag, &|now| telling.tell(now)))
+        shardpack_io::cancellable(&flag, || work(&flag, &|now| telling.tell(now)))
     })?;
     loop {
         let is_over = py.detach(|| told.wait());

@@ -16,12 +16,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-jpeg", &["shardpack-format", "shardpack-base"]),
     ("shardpack-array", &["shardpack-format", "shardpack-base"]),
     ("shardpack-augment", &["shardpack-format", "shardpack-base"]),
-    ("shardpack-writer", &["shardpack-format"]),
-    ("shardpack-reader", &["shardpack-format", "shardpack-jpeg", "shardpack-array"]),
+    ("shardpack-io", &["shardpack-format"]),
+    ("shardpack-writer", &["shardpack-format", "shardpack-io"]),
+    ("shardpack-reader", &["shardpack-format", "shardpack-io", "shardpack-jpeg", "shardpack-array"]),
     (
         "shardpack-loader",
         &[
             "shardpack-format",
+            "shardpack-io",
             "shardpack-base",
             "shardpack-jpeg",
             "shardpack-array",
@@ -42,17 +44,25 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shardpack-gpu-play", &[]),
-    ("shardpack-store", &["shardpack-format", "shardpack-reader", "shardpack-writer"]),
+    ("shardpack-store", &["shardpack-format", "shardpack-io", "shardpack-reader", "shardpack-writer"]),
     ("shardpack-report", &[]),
     ("shardpack-recipe", &["shardpack-format", "shardpack-jpeg", "shardpack-array"]),
     (
         "shardpack-sources",
-        &["shardpack-format", "shardpack-jpeg", "shardpack-array", "shardpack-recipe", "shardpack-reader"],
+        &[
+            "shardpack-format",
+            "shardpack-io",
+            "shardpack-jpeg",
+            "shardpack-array",
+            "shardpack-recipe",
+            "shardpack-reader",
+        ],
     ),
     (
         "shardpack-pack",
         &[
             "shardpack-format",
+            "shardpack-io",
             "shardpack-base",
             "shardpack-jpeg",
             "shardpack-array",
@@ -67,6 +77,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "shardpack",
         &[
             "shardpack-format",
+            "shardpack-io",
             "shardpack-jpeg",
             "shardpack-array",
             "shardpack-reader",
@@ -85,6 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "shardpack",
             "shardpack-format",
+            "shardpack-io",
             "shardpack-jpeg",
             "shardpack-array",
             "shardpack-reader",

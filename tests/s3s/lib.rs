@@ -19,7 +19,8 @@ use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
 use shardpack_loader::{Loader, LoaderOptions};
-use shardpack_reader::{Dataset, DatasetOptions, Storage as _, VerifyOptions};
+use shardpack_io::Storage as _;
+use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions};
 use shardpack_store::{Remote, StoreOptions, Upload, bucket, open, verify};
 use shardpack_writer::{
     Bucket, Claim, Error, Outcome, Part, Progress, Report, Result, WriteOptions, merge, write_dataset,

@@ -1,6 +1,6 @@
 //! What a loader has done so far, and what it waited for.
 
-use shardpack_reader::Traffic;
+use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Announcing what will be read, for storages that cannot know it: those behind a network.
 
 use crate::dataset::Dataset;
-use crate::fs::ReadAt;
+use shardpack_io::ReadAt;
 use std::ops::Range;
 use std::sync::Arc;
 

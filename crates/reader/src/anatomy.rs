@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::handles::ShardFile;
-use crate::shard::room;
+use crate::scratch::room;
 use shardpack_format::{
     Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Index, Limits, SharedMetadata,
     TAIL_BYTES,
@@ -30,7 +30,7 @@ impl Anatomy {
         let handle = file.handle()?;
         let read = |start: u64, bytes: u64| -> Result<Vec<u8>> {
             let mut buffer = Vec::new();
-            crate::fs::read_exact_at(&*handle, file.path(), room(&mut buffer, bytes)?, start)?;
+            shardpack_io::read_exact_at(&*handle, file.path(), room(&mut buffer, bytes)?, start)?;
             Ok(buffer)
         };
         let tail_start = len.saturating_sub(TAIL_BYTES);

@@ -1,8 +1,7 @@
 //! What must hold of a record's bytes before anybody sees them. The rules are those of
 //! `shardpack_format`; here stands their order, and the file's part in them.
 
-use crate::shard::Shard;
-use shardpack_format::{Error, FRAME_BYTES, Frame, Record, to_usize};
+use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, to_usize};
 
 /// Where a record's CRC32 comes from.
 #[derive(Debug, Clone, Copy)]
@@ -15,17 +14,30 @@ pub enum Crc {
     Skip,
 }
 
+/// The record that is to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpectedRecord<'a> {
+    pub(crate) shard_number: u32,
+    /// Its number in the shard.
+    pub(crate) record: u64,
+    pub(crate) limits: &'a Limits,
+}
+
 /// Checks a record whole: frame, CRC32, head, agreement with index and schema, padding. `bytes` are
 /// the record and its padding. Errors name their offset in the file.
-pub(crate) fn check_record<'a>(shard: &Shard, record: u64, bytes: &'a [u8], crc: Crc) -> Result<Record<'a>, Error> {
-    let (index, number) = (shard.index(), shard.identity().shard_number);
+pub(crate) fn check_record<'a>(
+    index: &Index,
+    expected: &ExpectedRecord<'_>,
+    bytes: &'a [u8],
+    crc: Crc,
+) -> Result<Record<'a>, Error> {
+    let ExpectedRecord { shard_number: number, record, limits } = *expected;
     let offset = index.row(record).map_or(0, |row| row.offset);
     let frame = Frame::parse(bytes).map_err(|e| e.at(offset))?;
     // Before the CRC32: a sound record in the wrong place is not a damaged one.
     index.check_frame(record, number, &frame)?;
     let end = to_usize(frame.record_bytes);
     check_crc(&frame, bytes, end, crc).map_err(|e| e.at(offset))?;
-    let limits = &shard.options().limits;
     let parsed = Record::parse_trusted(frame, bytes, limits).map_err(|e| e.at(offset))?;
     index.check_record(record, number, &parsed, limits)?;
     check_padding(bytes, end).map_err(|e| e.at(offset))?;

@@ -1,12 +1,13 @@
 //! A dataset: its manifest in memory, its shards opened when they are first needed.
 
+use crate::cast::Cast;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::fs::{Storage, Traffic};
 use crate::handles::{Handles, ShardFile};
-use crate::keys::KeyTable;
+use crate::key_table::KeyTable;
 use crate::shard::{Shard, ShardOptions};
-use crate::union::Cast;
+use shardpack_io::{Storage, Traffic};
+
 use shardpack_format::{
     DatasetId, Dtype, Error as FormatError, FieldKind, Hint, Limits, Manifest, Metadata, Recipe, Schema, Setting,
     ShardEntry, SharedMetadata,
@@ -240,7 +241,8 @@ impl Dataset {
         let (source, entry) = match (&self.0.source, &slot.of) {
             (_, Of::Part(Part { dataset, number, cast: None })) => return dataset.shard(*number),
             (_, Of::Part(Part { dataset, number, cast: Some(cast) })) => {
-                let shard = dataset.shard(*number)?.cast(cast)?;
+                let shard = dataset.shard(*number)?;
+                let shard = shard.part_of(cast.apply(&shard)?);
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Of::Entry(entry)) => (source, entry),

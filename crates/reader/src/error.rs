@@ -41,6 +41,15 @@ pub enum Error {
     Internal(format::Error),
 }
 
+impl From<shardpack_io::Error> for Error {
+    fn from(error: shardpack_io::Error) -> Self {
+        match error {
+            shardpack_io::Error::Io { path, action, offset, source } => Self::Io { path, action, offset, source },
+            shardpack_io::Error::Usage(error) => Self::Usage(error),
+        }
+    }
+}
+
 struct Offset(Option<u64>);
 
 impl std::fmt::Display for Offset {

@@ -3,7 +3,8 @@
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::sample::{Parts, Sample};
-use crate::shard::{Shard, room};
+use crate::scratch::room;
+use crate::shard::Shard;
 use std::sync::Arc;
 
 /// Neighbours are read together up to this size…

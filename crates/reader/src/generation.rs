@@ -2,10 +2,10 @@
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::fs::Storage;
-use crate::opening::read_manifest;
+use crate::manifest_file::manifest_in;
 use sha2::{Digest, Sha256};
 use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_name};
+use shardpack_io::Storage;
 use std::io::ErrorKind;
 
 /// The manifest of a generation, and its file name; of the newest if none is named.
@@ -14,7 +14,7 @@ pub(crate) fn find_manifest(
     generation: Option<u32>,
     limits: &Limits,
 ) -> Result<(String, Manifest)> {
-    let read = |name: &str| read_manifest(&*storage.open(name)?, &storage.path().join(name), limits);
+    let read = |name: &str| manifest_in(storage, name, limits);
     let Some(wanted) = generation else { return Ok((MANIFEST_NAME.into(), read(MANIFEST_NAME)?)) };
     let name = generation_name(wanted);
     match read(&name) {

@@ -1,9 +1,9 @@
 //! A bounded set of open files, least recently used first to be closed: a dataset may have more
 //! shards than a process may have open files.
 
-use crate::error::{Error, Result};
-use crate::fs::{ReadAt, Storage, read_exact_at};
+use crate::error::Result;
 use rustix::io::Errno;
+use shardpack_io::{ReadAt, Storage, read_exact_at};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,7 @@ impl Handles {
             match self.storage.open(name) {
                 Ok(file) => break file,
                 Err(e) if out_of_handles(&e) && self.close_half() => {}
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.into()),
             }
         };
         let mut state = self.state();
@@ -83,8 +83,8 @@ impl State {
     }
 }
 
-fn out_of_handles(error: &Error) -> bool {
-    let Error::Io { source, .. } = error else { return false };
+fn out_of_handles(error: &shardpack_io::Error) -> bool {
+    let shardpack_io::Error::Io { source, .. } = error else { return false };
     source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
 }
 
@@ -157,6 +157,6 @@ impl ShardFile {
     /// # Errors
     /// `Io` if the file ends before, or cannot be read.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        read_exact_at(&*self.handle()?, &self.path, buffer, offset)
+        Ok(read_exact_at(&*self.handle()?, &self.path, buffer, offset)?)
     }
 }

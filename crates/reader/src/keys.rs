@@ -2,61 +2,51 @@
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::key_table::KeyTable;
 use shardpack_format::Error as FormatError;
 use std::hash::{BuildHasher, RandomState};
 
-/// Hashes of all keys, sorted: 16 bytes a sample. The keys themselves stay in the shards' indexes.
-#[derive(Debug)]
-pub(crate) struct KeyTable {
-    // Keyed at random: nobody can prepare keys that collide.
-    hasher: RandomState,
-    entries: Vec<(u64, u64)>,
+fn key_table(dataset: &Dataset) -> Result<KeyTable> {
+    let hasher = RandomState::new();
+    let mut entries = Vec::new();
+    for (number, slot) in dataset.shard_numbers().zip(&dataset.0.slots) {
+        let shard = dataset.shard(number)?;
+        let before = entries.len();
+        let keys = (0..shard.len()).filter_map(|record| shard.index().key(record).map(|key| (record, key)));
+        entries.extend(keys.map(|(record, key)| (hasher.hash_one(key), slot.first + record)));
+        if (entries.len() - before) as u64 != shard.len() {
+            return Err(Error::internal("keys of a shard", shard.len(), entries.len() - before));
+        }
+    }
+    entries.sort_unstable();
+    let table = KeyTable { hasher, entries };
+    for ((first_hash, first), (second_hash, second)) in table.entries.iter().zip(table.entries.iter().skip(1)) {
+        if first_hash == second_hash {
+            check_distinct(dataset, *first, *second)?;
+        }
+    }
+    Ok(table)
 }
 
-impl KeyTable {
-    fn build(dataset: &Dataset) -> Result<Self> {
-        let hasher = RandomState::new();
-        let mut entries = Vec::new();
-        for (number, slot) in dataset.shard_numbers().zip(&dataset.0.slots) {
-            let shard = dataset.shard(number)?;
-            let before = entries.len();
-            let keys = (0..shard.len()).filter_map(|record| shard.index().key(record).map(|key| (record, key)));
-            entries.extend(keys.map(|(record, key)| (hasher.hash_one(key), slot.first + record)));
-            if (entries.len() - before) as u64 != shard.len() {
-                return Err(Error::internal("keys of a shard", shard.len(), entries.len() - before));
-            }
+fn check_distinct(dataset: &Dataset, first: u64, second: u64) -> Result<()> {
+    let key = dataset.key(first)?;
+    if key == dataset.key(second)? {
+        let part = |index| dataset.parts().iter().position(|part| part.contains(&index)).unwrap_or(0);
+        if let (ours, theirs) = (part(first), part(second))
+            && ours != theirs
+        {
+            let found = format!("`{}` in the ones of numbers {ours} and {theirs}", key.escape_debug());
+            return Err(Error::usage("sample keys of several datasets", "each in one of them", found)
+                .with_hint("ask the dataset that is meant"));
         }
-        entries.sort_unstable();
-        let table = Self { hasher, entries };
-        for ((first_hash, first), (second_hash, second)) in table.entries.iter().zip(table.entries.iter().skip(1)) {
-            if first_hash == second_hash {
-                table.check_distinct(dataset, *first, *second)?;
-            }
-        }
-        Ok(table)
+        let (number, record) = dataset.locate(second)?;
+        let error = FormatError::format("sample key", "each once in the dataset", format!("twice: index {first} too"))
+            .in_record(record)
+            .in_sample(key)
+            .in_file(dataset.shard(number)?.path().to_string_lossy());
+        return Err(error.into());
     }
-
-    fn check_distinct(&self, dataset: &Dataset, first: u64, second: u64) -> Result<()> {
-        let key = dataset.key(first)?;
-        if key == dataset.key(second)? {
-            let part = |index| dataset.parts().iter().position(|part| part.contains(&index)).unwrap_or(0);
-            if let (ours, theirs) = (part(first), part(second))
-                && ours != theirs
-            {
-                let found = format!("`{}` in the ones of numbers {ours} and {theirs}", key.escape_debug());
-                return Err(Error::usage("sample keys of several datasets", "each in one of them", found)
-                    .with_hint("ask the dataset that is meant"));
-            }
-            let (number, record) = dataset.locate(second)?;
-            let error =
-                FormatError::format("sample key", "each once in the dataset", format!("twice: index {first} too"))
-                    .in_record(record)
-                    .in_sample(key)
-                    .in_file(dataset.shard(number)?.path().to_string_lossy());
-            return Err(error.into());
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 impl Dataset {
@@ -81,7 +71,7 @@ impl Dataset {
         let table = match self.0.keys.get() {
             Some(table) => table,
             None => {
-                let table = KeyTable::build(self)?;
+                let table = key_table(self)?;
                 self.0.keys.get_or_init(|| table)
             }
         };

@@ -22,7 +22,7 @@ mod ahead;
 mod anatomy;
 mod buffers;
 mod cache;
-mod cancel;
+mod cast;
 mod check;
 mod column;
 mod concat;
@@ -30,26 +30,27 @@ mod dataset;
 mod decode;
 mod error;
 mod fetch;
-mod fs;
 mod generation;
 mod handles;
+mod key_table;
 mod keys;
+mod manifest_file;
 pub mod mask_names;
 mod opening;
 mod process;
 mod salvage;
 mod sample;
 mod scalar;
+mod scratch;
 mod shard;
 mod stream;
 mod union;
+mod union_columns;
 mod verify;
 
-pub use cancel::{cancellable, is_cancelled};
 pub use column::Column;
 pub use dataset::{Dataset, ShardInfo};
 pub use error::{Error, Result};
-pub use fs::{CacheStats, Folder, Listed, ReadAt, Storage, Traffic, is_url, open_regular};
 pub use opening::DatasetOptions;
 pub use process::peak_rss_bytes;
 pub use salvage::{
@@ -73,5 +74,5 @@ pub mod raw {
     pub use crate::decode::{name_field, orientation};
     pub use crate::fetch::slice;
     pub use crate::handles::ShardFile;
-    pub use crate::shard::{STEP_BYTES, room};
+    pub use crate::scratch::{STEP_BYTES, room};
 }

@@ -2,11 +2,12 @@
 
 use crate::dataset::{Dataset, FromManifest, Inner, Of, Slot};
 use crate::error::{Error, Result};
-use crate::fs::{Folder, ReadAt, Storage, open_regular, read_exact_at};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
-use crate::shard::{Shard, ShardOptions, room};
-use shardpack_format::{Error as FormatError, HEADER_MAGIC, Hint, Limits, Manifest, Metadata, Voice};
+use crate::manifest_file::{is_being_packed, read_manifest, shard_names};
+use crate::shard::{Shard, ShardOptions};
+use shardpack_format::{HEADER_MAGIC, Hint, Limits, Manifest, Metadata, Voice};
+use shardpack_io::{Folder, ReadAt, Storage, open_regular, read_exact_at};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -200,21 +201,13 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// What the packer keeps in its folder until the dataset is complete.
-const JOURNAL: &str = ".shardpack-journal.jsonl";
-
-/// Whether the folder holds what `pack` keeps there until a dataset is complete.
-pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
-    storage.open(JOURNAL).is_ok()
-}
-
 fn no_manifest(storage: &dyn Storage) -> Error {
     if is_being_packed(storage) {
         let found = "one whose packing was interrupted, or goes on";
         let hint = "give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
         return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found).with_hint(hint);
     }
-    let shards = storage.shard_names().map_or(0, |names| names.len());
+    let shards = shard_names(storage).map_or(0, |names| names.len());
     let no_dataset = |found: String| {
         Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
     };
@@ -227,17 +220,6 @@ fn no_manifest(storage: &dyn Storage) -> Error {
                  manifest, and samples that were removed may come back. A shard can also be opened alone",
         ),
     }
-}
-
-pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
-    let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
-    if file.len() > limits.max_manifest_bytes {
-        let limit = limits.max_manifest_bytes;
-        return Err(in_file(FormatError::limit("manifest", "max_manifest_bytes", limit, file.len())));
-    }
-    let mut bytes = Vec::new();
-    read_exact_at(file, path, room(&mut bytes, file.len())?, 0)?;
-    Manifest::parse(&bytes, limits).map_err(in_file)
 }
 
 impl Dataset {

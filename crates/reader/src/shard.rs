@@ -1,23 +1,20 @@
 //! One shard: its identity, its index in memory, and its records on request.
 
 use crate::anatomy::Anatomy;
-use crate::check::{Crc, check_record};
+use crate::check::{Crc, ExpectedRecord, check_record};
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::fs::open_regular;
 use crate::handles::ShardFile;
-use crate::union::{Cast, Values, Within};
+use crate::scratch::{STEP_BYTES, room};
+use crate::union_columns::{UnionColumn, UnionColumns};
 use shardpack_format::{
     Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, Schema, SharedMetadata, align_up,
     to_usize,
 };
+use shardpack_io::open_regular;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Bytes of a large record that are read at a time: they stay in the second-level cache until their
-/// CRC32 is known.
-pub const STEP_BYTES: usize = 256 << 10;
 
 /// How a shard is opened.
 ///
@@ -52,7 +49,7 @@ pub struct Shard {
     options: ShardOptions,
     /// How several datasets as one, of which it is part, count fields and classes; its own way if
     /// they count likewise.
-    within: Option<Within>,
+    union: Option<UnionColumns>,
 }
 
 impl Shard {
@@ -86,31 +83,27 @@ impl Shard {
 
     /// A shard whose header nobody has looked at: `verify` goes on without it.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
-        Self { file, footer, index: Arc::new(index), options, within: None }
+        Self { file, footer, index: Arc::new(index), options, union: None }
     }
 
     /// The same shard as part of several datasets as one.
-    ///
-    /// # Errors
-    /// `Format` if a label is none of the dataset's classes.
-    pub(crate) fn cast(&self, cast: &Cast) -> Result<Self> {
-        let within = Some(cast.apply(self)?);
+    pub(crate) fn part_of(&self, union: UnionColumns) -> Self {
         let (file, footer, options) = (self.file.clone(), self.footer, self.options.clone());
-        Ok(Self { file, footer, index: Arc::clone(&self.index), options, within })
+        Self { file, footer, index: Arc::clone(&self.index), options, union: Some(union) }
     }
 
     /// The fields of its samples: those of its dataset, which of several as one are those of all.
     /// Records and index hold those of [`Index::metadata`].
     #[must_use]
     pub fn schema(&self) -> &Schema {
-        self.within.as_ref().map_or_else(|| &self.index.metadata().schema, |within| &within.schema)
+        self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
     /// Where records hold stored field `position` of [`Shard::schema`]; `None` if they hold none.
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
-        match &self.within {
-            Some(within) => within.stored.get(position).copied().flatten(),
+        match &self.union {
+            Some(union) => union.stored.get(position).copied().flatten(),
             None => Some(position),
         }
     }
@@ -118,27 +111,27 @@ impl Shard {
     /// Whether samples have scalar field `position` of [`Shard::schema`].
     #[must_use]
     pub fn has_scalar(&self, position: usize) -> bool {
-        self.values(position).is_some_and(|values| !matches!(values, Values::Absent(_)))
+        self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))
     }
 
     /// The column of scalar field `position` of [`Shard::schema`], packed. Where samples have no
     /// value, −1, NaN, false, or the largest of an unsigned type.
     #[must_use]
     pub fn column_bytes(&self, position: usize) -> Option<&[u8]> {
-        match &self.within {
+        match &self.union {
             None => self.index.column(position),
-            Some(within) => match within.columns.get(position)? {
-                Values::Own(position) => self.index.column(*position),
-                Values::Changed(bytes) | Values::Absent(bytes) => Some(bytes),
+            Some(union) => match union.columns.get(position)? {
+                UnionColumn::Own(position) => self.index.column(*position),
+                UnionColumn::Changed(bytes) | UnionColumn::Absent(bytes) => Some(bytes),
             },
         }
     }
 
     /// Where the values of scalar field `position` of [`Shard::schema`] are.
-    pub(crate) fn values(&self, position: usize) -> Option<Values> {
-        match &self.within {
-            None => self.index.column(position).map(|_| Values::Own(position)),
-            Some(within) => within.columns.get(position).cloned(),
+    pub(crate) fn values(&self, position: usize) -> Option<UnionColumn> {
+        match &self.union {
+            None => self.index.column(position).map(|_| UnionColumn::Own(position)),
+            Some(union) => union.columns.get(position).cloned(),
         }
     }
 
@@ -280,7 +273,12 @@ impl Shard {
     /// # Errors
     /// As [`Record::parse`]; `Format` also if it is not what the index says.
     pub fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
-        check_record(self, record, bytes, crc).map_err(|e| self.name_record(record, e))
+        check_record(&self.index, &self.expected(record), bytes, crc).map_err(|e| self.name_record(record, e))
+    }
+
+    /// The record as the index and the options want it.
+    fn expected(&self, record: u64) -> ExpectedRecord<'_> {
+        ExpectedRecord { shard_number: self.identity().shard_number, record, limits: &self.options.limits }
     }
 
     /// Adds file, record, key and offset to an error found in the bytes of a record.
@@ -335,19 +333,4 @@ impl Shard {
         self.file.read_exact_at(bytes, span.start)?;
         Ok(bytes)
     }
-}
-
-/// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so
-/// that it is not zeroed again for every read.
-///
-/// # Errors
-/// `Usage` if there is no memory for so many.
-pub fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
-    let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
-    let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
-    if buffer.len() < bytes {
-        buffer.try_reserve(bytes - buffer.len()).map_err(|_| too_large())?;
-        buffer.resize(bytes, 0);
-    }
-    buffer.get_mut(..bytes).ok_or_else(too_large)
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, fstat, mkdir, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use shardpack_format::to_usize;
-use shardpack_reader::{CacheStats, Error, Result};
+use shardpack_io::{CacheStats, Error, Result};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;

@@ -14,7 +14,7 @@ use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use shardpack_format::{Hinted, to_usize};
-use shardpack_reader::{Error, Result, Traffic};
+use shardpack_io::{Error, Result, Traffic};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::pin::pin;
@@ -261,7 +261,7 @@ impl Client {
 
     /// Whether the caller cancelled: by the options, or what this thread works for.
     fn is_cancelled(&self) -> bool {
-        self.shared.options.is_cancelled() || shardpack_reader::is_cancelled()
+        self.shared.options.is_cancelled() || shardpack_io::is_cancelled()
     }
 
     /// Refuses a fork, and a caller that cancelled: what it has announced is forgotten.

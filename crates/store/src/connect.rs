@@ -11,7 +11,7 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig};
-use shardpack_reader::{Error, Result};
+use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 

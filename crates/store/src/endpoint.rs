@@ -4,7 +4,7 @@
 use crate::transport::switch;
 use object_store::ObjectStoreScheme;
 use shardpack_format::plain_urls;
-use shardpack_reader::{Error, Result};
+use shardpack_io::{Error, Result};
 use url::{Host, Url};
 
 /// What may stand in an address, by the rules of URLs, before a query.

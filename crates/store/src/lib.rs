@@ -48,8 +48,6 @@ pub use bucket::bucket;
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};
 pub use remote::Remote;
-pub use shardpack_reader::CacheStats;
-pub use shardpack_reader::is_url;
 pub use upload::Upload;
 
 use place::Place;

@@ -6,7 +6,7 @@ use crate::fetch::{FIRST_ATTEMPTS, pause};
 use futures_util::TryStreamExt;
 use object_store::ObjectMeta;
 use object_store::path::Path as Key;
-use shardpack_reader::Listed;
+use shardpack_io::Listed;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::{Instant, sleep, timeout};

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use object_store::path::Path as Key;
-use shardpack_reader::ReadAt;
+use shardpack_io::ReadAt;
 use std::io;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! How a store is reached, how long it may take, and how much is read ahead.
 
 use shardpack_format::to_usize;
-use shardpack_reader::{Error, Result};
+use shardpack_io::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@
 
 use object_store::ObjectStoreScheme;
 use object_store::path::Path as Key;
-use shardpack_reader::{Error, Result, is_url};
+use shardpack_io::{Error, Result, is_url};
 use std::path::PathBuf;
 use url::Url;
 

@@ -10,7 +10,7 @@ use crate::options::StoreOptions;
 use crate::place::{Place, Target};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
-use shardpack_reader::{Error, Listed, ReadAt, Result, Storage, Traffic};
+use shardpack_io::{Error, Listed, ReadAt, Result, Storage, Traffic};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Storage for Remote {
         Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: false }))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
+    fn names(&self) -> Result<Vec<String>> {
         let shared = self.client.shared();
         let fail = |error| failed(self.path.clone(), "list", error);
         let folder = (!self.folder.is_root()).then_some(&self.folder);
@@ -115,10 +115,12 @@ impl Storage for Remote {
             }
             fail(failure.io())
         })?;
-        let names = listed.objects.iter().filter_map(|object| object.location.filename());
-        let is_shard = |name: &&str| name.ends_with(".shard") && !name.starts_with('.');
-        let mut names: Vec<String> = names.filter(is_shard).map(str::to_owned).collect();
+        let keys = listed.objects.iter().map(|object| &object.location).chain(&listed.common_prefixes);
+        // Some programs make an empty object of the folder's own name.
+        let inside = keys.filter(|key| **key != self.folder);
+        let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
         names.sort();
+        names.dedup();
         Ok(names)
     }
 

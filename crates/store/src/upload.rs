@@ -13,7 +13,7 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use shardpack_format::plain_urls;
-use shardpack_reader::{Error, Result, Traffic};
+use shardpack_io::{Error, Result, Traffic};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::limit::{Limit, advice, limit, percent};
 use super::setup::Setup;
 use crate::cli::{show, units};
 use serde_json::{Value, json};
-use shardpack_reader::{CacheStats, Traffic};
+use shardpack_io::{CacheStats, Traffic};
 
 /// Everything that was measured.
 pub(super) struct Report<'a> {

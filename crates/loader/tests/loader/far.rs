@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
+use shardpack_io::{Folder, ReadAt, Storage};
 use shardpack_loader::order::Mode;
 use shardpack_loader::{Loader, LoaderOptions};
-use shardpack_reader::{Dataset, DatasetOptions, Folder, ReadAt, Result, Storage, VerifyOptions, verify_in};
+use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify_in};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -66,13 +67,13 @@ impl Storage for Far {
         self.folder.path()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         let file = self.folder.open(name)?;
         Ok(Arc::new(FarFile { name: name.to_owned(), file, seen: Arc::clone(&self.seen) }))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
-        self.folder.shard_names()
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        self.folder.names()
     }
 
     fn read_ahead_bytes(&self) -> u64 {

@@ -4,9 +4,10 @@
 
 use crate::loader_support::{Disk, base, in_the_end};
 use crate::support::faults::{Fault, FaultyStorage};
+use shardpack_io::{ReadAt, Storage};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
-use shardpack_reader::{Dataset, DatasetOptions, Error, ReadAt, Result, Storage};
+use shardpack_reader::{Dataset, DatasetOptions, Error};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,12 +70,12 @@ impl Storage for Gate {
         self.inner.path()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         Ok(Arc::new(GatedFile(self.inner.open(name)?, Arc::clone(&self.gate))))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
-        self.inner.shard_names()
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        self.inner.names()
     }
 }
 

@@ -8,11 +8,10 @@ use crate::loader_support::Disk;
 use crate::support::faults::{Fault, FaultyStorage};
 use crate::support::{ID, OnDisk, entry, finish, fix_footer, scratch, small_shard};
 use shardpack_format::*;
+use shardpack_io::{Folder, ReadAt, Storage};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
-use shardpack_reader::{
-    Dataset, DatasetOptions, Error, Folder, ReadAt, Result, SalvageFolder, SalvageScan, Storage, VerifyOptions, verify,
-};
+use shardpack_reader::{Dataset, DatasetOptions, Error, SalvageFolder, SalvageScan, VerifyOptions, verify};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -201,13 +200,13 @@ impl Storage for Panics {
         self.0.path()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         assert!(!(self.2 && self.1.load(Ordering::SeqCst)), "an open that panics");
         Ok(Arc::new(PanicFile(self.0.open(name)?, Arc::clone(&self.1))))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
-        self.0.shard_names()
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        self.0.names()
     }
 }
 
@@ -322,6 +321,6 @@ fn a_length_that_memory_cannot_hold_is_an_error() {
         let error = Dataset::open(&path).unwrap_err();
         assert!(error.to_string().contains("fits in memory"), "{error}");
         let folder = Folder::open(dir.path(), false).unwrap();
-        assert_eq!(folder.shard_names().unwrap(), ["x.shard"]);
+        assert_eq!(folder.names().unwrap(), ["x.shard"]);
     });
 }

@@ -4,9 +4,10 @@
 
 use crate::loader_support::{Disk, Made, base};
 use crate::support::faults::{Fault, FaultyStorage};
+use shardpack_io::{ReadAt, Storage};
 use shardpack_loader::order::{End, Mode, Order, Runs};
 use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt};
-use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, ReadAt, Result, Storage};
+use shardpack_reader::{Dataset, DatasetOptions, Error, Limits};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -48,13 +49,13 @@ impl Storage for Watched {
         self.inner.path()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         let bad = name.contains("00000").then(|| Arc::clone(&self.bad));
         Ok(Arc::new(WatchedFile { inner: self.inner.open(name)?, seen: Arc::clone(&self.seen), bad }))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
-        self.inner.shard_names()
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        self.inner.names()
     }
 }
 

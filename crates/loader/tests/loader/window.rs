@@ -3,10 +3,11 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, Made, Seen, epoch};
+use shardpack_io::{Folder, ReadAt, Storage};
 use shardpack_jpeg::View;
 use shardpack_loader::order::{End, Mode, Order, Runs, State};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
-use shardpack_reader::{Dataset, DatasetOptions, Error, Folder, ReadAt, Result, Storage};
+use shardpack_reader::{Dataset, DatasetOptions, Error};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,12 +41,12 @@ impl Storage for Cached {
         self.folder.path()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         Ok(Arc::new(CachedFile { file: self.folder.open(name)?, told: Arc::clone(&self.told) }))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
-        self.folder.shard_names()
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        self.folder.names()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use shardpack_format::Hinted;
-use shardpack_reader::is_url;
+use shardpack_io::is_url;
 use shardpack_sources::Files;
 use shardpack_sources::words::shown;
 use std::fmt::Display;

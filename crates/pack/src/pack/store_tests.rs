@@ -3,7 +3,7 @@
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
 use sha2::{Digest, Sha256};
-use shardpack_reader::{Error, Listed, ReadAt, Storage};
+use shardpack_io::{Error, Listed, ReadAt, Storage};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -76,12 +76,12 @@ impl Storage for Bucket {
         &self.url
     }
 
-    fn open(&self, name: &str) -> shardpack_reader::Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         let all = self.list()?;
         self.open_listed(all.iter().find(|listed| listed.name == name).unwrap())
     }
 
-    fn shard_names(&self) -> shardpack_reader::Result<Vec<String>> {
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
         Ok(Vec::new())
     }
 
@@ -89,7 +89,7 @@ impl Storage for Bucket {
         self.read_ahead_bytes
     }
 
-    fn list(&self) -> shardpack_reader::Result<Vec<Listed>> {
+    fn list(&self) -> shardpack_io::Result<Vec<Listed>> {
         *self.lists.lock().unwrap() += 1;
         if self.broken == Some("listing") {
             let source = io::Error::new(ErrorKind::PermissionDenied, "the store refuses");
@@ -113,7 +113,7 @@ impl Storage for Bucket {
         Ok(found)
     }
 
-    fn open_listed(&self, listed: &Listed) -> shardpack_reader::Result<Arc<dyn ReadAt>> {
+    fn open_listed(&self, listed: &Listed) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         let is_broken = self.broken == Some(listed.name.as_str());
         let (path, announced) = (self.folder.join(&listed.name), Arc::clone(&self.announced));
         Ok(Arc::new(Object { path, listed: listed.clone(), is_broken, held: Mutex::default(), announced }))

@@ -1,12 +1,14 @@
 //! The folder of a damaged dataset: regular files directly in it, or one folder below, and nothing
 //! that a link leads to.
 
+use super::metadata;
 use super::newest::Newest;
 use super::scan::SalvageScan;
 use crate::error::Result;
-use crate::fs::{Folder, Storage};
 use crate::handles::{Handles, ShardFile};
+use crate::manifest_file::shard_names;
 use shardpack_format::{Limits, SharedMetadata};
+use shardpack_io::Folder;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -59,7 +61,7 @@ impl SalvageFolder {
     /// # Errors
     /// `Io` if the folder cannot be listed.
     pub fn shard_names(&self) -> Result<Vec<String>> {
-        self.storage.shard_names()
+        shard_names(&*self.storage)
     }
 
     /// Scans one shard of the folder; `name` comes out of its manifest, or is one of
@@ -68,22 +70,12 @@ impl SalvageFolder {
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file in the folder.
     pub fn scan(&self, name: &str, limits: &Limits) -> Result<SalvageScan> {
-        SalvageScan::open_in(self, name, limits)
-    }
-
-    pub(super) fn storage(&self) -> &dyn Storage {
-        &*self.storage
-    }
-
-    pub(super) fn file(&self, name: &str) -> Result<ShardFile> {
-        ShardFile::pooled(&self.handles, name)
-    }
-
-    pub(super) fn known(&self) -> Option<&SharedMetadata> {
-        self.known.get()
-    }
-
-    pub(super) fn know(&self, metadata: &SharedMetadata) {
-        self.known.get_or_init(|| metadata.clone());
+        let file = ShardFile::pooled(&self.handles, name)?;
+        let mut scan = SalvageScan::of_file(file, limits, self.known.get())?;
+        match &scan.own_metadata {
+            Some(own) => drop(self.known.get_or_init(|| own.clone())),
+            None => scan.metadata = metadata::find(&*self.storage, name, scan.identity.as_ref(), limits),
+        }
+        Ok(scan)
     }
 }

@@ -1,10 +1,10 @@
 //! The schema of a shard that may have lost it.
 
-use crate::fs::Storage;
 use crate::handles::ShardFile;
-use crate::opening::read_manifest;
+use crate::manifest_file::{manifest_in, shard_names};
 use crate::shard::{Shard, ShardOptions};
 use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
+use shardpack_io::Storage;
 use std::path::PathBuf;
 
 /// Where the schema of a damaged shard was found.
@@ -28,16 +28,14 @@ pub(super) fn find(
     limits: &Limits,
 ) -> Option<(Metadata, MetadataSource)> {
     let same = |id| identity.is_none_or(|i| i.dataset_id == id);
-    let manifest_path = folder.path().join(MANIFEST_NAME);
-    let manifest = folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, limits));
-    if let Ok(manifest) = manifest
+    if let Ok(manifest) = manifest_in(folder, MANIFEST_NAME, limits)
         && same(manifest.dataset_id)
     {
         let shards = u32::try_from(manifest.shards.len()).ok();
         let (schema, classes, recipe) = (manifest.schema, manifest.classes, manifest.recipe);
         return Some((Metadata { schema, classes, recipe, shards }, MetadataSource::Manifest));
     }
-    folder.shard_names().unwrap_or_default().into_iter().filter(|sibling| sibling != name).find_map(|sibling| {
+    shard_names(folder).unwrap_or_default().into_iter().filter(|sibling| sibling != name).find_map(|sibling| {
         let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };
         let path = folder.path().join(&sibling);
         let file = folder.open(&sibling).ok()?;

@@ -1,12 +1,12 @@
 //! The manifest that a damaged folder is salvaged by: that of the newest generation (spec §3.5).
 
 use crate::error::{Error, Result};
-use crate::fs::{Storage, read_exact_at};
-use crate::opening::{is_being_packed, read_manifest};
+use crate::manifest_file::{is_being_packed, manifest_in};
 use shardpack_format::{
     Error as FormatError, FOOTER_BYTES, Footer, Hint, Limits, MANIFEST_NAME, Manifest, Setting, ShardEntry,
     generation_name, generation_of_name, generation_of_shard_name, visible,
 };
+use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
 use std::path::Path;
 
@@ -29,15 +29,14 @@ impl Newest {
     /// Looks at the manifests of a folder, and at the names of its shards.
     pub(super) fn find(storage: &dyn Storage, limits: &Limits) -> Result<Self> {
         let path = storage.path();
-        let names = std::fs::read_dir(path).map_err(|e| Error::io(path, "list", e))?;
-        let names: Vec<String> = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let names = storage.names()?;
         let mut kept: Vec<u32> = names.iter().filter_map(|name| generation_of_name(name)).collect();
         kept.sort_unstable_by(|a, b| b.cmp(a));
         let of_shards = names.iter().filter_map(|name| generation_of_shard_name(name));
         let latest = of_shards.chain(kept.first().copied()).max().unwrap_or(1);
 
         let mut damage = Vec::new();
-        let whole = |name: &str| read_manifest(&*storage.open(name)?, &path.join(name), limits);
+        let whole = |name: &str| manifest_in(storage, name, limits);
         let current = whole(MANIFEST_NAME).map_err(|error| damage.push(error)).ok();
         let mut numbered = None;
         for number in kept {

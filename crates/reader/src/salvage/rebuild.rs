@@ -1,13 +1,14 @@
 //! A new manifest for a folder whose shards are whole.
 
 use crate::error::{Error, Result};
-use crate::fs::{Folder, Storage};
 use crate::handles::ShardFile;
+use crate::manifest_file::shard_names;
 use crate::shard::{Shard, ShardOptions};
 use crate::verify::hash_file;
 use shardpack_format::{
     Error as FormatError, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name, generation_of_name, visible,
 };
+use shardpack_io::{Folder, Storage};
 use std::path::{Path, PathBuf};
 
 /// A manifest made of what the shards say.
@@ -58,7 +59,7 @@ fn rebuild(
     let mut left_out = Vec::new();
     let mut shards: Vec<(String, Shard)> = Vec::new();
     let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };
-    for name in folder.shard_names()? {
+    for name in shard_names(&folder)? {
         let path = folder.path().join(&name);
         let shard = Shard::from_file(ShardFile::open(path, folder.open(&name)?), options.clone(), None)?;
         shards.push((name, shard));

@@ -1,14 +1,13 @@
 //! Everything whole in one shard, however damaged it is.
 
-use super::folder::SalvageFolder;
 use super::metadata::{self, MetadataSource};
 use super::walk::{Step, Walk};
 use crate::anatomy::Anatomy;
 use crate::error::{Error, Result};
-use crate::fs::{Folder, open_regular};
 use crate::handles::ShardFile;
-use crate::shard::room;
+use crate::scratch::room;
 use shardpack_format::{Frame, Identity, Limits, Metadata, Record, SharedMetadata};
+use shardpack_io::{Folder, open_regular};
 use std::ops::Range;
 use std::path::Path;
 
@@ -78,18 +77,18 @@ pub enum Salvaged {
 pub struct SalvageScan {
     walk: Walk,
     limits: Limits,
-    identity: Option<Identity>,
+    pub(super) identity: Option<Identity>,
     damage: Vec<Error>,
     /// Out of the shard's own index, shared with those of other shards.
-    own_metadata: Option<SharedMetadata>,
+    pub(super) own_metadata: Option<SharedMetadata>,
     /// From beside it.
-    metadata: Option<(Metadata, MetadataSource)>,
+    pub(super) metadata: Option<(Metadata, MetadataSource)>,
     expected_records: Option<u64>,
 }
 
 impl SalvageScan {
     /// Opens a shard that the user named, whatever is left of it: its own name may be a symlink.
-    /// For all shards of a folder there is [`SalvageFolder`].
+    /// For all shards of a folder there is [`SalvageFolder`](crate::SalvageFolder).
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
@@ -105,16 +104,7 @@ impl SalvageScan {
         Ok(scan)
     }
 
-    pub(super) fn open_in(folder: &SalvageFolder, name: &str, limits: &Limits) -> Result<Self> {
-        let mut scan = Self::of_file(folder.file(name)?, limits, folder.known())?;
-        match &scan.own_metadata {
-            Some(own) => folder.know(own),
-            None => scan.metadata = metadata::find(folder.storage(), name, scan.identity.as_ref(), limits),
-        }
-        Ok(scan)
-    }
-
-    fn of_file(file: ShardFile, limits: &Limits, known: Option<&SharedMetadata>) -> Result<Self> {
+    pub(super) fn of_file(file: ShardFile, limits: &Limits, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();

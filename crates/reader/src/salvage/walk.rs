@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::handles::ShardFile;
-use crate::shard::room;
+use crate::scratch::room;
 use shardpack_format::{
     ALIGNMENT, Error as FormatError, FRAME_BYTES, Frame, HEADER_BYTES, Index, Limits, RECORD_MAGIC, Record, to_usize,
 };

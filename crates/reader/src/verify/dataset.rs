@@ -1,17 +1,16 @@
-//! Which files there are to verify, and what must hold across them.
+//! The files that are to be verified.
 
 use super::problem::Problem;
-use super::unique::Unique;
-use super::work::{self, Target};
+use super::target::Target;
+use super::work;
 use super::{VerifyOptions, VerifyReport};
 use crate::error::{Error, Result};
-use crate::fs::{Folder, Storage, open_regular, read_exact_at};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
-use crate::opening::{DatasetOptions, cannot_open, read_manifest};
-use shardpack_format::{
-    DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata, generation_name,
-};
+use crate::manifest_file::{manifest_in, read_manifest, shard_names};
+use crate::opening::{DatasetOptions, cannot_open};
+use shardpack_format::{HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, generation_name};
+use shardpack_io::{Folder, Storage, open_regular, read_exact_at};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,8 +19,8 @@ use std::sync::Arc;
 /// Shards open at once.
 const MAX_OPEN_FILES: usize = 64;
 
-/// What stands at the path.
-struct Found {
+/// The manifest and the shards that are to be verified.
+struct Subject {
     manifest: Option<(PathBuf, Manifest)>,
     targets: Vec<Target>,
     report: VerifyReport,
@@ -47,26 +46,26 @@ pub(super) fn verify_in(
     let is_shard = path.extension().is_some_and(|e| e == "shard");
     let found = if is_shard {
         let target = Target::lone(ShardFile::open(path, storage.open(manifest_name)?));
-        Found { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: Some(storage) }
+        Subject { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: Some(storage) }
     } else {
-        let manifest = storage.open(manifest_name).and_then(|file| read_manifest(&*file, &path, &options.limits));
+        let manifest = manifest_in(&*storage, manifest_name, &options.limits);
         in_folder(storage, &path, manifest, &options.limits)?
     };
     check(found, options)
 }
 
-fn check(found: Found, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    let Found { manifest: found, targets, mut report, storage } = found;
+fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    let Subject { manifest: found, targets, mut report, storage } = found;
     let manifest = found.as_ref().map(|(_, manifest)| manifest);
     report.shards = targets.len() as u64;
-    let done = work::run(&targets, (manifest, storage.as_deref()), options)?;
-    report.samples = done.outcome.samples;
-    report.damaged_samples = done.outcome.damaged_samples;
-    report.missing_samples = done.outcome.missing_samples;
+    let done = work::run(&targets, manifest, storage.as_deref(), options)?;
+    report.samples = done.records.samples;
+    report.damaged_samples = done.records.damaged_samples;
+    report.missing_samples = done.records.missing_samples;
     report.bytes = done.bytes;
     report.cancelled = done.cancelled;
-    report.problems.extend(done.outcome.problems);
-    report.problems.extend(done.seen.problems(&targets, manifest, &options.limits));
+    report.problems.extend(done.records.problems);
+    report.problems.extend(done.statements.problems(&targets, manifest, &options.limits));
     report.problems.sort();
     report.manifest = found;
     Ok(report)
@@ -75,15 +74,14 @@ fn check(found: Found, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
 /// How many generations are looked into for the shards that one of them does not have.
 const MAX_GENERATIONS: usize = 1000;
 
-fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
+fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
     if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
         let folder = Folder::open(path, options.follow_symlinks)?;
         if options.generation.is_some() {
             return of_generation(Arc::new(folder), options);
         }
         let manifest_path = path.join(MANIFEST_NAME);
-        let manifest =
-            folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, &options.limits));
+        let manifest = manifest_in(&folder, MANIFEST_NAME, &options.limits);
         return in_folder(Arc::new(folder), &manifest_path, manifest, &options.limits);
     }
     DatasetOptions::refuse_generation(options.generation, path)?;
@@ -93,7 +91,7 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
         || (file.len() >= 8 && read_exact_at(&*file, path, &mut magic, 0).is_ok() && magic == HEADER_MAGIC);
     if is_shard {
         let target = Target::lone(ShardFile::open(path.into(), file));
-        return Ok(Found { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: None });
+        return Ok(Subject { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: None });
     }
     let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
     let folder = Folder::open(parent, options.follow_symlinks)?;
@@ -102,7 +100,7 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
 }
 
 /// What a generation that is asked for consists of.
-fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Found> {
+fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Subject> {
     let (name, manifest) = find_manifest(&*storage, options.generation, &options.limits)?;
     let path = storage.path().join(name);
     in_folder(storage, &path, Ok(manifest), &options.limits)
@@ -119,7 +117,7 @@ impl<'a> Extra<'a> {
     /// Looks into the manifests of the other generations, the newest first, until all are known.
     fn of(mut unknown: Vec<&'a str>, manifest: &Manifest, storage: &dyn Storage, limits: &Limits) -> Self {
         let read = |name: &str| {
-            let other = read_manifest(&*storage.open(name).ok()?, &storage.path().join(name), limits).ok()?;
+            let other = manifest_in(storage, name, limits).ok()?;
             (other.dataset_id == manifest.dataset_id).then_some(other)
         };
         let mut others = Vec::new();
@@ -148,11 +146,11 @@ fn in_folder(
     manifest_path: &Path,
     manifest: Result<Manifest>,
     limits: &Limits,
-) -> Result<Found> {
+) -> Result<Subject> {
     let mut report = VerifyReport::default();
     // A manifest that is there, whole or not, says more than a list could.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
-    let present = match folder.shard_names() {
+    let present = match shard_names(&*folder) {
         Ok(names) => names,
         Err(Error::Io { source, .. }) if is_of_manifest && source.kind() == ErrorKind::Unsupported => {
             report.notes.push("nothing there lists files: those that no manifest names were not looked for".into());
@@ -177,7 +175,7 @@ fn in_folder(
             }
             report.notes.extend(unknown.iter().map(|name| format!("`{name}` is not in the manifest: not verified")));
             let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
-            Ok(Found { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
+            Ok(Subject { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }
         Err(error) if present.is_empty() && !error.is_about_data() => match error {
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
@@ -189,81 +187,12 @@ fn in_folder(
         Err(error) => {
             // Without a manifest the shards still explain themselves.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
-            Ok(Found {
+            Ok(Subject {
                 manifest: None,
                 targets: present.iter().map(|name| open(name, None)).collect(),
                 report,
                 storage,
             })
         }
-    }
-}
-
-/// What the shards said of themselves, to be compared when all have been opened.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) unique: Unique,
-    /// Of shards that say the same, one copy of the metadata.
-    identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
-}
-
-impl Seen {
-    /// Metadata to share with the next shard.
-    pub(super) fn known(&self) -> Option<SharedMetadata> {
-        self.identities.first().map(|(.., metadata)| metadata.clone())
-    }
-
-    pub(super) fn push(&mut self, target: usize, id: DatasetId, number: u32, metadata: SharedMetadata) {
-        self.identities.push((target, id, number, metadata));
-    }
-
-    fn problems(mut self, targets: &[Target], manifest: Option<&Manifest>, limits: &Limits) -> Vec<Problem> {
-        let mut out = Vec::new();
-        let file =
-            |target: usize| targets.get(target).map(|t| t.path.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut put = |target: usize, what: &str, expected: String, found: String| {
-            out.push(Problem::new(file(target), FormatError::format(what, expected, found)));
-        };
-        self.identities.sort_by_key(|(target, ..)| *target);
-        let Some((_, first_id, _, first_metadata)) = &self.identities.first().cloned() else { return out };
-        let mut numbers = HashSet::new();
-        let recipe = manifest.map(Manifest::shard_recipe);
-        for (target, id, number, shared) in &self.identities {
-            let metadata = shared.metadata();
-            if let Some(count) = metadata.shards
-                && manifest.map_or(count as usize != targets.len(), |manifest| !manifest.has_shards(count))
-                && (manifest.is_some() || targets.len() > 1)
-            {
-                put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
-            }
-            if let Some(manifest) = manifest {
-                // Dataset id, number, size, counts and schema were compared when the shard was
-                // opened.
-                if !manifest.has_classes(metadata.classes.as_deref()) {
-                    put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
-                }
-                if Some(&metadata.recipe) != recipe.as_ref() {
-                    put(*target, "recipe of the shard", "that of the manifest".into(), "another".into());
-                }
-                continue;
-            }
-            if id != first_id {
-                put(*target, "dataset id of the shard", format!("{first_id}, as in the first"), id.to_string());
-            } else if !shared.is_same(first_metadata) && metadata != first_metadata.metadata() {
-                put(*target, "schema, classes and recipe of the shard", "those of the first".into(), "others".into());
-            }
-            if !numbers.insert(*number) {
-                put(*target, "number of the shard", "each once".into(), format!("{number} again"));
-            }
-        }
-        for (what, (target, record), (other, other_record)) in self.unique.duplicates() {
-            let name = targets.get(other).map_or("", |t| t.name.as_str()).escape_debug();
-            let found = format!("the same in record {other_record} of `{name}`");
-            let error = FormatError::format(what, "each once in the dataset", found).in_record(record);
-            let key = targets.get(target).and_then(|t| t.key(record, limits));
-            let error = key.into_iter().fold(error, FormatError::in_sample);
-            out.push(Problem::new(file(target), error));
-        }
-        out
     }
 }

@@ -5,7 +5,8 @@ use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
 use crate::sample::image_of;
 use crate::scalar::Scalar;
-use crate::shard::{Shard, room};
+use crate::scratch::room;
+use crate::shard::Shard;
 use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, check_json};
 

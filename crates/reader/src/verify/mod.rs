@@ -8,6 +8,8 @@ mod dataset;
 mod fields;
 mod problem;
 mod shard;
+mod statements;
+mod target;
 mod unique;
 mod work;
 
@@ -15,9 +17,9 @@ pub use problem::Problem;
 pub(crate) use shard::hash_file;
 
 use crate::error::Result;
-use crate::fs::Storage;
 use crate::shard::Shard;
 use shardpack_format::{Limits, Manifest};
+use shardpack_io::Storage;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

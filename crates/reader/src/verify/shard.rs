@@ -8,7 +8,8 @@ use crate::check::Crc;
 use crate::error::Result;
 use crate::fetch::slice;
 use crate::handles::ShardFile;
-use crate::shard::{Shard, room};
+use crate::scratch::room;
+use crate::shard::Shard;
 use crate::stream::run_from;
 use sha2::{Digest, Sha256};
 use shardpack_format::Error;
@@ -27,7 +28,7 @@ pub(crate) struct Worker {
 
 /// What came out of a span.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct RecordFindings {
     pub(crate) samples: u64,
     pub(crate) damaged_samples: u64,
     pub(crate) missing_samples: u64,
@@ -40,12 +41,13 @@ impl Worker {
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
-        (records, window): (Range<u64>, u64),
+        records: Range<u64>,
+        window: u64,
         options: &VerifyOptions<'_>,
         hasher: &mut Option<Sha256>,
         mut each_run: impl FnMut(u64, u64) -> bool,
-    ) -> Outcome {
-        let mut out = Outcome::default();
+    ) -> RecordFindings {
+        let mut out = RecordFindings::default();
         let mut ahead = None;
         if let Ok(handle) = shard.file().handle() {
             handle.advise_sequential();
@@ -92,7 +94,7 @@ impl Worker {
         run: &Range<u64>,
         options: &VerifyOptions<'_>,
         hasher: Option<&mut Sha256>,
-        out: &mut Outcome,
+        out: &mut RecordFindings,
     ) -> Result<()> {
         run.clone().try_for_each(|record| shard.check_length(record))?;
         let span = shard.span(run)?;
@@ -138,7 +140,7 @@ impl Worker {
     }
 }
 
-impl Outcome {
+impl RecordFindings {
     pub(crate) fn add(&mut self, other: Self) {
         self.samples += other.samples;
         self.damaged_samples += other.damaged_samples;

@@ -1,22 +1,21 @@
 //! The threads that verify: they open shards, cut them into spans, and take spans in turn.
 
-use super::dataset::Seen;
 use super::problem::Problem;
-use super::shard::{Outcome, Worker, hash_range};
+use super::shard::{RecordFindings, Worker, hash_range};
+use super::statements::Statements;
+use super::target::Target;
 use super::{Progress, VerifyOptions};
 use crate::anatomy::Anatomy;
-use crate::cancel;
 use crate::error::{Error, Result};
-use crate::fs::Storage;
-use crate::handles::{Handles, ShardFile};
+use crate::handles::ShardFile;
 use crate::salvage::walk::{Step, Walk};
 use crate::shard::{Shard, ShardOptions};
 use sha2::{Digest, Sha256};
-use shardpack_format::{Error as FormatError, HEADER_BYTES, Limits, Manifest, Record};
+use shardpack_format::{Error as FormatError, HEADER_BYTES, Manifest, Record, bug};
+use shardpack_io::{Storage, cancel_flag, with_cancel_flag};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -27,50 +26,9 @@ const FAR_SPAN_BYTES: u64 = 512 << 20;
 /// Shards that a storage hears of before they are opened.
 const SHARDS_AHEAD: usize = 16;
 
-/// One shard to verify.
-#[derive(Debug)]
-pub(super) struct Target {
-    pub(super) name: String,
-    pub(super) path: PathBuf,
-    bytes: u64,
-    source: Source,
-}
-
-#[derive(Debug)]
-enum Source {
-    Lone(ShardFile),
-    Pooled(Arc<Handles>),
-}
-
-impl Target {
-    pub(super) fn lone(file: ShardFile) -> Self {
-        let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { name, path: file.path().into(), bytes: file.len(), source: Source::Lone(file) }
-    }
-
-    /// A shard in a folder; `bytes` if a manifest says so, for the progress.
-    pub(super) fn pooled(handles: &Arc<Handles>, name: &str, path: PathBuf, bytes: Option<u64>) -> Self {
-        let bytes = bytes.unwrap_or_else(|| ShardFile::pooled(handles, name).map_or(0, |file| file.len()));
-        Self { name: name.into(), path, bytes, source: Source::Pooled(Arc::clone(handles)) }
-    }
-
-    /// The key of a record, read anew: rarely asked for.
-    pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
-        let index = Anatomy::read(&self.file().ok()?, limits, None).ok()?.index?.ok()?;
-        index.key(record).map(str::to_owned)
-    }
-
-    fn file(&self) -> Result<ShardFile> {
-        match &self.source {
-            Source::Lone(file) => Ok(file.clone()),
-            Source::Pooled(handles) => ShardFile::pooled(handles, &self.name),
-        }
-    }
-}
-
 /// A piece of work: consecutive records of one shard; all of them if a digest is wanted.
 #[derive(Debug)]
-struct Span {
+struct RecordSpan {
     shard: Arc<Shard>,
     target: usize,
     records: Range<u64>,
@@ -80,14 +38,14 @@ struct Span {
 struct Queue {
     next_target: usize,
     opening: usize,
-    spans: VecDeque<Span>,
+    spans: VecDeque<RecordSpan>,
 }
 
 /// What all threads found.
 #[derive(Debug, Default)]
-pub(super) struct Done {
-    pub(super) outcome: Outcome,
-    pub(super) seen: Seen,
+pub(super) struct Findings {
+    pub(super) records: RecordFindings,
+    pub(super) statements: Statements,
     pub(super) bytes: u64,
     pub(super) cancelled: bool,
 }
@@ -104,15 +62,16 @@ struct Run<'a> {
     samples_done: AtomicU64,
     queue: Mutex<Queue>,
     changed: Condvar,
-    done: Mutex<Done>,
+    done: Mutex<Findings>,
 }
 
 /// Verifies all targets.
 pub(super) fn run(
     targets: &[Target],
-    (manifest, storage): (Option<&Manifest>, Option<&dyn Storage>),
+    manifest: Option<&Manifest>,
+    storage: Option<&dyn Storage>,
     options: &VerifyOptions<'_>,
-) -> Result<Done> {
+) -> Result<Findings> {
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         n => n,
@@ -130,10 +89,10 @@ pub(super) fn run(
         changed: Condvar::new(),
         done: Mutex::default(),
     };
-    let cancel = cancel::current();
+    let cancel = cancel_flag();
     std::thread::scope(|scope| {
         for number in 1..threads {
-            let help = || cancel::within(cancel.clone(), || run.work());
+            let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
             // With fewer threads than asked for it only takes longer.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
@@ -152,7 +111,7 @@ fn is_cancelled(options: &VerifyOptions<'_>) -> bool {
 
 enum Task {
     Open(usize),
-    Check(Span),
+    Check(RecordSpan),
 }
 
 impl Run<'_> {
@@ -177,7 +136,7 @@ impl Run<'_> {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.check(&span, &mut worker))) {
                         // Whatever the decoders hold is not to be trusted any more.
                         worker = Worker::default();
-                        let Span { records, target, .. } = span;
+                        let RecordSpan { records, target, .. } = span;
                         let what = format!("checking of records {} to {}", records.start, records.end);
                         self.problem(target, FormatError::panicked(what, &*panic));
                     }
@@ -190,7 +149,7 @@ impl Run<'_> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn done(&self) -> MutexGuard<'_, Done> {
+    fn done(&self) -> MutexGuard<'_, Findings> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,7 +190,7 @@ impl Run<'_> {
 
     fn problem(&self, target: usize, error: impl Into<Error>) {
         let path = self.targets.get(target).map(|t| t.path.to_string_lossy()).unwrap_or_default();
-        self.done().outcome.problems.push(Problem::new(path, error));
+        self.done().records.problems.push(Problem::new(path, error));
     }
 
     fn advance(&self, bytes: u64, samples: u64) {
@@ -244,12 +203,9 @@ impl Run<'_> {
     }
 
     /// Opens a shard, checks all of it but the records, and cuts these into spans.
-    fn open(&self, target: usize) -> Vec<Span> {
-        let Some(wanted) = self.targets.get(target) else {
-            self.problem(target, Error::internal("shard to verify", self.targets.len(), target));
-            return Vec::new();
-        };
-        let known = self.done().seen.known();
+    fn open(&self, target: usize) -> Vec<RecordSpan> {
+        let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
+        let known = self.done().statements.known();
         let read = |file: ShardFile| Ok((Anatomy::read(&file, &self.options.limits, known.as_ref())?, file));
         let opened = wanted.file().and_then(read);
         let (anatomy, file) = match opened {
@@ -288,8 +244,13 @@ impl Run<'_> {
         {
             let mut done = self.done();
             let identity = shard.identity();
-            done.seen.unique.add(target, &shard);
-            done.seen.push(target, identity.dataset_id, identity.shard_number, shard.index().shared_metadata().clone());
+            done.statements.unique.add(target, &shard);
+            done.statements.push(
+                target,
+                identity.dataset_id,
+                identity.shard_number,
+                shard.index().shared_metadata().clone(),
+            );
         }
         if let Some(on_shard) = self.options.on_shard {
             on_shard(target, &shard);
@@ -299,7 +260,7 @@ impl Run<'_> {
         self.spans(target, &shard)
     }
 
-    fn spans(&self, target: usize, shard: &Arc<Shard>) -> Vec<Span> {
+    fn spans(&self, target: usize, shard: &Arc<Shard>) -> Vec<RecordSpan> {
         let mut out = Vec::new();
         let mut next = 0;
         let span_bytes = match (self.options.digest, self.window) {
@@ -310,16 +271,16 @@ impl Run<'_> {
         while next < shard.len() {
             let records = crate::stream::run_from(shard, next, span_bytes);
             next = records.end;
-            out.push(Span { shard: Arc::clone(shard), target, records });
+            out.push(RecordSpan { shard: Arc::clone(shard), target, records });
         }
         if out.is_empty() && self.options.digest {
-            out.push(Span { shard: Arc::clone(shard), target, records: 0..0 });
+            out.push(RecordSpan { shard: Arc::clone(shard), target, records: 0..0 });
         }
         out
     }
 
-    fn check(&self, span: &Span, worker: &mut Worker) {
-        let Span { shard, target, records } = span;
+    fn check(&self, span: &RecordSpan, worker: &mut Worker) {
+        let RecordSpan { shard, target, records } = span;
         let expected = self.manifest.and_then(|m| m.shards.get(*target)).map(|entry| entry.sha256);
         let mut hasher = expected.filter(|_| self.options.digest).map(|_| Sha256::new());
         let ends = |range: Range<u64>, hasher: &mut Option<Sha256>| {
@@ -331,11 +292,11 @@ impl Run<'_> {
             }
         };
         ends(0..HEADER_BYTES, &mut hasher);
-        let work = (records.clone(), self.window);
-        let outcome = worker.check_records(shard, work, self.options, &mut hasher, |bytes, samples| {
+        let each_run = |bytes, samples| {
             self.advance(bytes, samples);
             !is_cancelled(self.options)
-        });
+        };
+        let outcome = worker.check_records(shard, records.clone(), self.window, self.options, &mut hasher, each_run);
         ends(shard.footer().index_offset..shard.file_bytes(), &mut hasher);
         if let (Some(hasher), Some(expected)) = (hasher, expected)
             && !is_cancelled(self.options)
@@ -350,7 +311,7 @@ impl Run<'_> {
                 );
             }
         }
-        self.done().outcome.add(outcome);
+        self.done().records.add(outcome);
     }
 
     /// A shard without a usable index: the records are found by their frames, so that the damaged
@@ -362,12 +323,12 @@ impl Run<'_> {
             if is_cancelled(self.options) {
                 return;
             }
-            let mut outcome = Outcome { samples: 1, ..Outcome::default() };
+            let mut outcome = RecordFindings { samples: 1, ..RecordFindings::default() };
             match step {
                 Step::Record { frame, bytes, .. } => {
                     if let Ok(record) = Record::parse_trusted(frame, &bytes, &self.options.limits) {
                         let mut done = self.done();
-                        done.seen.unique.add_one(record.key, frame.sample_id, (target, number));
+                        done.statements.unique.add_one(record.key, frame.sample_id, (target, number));
                     }
                     self.advance(frame.padded_bytes(), 1);
                 }
@@ -382,7 +343,7 @@ impl Run<'_> {
                 }
             }
             number += 1;
-            self.done().outcome.add(outcome);
+            self.done().records.add(outcome);
         }
         self.missing(target, number);
     }
@@ -390,6 +351,6 @@ impl Run<'_> {
     /// Counts the samples that the manifest promises of a shard beyond the `found` ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
-        self.done().outcome.missing_samples += promised.saturating_sub(found);
+        self.done().records.missing_samples += promised.saturating_sub(found);
     }
 }

@@ -1,6 +1,6 @@
 //! A storage whose reads come in pieces, are interrupted, or fail at the k-th operation.
 
-use shardpack_reader::{Error, ReadAt, Result, Storage};
+use shardpack_io::{Error, ReadAt, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Storage for FaultyStorage {
         Path::new("faulty")
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         let path = PathBuf::from("faulty").join(name);
         let fail = |source| Error::Io { path: path.clone(), action: "open", offset: None, source };
         count(&self.operations, self.fault).map_err(fail)?;
@@ -77,8 +77,8 @@ impl Storage for FaultyStorage {
         }))
     }
 
-    fn shard_names(&self) -> Result<Vec<String>> {
-        Ok(self.files.iter().map(|(n, _)| n.clone()).filter(|n| n.ends_with(".shard")).collect())
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        Ok(self.files.iter().map(|(n, _)| n.clone()).collect())
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) use object::Opened;
 use object::{FirstFailure, Object};
 use regular::Confines;
 use sha2::{Digest, Sha256};
-use shardpack_reader::{Listed, Storage, is_url};
+use shardpack_io::{Listed, Storage, is_url};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -74,14 +74,7 @@ impl Store {
             Some(listed) => self.storage.open_listed(listed),
             None => self.storage.open(key),
         };
-        opened.map(Object::new).map_err(into_io)
-    }
-}
-
-fn into_io(error: shardpack_reader::Error) -> io::Error {
-    match error {
-        shardpack_reader::Error::Io { source, .. } => source,
-        other => io::Error::new(ErrorKind::InvalidInput, other.to_string()),
+        opened.map(Object::new).map_err(shardpack_io::Error::into_source)
     }
 }
 
@@ -133,7 +126,7 @@ impl Files {
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<SourceFile>> {
         let missing = || SourceError::io("list", folder)(ErrorKind::NotFound.into());
         let (store, below) = self.place(folder).ok_or_else(missing)?;
-        let listed = store.storage.list().map_err(|error| SourceError::io("list", folder)(into_io(error)))?;
+        let listed = store.storage.list().map_err(|error| SourceError::io("list", folder)(error.into_source()))?;
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
         let found = listed.iter().filter_map(|listed| Some(found(listed.name.strip_prefix(&prefix)?, listed)));
         let found = found.collect();
@@ -177,7 +170,7 @@ impl Files {
             return Ok(found(key, listed));
         }
         let missing = |error: io::Error| store.failure.note(path, error);
-        let opened = store.storage.open(key).map_err(into_io).map_err(missing)?;
+        let opened = store.storage.open(key).map_err(shardpack_io::Error::into_source).map_err(missing)?;
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 

@@ -1,6 +1,6 @@
 //! An open file, wherever it is: on this machine, in a store, or in memory.
 
-use shardpack_reader::ReadAt;
+use shardpack_io::ReadAt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

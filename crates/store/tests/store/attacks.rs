@@ -154,7 +154,7 @@ fn no_credential_follows_a_redirect_to_another_origin() {
             let error = said(&verify(&url, &VerifyOptions::default(), &options).unwrap_err());
             assert!(error.contains(&both) && !error.contains("hunter2"), "{url} {status}: {error}");
             if !url.starts_with("http") {
-                let error = said(&Upload::at(&url, &options).unwrap().create("a.json", b"{}").unwrap_err());
+                let error = said(&Upload::at(&url, &options).unwrap().create("a.json", b"{}").unwrap_err().into());
                 assert!(error.contains(&both) && !error.contains("hunter2"), "{url} {status}: {error}");
             }
         }
@@ -292,8 +292,9 @@ fn a_wait_is_given_up_once_nobody_wants_the_answer() {
         let begun = Instant::now();
         let error = match stage {
             "list" => shardpack_store::Remote::at(&server.url(), &options)
-                .and_then(|remote| shardpack_reader::Storage::list(&remote))
-                .unwrap_err(),
+                .and_then(|remote| shardpack_io::Storage::list(&remote))
+                .unwrap_err()
+                .into(),
             _ => opened(&server.url(), &options).and_then(|dataset| dataset.get(0)).unwrap_err(),
         };
         if stage != "list" {
@@ -324,7 +325,7 @@ fn a_cancelled_call_asks_for_nothing_more_and_others_go_on() {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| dataset.get(0));
             let called = scope.spawn(|| {
-                shardpack_reader::cancellable(&cancel, || match is_column {
+                shardpack_io::cancellable(&cancel, || match is_column {
                     true => dataset.shard_numbers().skip(1).try_for_each(|number| dataset.shard(number).map(drop)),
                     false => dataset.get_many(&(3..210).collect::<Vec<_>>()).map(drop),
                 })
@@ -454,7 +455,7 @@ fn answers_without_an_end_take_no_memory() {
             let error = said(&opened(&url, &options).unwrap_err());
             assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
             let listed = shardpack_store::Remote::at(&url, &options)
-                .and_then(|remote| shardpack_reader::Storage::list(&remote).map(|names| names.len()));
+                .and_then(|remote| shardpack_io::Storage::list(&remote).map(|names| names.len()));
             // A server without folders has an empty one where there is nothing.
             assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());

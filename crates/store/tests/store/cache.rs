@@ -3,11 +3,11 @@
 
 use crate::loader_support::Disk;
 use crate::server::{Answer, Server};
+use shardpack_io::{CacheStats, Storage as _};
 use shardpack_loader::order::Mode;
 use shardpack_loader::{Loader, LoaderOptions};
-use shardpack_reader::Storage as _;
 use shardpack_reader::{Dataset, DatasetOptions};
-use shardpack_store::{CacheStats, Remote, StoreOptions};
+use shardpack_store::{Remote, StoreOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

@@ -422,7 +422,7 @@ fn any_object_store_will_do() {
         futures_util::FutureExt::now_or_never(put).expect("memory waits for nothing").unwrap();
     }
     let remote = shardpack_store::Remote::new(std::sync::Arc::new(store), "some/folder", &options()).unwrap();
-    let storage: std::sync::Arc<dyn shardpack_reader::Storage> = std::sync::Arc::new(remote);
+    let storage: std::sync::Arc<dyn shardpack_io::Storage> = std::sync::Arc::new(remote);
     assert_same(&disk.open(), &DatasetOptions::new().open_in(std::sync::Arc::clone(&storage)).unwrap());
     let report = shardpack_reader::verify_in(storage, None, &VerifyOptions::default()).unwrap();
     assert!(report.is_whole() && report.notes.is_empty(), "{report:?}");
@@ -439,7 +439,7 @@ fn what_is_announced_can_be_given_up() {
         .unwrap();
     let remote = shardpack_store::Remote::new(std::sync::Arc::new(store), "data", &options()).unwrap();
     for number in 0..10_000 {
-        shardpack_reader::Storage::advise_open(&remote, &format!("shard-{number:05}.shard"));
+        shardpack_io::Storage::advise_open(&remote, &format!("shard-{number:05}.shard"));
     }
     drop(remote);
 }

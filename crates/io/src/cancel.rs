@@ -1,4 +1,4 @@
-//! Cancelling reads that a thread waits for. A storage is shared by all readers of a dataset, so the flag
+//! Cancelling reads that a thread waits for. All readers of a dataset share its storage, so the flag
 //! belongs to the thread and not to the storage.
 
 use std::cell::RefCell;
@@ -24,21 +24,22 @@ impl Drop for Restore {
 /// use std::sync::Arc;
 /// use std::sync::atomic::AtomicBool;
 /// let cancel = Arc::new(AtomicBool::new(true));
-/// assert!(shardpack_reader::cancellable(&cancel, shardpack_reader::is_cancelled));
-/// assert!(!shardpack_reader::is_cancelled());
+/// assert!(shardpack_io::cancellable(&cancel, shardpack_io::is_cancelled));
+/// assert!(!shardpack_io::is_cancelled());
 /// ```
 pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
-    within(Some(Arc::clone(cancel)), work)
+    with_cancel_flag(Some(Arc::clone(cancel)), work)
 }
 
-/// As [`cancellable`], with the flag of another thread, if that has one.
-pub(crate) fn within<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
+/// As [`cancellable`], with the flag of another thread, if that has one ([`cancel_flag`]).
+pub fn with_cancel_flag<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(CANCEL.replace(cancel));
     work()
 }
 
 /// The flag of this thread, for the threads that help it.
-pub(crate) fn current() -> Option<Arc<AtomicBool>> {
+#[must_use]
+pub fn cancel_flag() -> Option<Arc<AtomicBool>> {
     CANCEL.with_borrow(Clone::clone)
 }
 

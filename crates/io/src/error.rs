@@ -1,0 +1,92 @@
+//! Errors of storages and file systems.
+
+use shardpack_format::{Error as FormatError, Hint, Hinted, visible};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of a storage.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file is missing, may not be read or written, or the disk or the network failed.
+    #[error("`{}`: cannot {action}{}: {source}", visible(&path.to_string_lossy()), at_offset(*offset))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operation, as a verb.
+        action: &'static str,
+        /// Position in the file.
+        offset: Option<u64>,
+        /// The answer of the operating system or the store.
+        source: io::Error,
+    },
+    /// The caller asked for something that is no file of the storage: always
+    /// [`shardpack_format::Error::Usage`].
+    #[error("{0}")]
+    Usage(FormatError),
+}
+
+/// ` at offset 7`, if there is one.
+#[must_use]
+pub(crate) fn at_offset(offset: Option<u64>) -> String {
+    offset.map_or_else(String::new, |offset| format!(" at offset {offset}"))
+}
+
+impl Error {
+    /// An operation on `path` that failed.
+    pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
+        Self::Io { path: path.into(), action, offset: None, source }
+    }
+
+    /// A request that cannot be served.
+    pub fn usage(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
+        Self::Usage(FormatError::usage(what, expected, found))
+    }
+
+    /// Adds a next step to a [`Error::Usage`].
+    #[must_use]
+    pub fn with_hint(self, next: impl Into<Hint>) -> Self {
+        match self {
+            Self::Usage(error) => Self::Usage(error.with_hint(next)),
+            io @ Self::Io { .. } => io,
+        }
+    }
+
+    /// The next step. It is no part of the error's text.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Usage(error) => error.hint(),
+            Self::Io { source, .. } => source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
+        }
+    }
+
+    /// The kind of the answer; `InvalidInput` for a [`Error::Usage`].
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { source, .. } => source.kind(),
+            Self::Usage(_) => ErrorKind::InvalidInput,
+        }
+    }
+
+    /// Returns whether there is no file of this name.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+    }
+
+    /// The answer of the system, without the path.
+    #[must_use]
+    pub fn into_source(self) -> io::Error {
+        match self {
+            Self::Io { source, .. } => source,
+            Self::Usage(error) => match error.hint() {
+                Some(hint) => io::Error::new(ErrorKind::InvalidInput, Hinted::new(error.to_string(), hint)),
+                None => io::Error::new(ErrorKind::InvalidInput, error.to_string()),
+            },
+        }
+    }
+}

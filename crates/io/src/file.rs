@@ -1,0 +1,116 @@
+//! Regular files of this machine.
+
+use crate::error::{Error, Result};
+use crate::read_at::ReadAt;
+use rustix::fs::{Advice, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use shardpack_format::Hinted;
+use std::fs::{File, OpenOptions, symlink_metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opening a FIFO must not wait for a writer; NONBLOCK changes nothing for regular files.
+pub(crate) const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// A file and its length.
+#[derive(Debug)]
+pub(crate) struct LocalFile {
+    pub(crate) file: File,
+    pub(crate) len: u64,
+}
+
+impl ReadAt for LocalFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn advise_sequential(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    fn advise_soon(&self, offset: u64, bytes: u64) {
+        // Linux reads no more than one request of the device ahead for each call, often 1 MiB.
+        let end = offset.saturating_add(bytes);
+        let mut at = offset;
+        while at < end {
+            let step = (end - at).min(1 << 20);
+            let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(step), Advice::WillNeed);
+            at += step;
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
+        let mut byte = [0];
+        match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Some(read == 1),
+            Err(Errno::AGAIN) => Some(false),
+            // File systems that cannot tell, those of networks among them, refuse the flag.
+            Err(_) => None,
+        }
+    }
+
+    fn drop_cached(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+}
+
+/// Opens the regular file at `path`, which the user named: symlinks are followed.
+///
+/// # Errors
+/// `Io` if it cannot be opened, `Usage` at once if it is a folder, FIFO, device or socket.
+pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
+    let fd = rustix::fs::open(path, OPEN, Mode::empty()).map_err(|e| open_error(path, e))?;
+    regular(path, fd)
+}
+
+pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
+    // The handle is asked, not the path: nobody can swap the file in between.
+    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", e.into()))?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let len = u64::try_from(stat.st_size).unwrap_or(0);
+            return Ok(Arc::new(LocalFile { file: File::from(fd), len }));
+        }
+        FileType::Directory => "a folder",
+        FileType::Fifo => "a FIFO",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "a special file",
+    };
+    Err(Error::usage(format!("`{}`", path.display()), "a regular file", kind))
+}
+
+pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
+    match errno {
+        // What opening a socket answers.
+        Errno::NXIO => Error::usage(format!("`{}`", path.display()), "a regular file", "a special file"),
+        other => Error::io(path, "open", other.into()),
+    }
+}
+
+/// Opens the regular file at `path`, which this project named, and nothing else: no symlink is
+/// followed, and no FIFO waited for.
+pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
+    match options.open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(not_regular("something else")),
+        // The system's own text would be "too many levels of symbolic links".
+        Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
+        Err(e) => Err(e),
+    }
+}
+
+fn not_regular(found: &str) -> io::Error {
+    let text = format!("expected a regular file, found {found}");
+    let hint = "remove it, or choose another folder: the packer opens no links, pipes or devices";
+    io::Error::new(io::ErrorKind::InvalidInput, Hinted::new(text, hint))
+}

@@ -1,0 +1,87 @@
+//! The storage on a local or mounted file system.
+
+use crate::error::{Error, Result};
+use crate::file::{OPEN, open_error, regular};
+use crate::read_at::ReadAt;
+use crate::storage::Storage;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder on a local or mounted file system.
+///
+/// Files are opened relative to a handle on the folder, and no symlink below it is followed unless
+/// the caller allows it, so that no name in a manifest can lead elsewhere.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    handle: OwnedFd,
+    follow_symlinks: bool,
+}
+
+impl Folder {
+    /// Opens a folder. With `follow_symlinks`, shards may be symlinks, to anywhere: for caches that
+    /// keep the files elsewhere.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be opened.
+    pub fn open(path: impl Into<PathBuf>, follow_symlinks: bool) -> Result<Self> {
+        let path = path.into();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| Error::io(&path, "open", e.into()))?;
+        Ok(Self { path, handle, follow_symlinks })
+    }
+}
+
+impl Storage for Folder {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let path = self.path.join(name);
+        let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let refuse_link = |errno| match errno {
+            // NOFOLLOW answers LOOP for a link to a file; with DIRECTORY, NOTDIR.
+            Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(
+                format!("`{}`", path.display()),
+                "a file in the dataset's folder",
+                "a symlink, or a path through one",
+            )
+            .with_hint("put the file itself into the folder; a shard can also be opened by a name of its own"),
+            other => open_error(&path, other),
+        };
+        let mut folder = None;
+        let mut file_name = name;
+        if let Some((parent, rest)) = name.split_once('/') {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
+            let handle = rustix::fs::openat(&self.handle, parent, flags, Mode::empty());
+            folder = Some(handle.map_err(refuse_link)?);
+            file_name = rest;
+        }
+        // At most one level below: a name with more parts, or a way up, never gets here from a
+        // manifest; other callers are refused too.
+        if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Error::usage("file name", "one below the dataset's folder", format!("{name:?}")));
+        }
+        let base = folder.as_ref().unwrap_or(&self.handle);
+        let fd = rustix::fs::openat(base, file_name, OPEN | follow, Mode::empty()).map_err(refuse_link)?;
+        regular(&path, fd)
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        let fail = |e: io::Error| Error::io(&self.path, "list", e);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(fail)? {
+            // A name that is not UTF-8 cannot be in a manifest.
+            if let Ok(name) = entry.map_err(fail)?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}

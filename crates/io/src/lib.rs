@@ -1,0 +1,49 @@
+//! Where shardpack keeps files: on a disk of this machine, or in an object store.
+//!
+//! - [`Storage`]: a folder that is read. Its files give ranges of bytes ([`ReadAt`]) and are listed
+//!   by their names.
+//! - [`Objects`]: a storage that objects are written to, each whole or not at all.
+//! - [`FileSystem`]: folders of this machine, with files that grow, durable names, and locks.
+//!
+//! A [`Folder`] is the storage on a disk, and [`Disk`] is this machine's file system. The crate
+//! `shardpack-store` has the storages behind URLs. Nothing here knows what a shard is.
+//!
+//! `conformance`, behind the feature of that name, holds the suite that every implementation
+//! passes, those of the tests included.
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod cancel;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+mod disk;
+mod error;
+mod file;
+mod file_system;
+mod folder;
+mod holder;
+mod lock_file;
+mod lock_name;
+#[cfg(any(test, feature = "conformance"))]
+mod memory;
+mod objects;
+mod read_at;
+mod storage;
+mod traffic;
+mod url;
+
+pub use cancel::{cancel_flag, cancellable, is_cancelled, with_cancel_flag};
+pub use disk::Disk;
+pub use error::{Error, Result};
+pub use file::open_regular;
+pub use file_system::{FileLock, FileSystem, GrowingFile, LockMode, is_unsupported};
+pub use folder::Folder;
+pub use holder::Holder;
+#[cfg(any(test, feature = "conformance"))]
+pub use memory::Memory;
+pub use objects::Objects;
+pub use read_at::{Ends, ReadAt, Reader, read_ends, read_exact_at, read_whole};
+pub use storage::{Listed, Storage};
+pub use traffic::{CacheStats, Traffic};
+pub use url::is_url;

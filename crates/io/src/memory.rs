@@ -1,0 +1,90 @@
+//! A storage in memory, for tests.
+#![allow(clippy::unwrap_used)]
+
+use crate::error::{Error, Result};
+use crate::objects::Objects;
+use crate::read_at::ReadAt;
+use crate::storage::{Listed, Storage};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Objects in memory, by their names.
+#[derive(Debug)]
+pub struct Memory {
+    path: PathBuf,
+    objects: Mutex<BTreeMap<String, Vec<u8>>>,
+}
+
+impl Memory {
+    /// A storage that messages call `path`, with these objects.
+    pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
+        Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.objects.lock().unwrap()
+    }
+
+    fn failed(&self, name: &str, action: &'static str, source: impl Into<io::Error>) -> Error {
+        Error::io(self.path.join(name), action, source.into())
+    }
+}
+
+impl Storage for Memory {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        if name.split('/').count() > 2 || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Error::usage("file name", "one below the folder", name));
+        }
+        let bytes = self.objects().get(name).cloned();
+        Ok(Arc::new(bytes.ok_or_else(|| self.failed(name, "open", ErrorKind::NotFound))?))
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        let first = |name: &String| name.split('/').next().unwrap_or_default().to_owned();
+        Ok(self.objects().keys().map(first).collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    fn list(&self) -> Result<Vec<Listed>> {
+        let listed = |(name, bytes): (&String, &Vec<u8>)| Listed {
+            name: name.clone(),
+            bytes: ReadAt::len(bytes),
+            modified_ns: 0,
+            e_tag: None,
+        };
+        Ok(self.objects().iter().map(listed).collect())
+    }
+}
+
+impl Objects for Memory {
+    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
+        let mut bytes = Vec::new();
+        let count = source.read_to_end(&mut bytes).map_err(|e| self.failed(name, "write", e))?;
+        self.objects().insert(name.to_owned(), bytes);
+        Ok(count as u64)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        Ok(self.objects().entry(name.to_owned()).or_insert_with(|| bytes.to_vec()) == bytes)
+    }
+
+    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> Result<bool> {
+        let mut objects = self.objects();
+        let is_old = objects.get(name).is_none_or(|found| found == old);
+        if is_old {
+            objects.insert(name.to_owned(), new.to_vec());
+        }
+        Ok(is_old)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.objects().remove(name);
+        Ok(())
+    }
+}

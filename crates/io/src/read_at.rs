@@ -1,0 +1,161 @@
+//! Bytes that are read at any offset.
+
+use crate::error::{Error, Result};
+use std::fmt::Debug;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// Times that a file which is not ready is asked again, a millisecond apart. Regular files are always
+/// ready; those of a network may not be.
+const PATIENCE: u32 = 1000;
+
+/// Bytes that can be read at any offset, by many threads at once.
+///
+/// An implementation may return fewer bytes than asked for, and may fail with `Interrupted` or
+/// `WouldBlock`: [`read_exact_at`] asks again.
+pub trait ReadAt: Send + Sync + Debug {
+    /// Length in bytes, fixed when the file was opened.
+    fn len(&self) -> u64;
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads up to `buffer.len()` bytes from `offset`; 0 only at the end.
+    ///
+    /// # Errors
+    /// The operating system's, or the store's.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Tells the operating system that the file will be read from front to back. A hint: failures
+    /// do not matter.
+    fn advise_sequential(&self) {}
+
+    /// Tells the operating system, or the store, that these bytes will be read once, soon. A hint:
+    /// failures do not matter. A store keeps what was announced twice until it was read twice.
+    fn advise_soon(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
+    /// Whether the byte at `offset` can be read without waiting for a disk. `None` if that is not
+    /// known: then the file may also be on a network, where advice may have no effect.
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        let _ = offset;
+        None
+    }
+
+    /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not
+    /// matter.
+    fn drop_cached(&self) {}
+}
+
+impl ReadAt for Vec<u8> {
+    fn len(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut rest = self.get(shardpack_format::to_usize(offset)..).unwrap_or_default();
+        rest.read(buffer)
+    }
+}
+
+/// Fills `buffer` from `offset` on, whatever the pieces in which the bytes arrive.
+///
+/// # Errors
+/// `Io` if the file ends before, or cannot be read.
+pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: u64) -> Result<()> {
+    let mut patience = PATIENCE;
+    let mut done = 0_usize;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        let at = offset.saturating_add(done as u64);
+        let fail = |source| Error::Io { path: path.into(), action: "read", offset: Some(at), source };
+        match file.read_at(rest, at) {
+            Ok(0) => {
+                let why = format!("the file ends here, {} bytes too early", rest.len());
+                return Err(fail(io::Error::new(ErrorKind::UnexpectedEof, why)));
+            }
+            Ok(n) => done += n.min(rest.len()),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock && patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(e) => return Err(fail(e)),
+        }
+    }
+    Ok(())
+}
+
+/// The two ends of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends {
+    /// Size of the whole.
+    pub bytes: u64,
+    /// Its first bytes: as many as were asked for, or all.
+    pub head: Vec<u8>,
+    /// Its last bytes: as many as were asked for, or all.
+    pub tail: Vec<u8>,
+}
+
+/// Reads up to `head` and `tail` bytes from the ends of a file.
+///
+/// # Errors
+/// As [`read_exact_at`].
+pub fn read_ends(file: &dyn ReadAt, path: &Path, head: u64, tail: u64) -> Result<Ends> {
+    let bytes = file.len();
+    let read = |offset: u64, count: u64| {
+        let mut piece = zeros(count).map_err(|e| Error::io(path, "read", e))?;
+        read_exact_at(file, path, &mut piece, offset).map(|()| piece)
+    };
+    let tail = tail.min(bytes);
+    Ok(Ends { bytes, head: read(0, head.min(bytes))?, tail: read(bytes - tail, tail)? })
+}
+
+/// Memory for so many bytes; an error if there is none.
+fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
+    let mut zeros = Vec::new();
+    let count = shardpack_format::to_usize(bytes);
+    zeros.try_reserve_exact(count).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
+    zeros.resize(count, 0);
+    Ok(zeros)
+}
+
+/// Reads a whole file of at most `max_bytes`.
+///
+/// # Errors
+/// As [`read_exact_at`]; of the kind `FileTooLarge` if it is larger, before memory is taken.
+pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
+    let bytes = file.len();
+    if bytes > max_bytes {
+        let why = format!("expected at most {max_bytes} bytes, found {bytes}");
+        return Err(Error::io(path, "read", io::Error::new(ErrorKind::FileTooLarge, why)));
+    }
+    let mut all = zeros(bytes).map_err(|e| Error::io(path, "read", e))?;
+    read_exact_at(file, path, &mut all, 0)?;
+    Ok(all)
+}
+
+/// A file read from front to back.
+#[derive(Debug)]
+pub struct Reader<F> {
+    file: F,
+    offset: u64,
+}
+
+impl<F> Reader<F> {
+    /// Begins at the first byte.
+    pub const fn new(file: F) -> Self {
+        Self { file, offset: 0 }
+    }
+}
+
+impl<T: ReadAt + ?Sized, F: std::ops::Deref<Target = T>> Read for Reader<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset = self.offset.saturating_add(read as u64);
+        Ok(read)
+    }
+}

@@ -1,0 +1,46 @@
+//! The files of a dataset's folder other than shards, and the names of these.
+
+use crate::error::{Error, Result};
+use shardpack_format::{Error as FormatError, Limits, Manifest};
+use shardpack_io::{ReadAt, Storage, read_whole};
+use std::path::Path;
+
+/// The journal of the packer, until the dataset is complete.
+const JOURNAL: &str = ".shardpack-journal.jsonl";
+
+/// Returns whether the folder holds the journal of a dataset that is not complete.
+pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
+    storage.open(JOURNAL).is_ok()
+}
+
+/// Reads a manifest.
+///
+/// # Errors
+/// `Io` if it cannot be read; `Format` or `Limit` if it is no whole manifest.
+pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
+    let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
+    if file.len() > limits.max_manifest_bytes {
+        let limit = limits.max_manifest_bytes;
+        return Err(in_file(FormatError::limit("manifest", "max_manifest_bytes", limit, file.len())));
+    }
+    let bytes = read_whole(file, path, limits.max_manifest_bytes)?;
+    Manifest::parse(&bytes, limits).map_err(in_file)
+}
+
+/// Reads the manifest `name` of a folder.
+///
+/// # Errors
+/// As [`read_manifest`].
+pub(crate) fn manifest_in(storage: &dyn Storage, name: &str, limits: &Limits) -> Result<Manifest> {
+    read_manifest(&*storage.open(name)?, &storage.path().join(name), limits)
+}
+
+/// Names of the entries directly in the folder that end in `.shard`, sorted.
+///
+/// # Errors
+/// `Io` if the folder cannot be listed; of kind `Unsupported` if the storage never lists.
+pub(crate) fn shard_names(storage: &dyn Storage) -> Result<Vec<String>> {
+    let mut names = storage.names()?;
+    names.retain(|name| name.ends_with(".shard") && !name.starts_with('.'));
+    Ok(names)
+}

@@ -1,0 +1,22 @@
+//! Memory for bytes that are read, used again and again.
+
+use crate::error::{Error, Result};
+
+/// Bytes of a large record that are read at a time: they stay in the second-level cache until their
+/// CRC32 is known.
+pub const STEP_BYTES: usize = 256 << 10;
+
+/// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so
+/// that it is not zeroed again for every read.
+///
+/// # Errors
+/// `Usage` if there is no memory for so many.
+pub fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
+    let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
+    let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
+    if buffer.len() < bytes {
+        buffer.try_reserve(bytes - buffer.len()).map_err(|_| too_large())?;
+        buffer.resize(bytes, 0);
+    }
+    buffer.get_mut(..bytes).ok_or_else(too_large)
+}

@@ -1,0 +1,76 @@
+//! What must hold across shards: one dataset, one schema, each number, key and id once.
+
+use super::problem::Problem;
+use super::target::Target;
+use super::unique::Unique;
+use shardpack_format::{DatasetId, Error as FormatError, Limits, Manifest, SharedMetadata};
+use std::collections::HashSet;
+
+/// What the shards said of themselves, to be compared when all have been opened.
+#[derive(Debug, Default)]
+pub(super) struct Statements {
+    pub(super) unique: Unique,
+    /// Of shards that say the same, one copy of the metadata.
+    identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
+}
+
+impl Statements {
+    /// Metadata to share with the next shard.
+    pub(super) fn known(&self) -> Option<SharedMetadata> {
+        self.identities.first().map(|(.., metadata)| metadata.clone())
+    }
+
+    pub(super) fn push(&mut self, target: usize, id: DatasetId, number: u32, metadata: SharedMetadata) {
+        self.identities.push((target, id, number, metadata));
+    }
+
+    pub(super) fn problems(mut self, targets: &[Target], manifest: Option<&Manifest>, limits: &Limits) -> Vec<Problem> {
+        let mut out = Vec::new();
+        let file =
+            |target: usize| targets.get(target).map(|t| t.path.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut put = |target: usize, what: &str, expected: String, found: String| {
+            out.push(Problem::new(file(target), FormatError::format(what, expected, found)));
+        };
+        self.identities.sort_by_key(|(target, ..)| *target);
+        let Some((_, first_id, _, first_metadata)) = &self.identities.first().cloned() else { return out };
+        let mut numbers = HashSet::new();
+        let recipe = manifest.map(Manifest::shard_recipe);
+        for (target, id, number, shared) in &self.identities {
+            let metadata = shared.metadata();
+            if let Some(count) = metadata.shards
+                && manifest.map_or(count as usize != targets.len(), |manifest| !manifest.has_shards(count))
+                && (manifest.is_some() || targets.len() > 1)
+            {
+                put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
+            }
+            if let Some(manifest) = manifest {
+                // Dataset id, number, size, counts and schema were compared when the shard was
+                // opened.
+                if !manifest.has_classes(metadata.classes.as_deref()) {
+                    put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
+                }
+                if Some(&metadata.recipe) != recipe.as_ref() {
+                    put(*target, "recipe of the shard", "that of the manifest".into(), "another".into());
+                }
+                continue;
+            }
+            if id != first_id {
+                put(*target, "dataset id of the shard", format!("{first_id}, as in the first"), id.to_string());
+            } else if !shared.is_same(first_metadata) && metadata != first_metadata.metadata() {
+                put(*target, "schema, classes and recipe of the shard", "those of the first".into(), "others".into());
+            }
+            if !numbers.insert(*number) {
+                put(*target, "number of the shard", "each once".into(), format!("{number} again"));
+            }
+        }
+        for (what, (target, record), (other, other_record)) in self.unique.duplicates() {
+            let name = targets.get(other).map_or("", |t| t.name.as_str()).escape_debug();
+            let found = format!("the same in record {other_record} of `{name}`");
+            let error = FormatError::format(what, "each once in the dataset", found).in_record(record);
+            let key = targets.get(target).and_then(|t| t.key(record, limits));
+            let error = key.into_iter().fold(error, FormatError::in_sample);
+            out.push(Problem::new(file(target), error));
+        }
+        out
+    }
+}
