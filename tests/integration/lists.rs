@@ -1,0 +1,83 @@
+//! The lists of `docs/code.md`, "To add …", are complete: each names one thing that is there already,
+//! and every file whose code names that thing.
+
+use crate::layers::{code, has_word, is_test_file, root};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders whose code a list is about.
+const FOLDERS: &[&str] = &["crates", "src", "python/src", "python/shardpack", "format-spec"];
+
+/// One section of `docs/code.md` that begins with "To add".
+struct List {
+    title: String,
+    /// The example's name in the code: the first word in backticks below the title.
+    example: String,
+    /// Paths at the head of the section's items.
+    files: BTreeSet<String>,
+}
+
+fn lists(text: &str) -> Vec<List> {
+    let sections = text.split("\n### ").filter(|section| section.starts_with("To add"));
+    sections
+        .map(|section| {
+            let (title, body) = section.split_once('\n').expect("a title and a body");
+            let body = body.split("\n## ").next().unwrap_or_default();
+            let example = body.split('`').nth(1).unwrap_or_default().to_owned();
+            let items = body.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
+            List { title: title.to_owned(), example, files: items.map(str::to_owned).collect() }
+        })
+        .collect()
+}
+
+/// Rust, Python and CUDA files below `dir`, tests, examples and generated files left out.
+fn code_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap_or_else(|e| panic!("`{}`: {e}", dir.display())) {
+        let path = entry.expect("a directory entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !["tests", "examples", "benches", "target", "__pycache__"].contains(&name.as_str()) {
+                code_files(&path, found);
+            }
+        } else if ["rs", "py", "cu", "cuh"].iter().any(|end| name.ends_with(&format!(".{end}"))) && !is_test_file(&path)
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// Files whose code has `example` in it, by their places in the repository.
+fn files_with(example: &str) -> BTreeSet<String> {
+    let mut files = Vec::new();
+    FOLDERS.iter().for_each(|folder| code_files(&root().join(folder), &mut files));
+    let names_it = |path: &PathBuf| {
+        let text = fs::read_to_string(path).expect("a readable source file");
+        code(&text).iter().any(|(_, line)| has_word(line, example))
+    };
+    let place = |path: PathBuf| path.strip_prefix(root()).expect("below the root").display().to_string();
+    files.into_iter().filter(names_it).map(place).collect()
+}
+
+#[test]
+fn lists_of_what_to_change_are_complete() {
+    let text = fs::read_to_string(root().join("docs/code.md")).expect("docs/code.md");
+    let lists = lists(&text);
+    assert!(lists.len() >= 7, "docs/code.md: expected a list for each kind of addition, found {}", lists.len());
+    let mut wrong = Vec::new();
+    for List { title, example, files } in lists {
+        let found = files_with(&example);
+        let is_there = |file: &&String| !root().join(file.as_str()).is_file();
+        wrong.extend(files.iter().filter(is_there).map(|file| format!("{title}: no such file: {file}")));
+        wrong.extend(found.difference(&files).map(|file| format!("{title}: not listed, but has `{example}`: {file}")));
+    }
+    assert!(wrong.is_empty(), "docs/code.md:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_list_is_read_as_it_stands() {
+    let text = "# Code\n\n### To add a view\n\n`Pad` is one:\n\n- `a.rs`: the name\n- `b.rs`: the other\n\n## Tests\n\n- `c.rs`\n";
+    let [list] = &lists(text)[..] else { panic!("one list") };
+    assert_eq!((list.title.as_str(), list.example.as_str()), ("To add a view", "Pad"));
+    assert_eq!(list.files, ["a.rs", "b.rs"].map(str::to_owned).into());
+}
