@@ -18,7 +18,7 @@ MODES = {"tile": ("--check-pixels", "none"), "reencode": ("--quality", "85", "--
 def main():
     options = arguments(__doc__.splitlines()[0], megabytes=(110, "about the size of the tree"))
     build()
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "shardpack-array", "--example", "jpeg_pack_rates"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "shardpack-jpeg", "--example", "jpeg_pack_rates"], cwd=ROOT, check=True)
     cores = os.cpu_count()
     with scratch(options) as folder:
         folder = Path(folder)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,18 @@ class Commit(unittest.TestCase):
         except (OSError, subprocess.CalledProcessError) as error:
             self.skipTest(f"git does not work here: {error}")
         self.assertRegex(self.result()["commit"], "^[0-9a-f]{12}[+]?$")
+
+
+class Examples(unittest.TestCase):
+    def test_every_example_that_is_named_is_one_of_its_package(self):
+        named = re.compile(r'-p"?,? "?shardpack-([a-z-]+)"?,? "?--example"?,? "?([a-z_]+)')
+        files = [path for folder in ("benches", "docs", "scripts") for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".sh")]
+        found = {(path.relative_to(ROOT), *match) for path in files for match in named.findall(path.read_text())}
+        self.assertGreater(len(found), 5)
+        for path, crate, example in sorted(found):
+            with self.subTest(path=str(path), example=example):
+                examples = ROOT / "crates" / crate / "examples"
+                self.assertTrue((examples / f"{example}.rs").exists() or (examples / example / "main.rs").exists())
 
 
 if __name__ == "__main__":

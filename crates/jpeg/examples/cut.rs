@@ -1,7 +1,7 @@
 //! How fast JPEGs from a folder are cut after tiling them like the packer, and how much of them is
 //! left. Uses the usual random-resized-crop (scale 0.08 to 1), on one core, with files in memory.
 //!
-//! `cargo run --release -p shardpack-array --example cut -- FOLDER [ROUNDS]`
+//! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]
 
 use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, JpegTiler, Rect, Sampling, Scale, TileOptions, TileOutcome};
