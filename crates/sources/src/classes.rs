@@ -2,7 +2,7 @@
 
 use crate::columns::Texts;
 use crate::words::{list, plural, verb};
-use shardpack_format::Error;
+use shardpack_format::bug;
 use std::collections::BTreeMap;
 
 /// Classes, and the class of each sample.
@@ -27,18 +27,18 @@ pub(crate) fn folder(key: &str) -> Option<&str> {
 pub(crate) fn by_folder<'a>(
     folders: &[String],
     keys: impl Iterator<Item = &'a str> + Clone,
-) -> Result<(Option<Classes>, Option<String>), Error> {
+) -> (Option<Classes>, Option<String>) {
     let (inside, at_top) = keys.clone().fold((0u64, 0u64), |(inside, at_top), key| match folder(key) {
         Some(_) => (inside + 1, at_top),
         None => (inside, at_top + 1),
     });
     if inside == 0 {
-        return Ok((None, None));
+        return (None, None);
     }
     if at_top > 0 {
         let (samples, stand) = (plural(inside, "sample"), verb(inside, "stands", "stand"));
         let note = format!("no labels from folder names: {samples} {stand} in folders, but {at_top} beside them");
-        return Ok((None, Some(note)));
+        return (None, Some(note));
     }
     let mut counts = vec![0u64; folders.len()];
     let mut labels = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn by_folder<'a>(
         // Every folder of a key was listed.
         let place = folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok());
         let counted = place.and_then(|place| Some((u32::try_from(place).ok()?, counts.get_mut(place)?)));
-        let (label, count) = counted.ok_or_else(|| Error::internal("class of a sample", "its folder's", key))?;
+        let (label, count) = counted.unwrap_or_else(|| bug("the folder of each key was listed"));
         *count += 1;
         labels.push(label);
     }
@@ -57,18 +57,18 @@ pub(crate) fn by_folder<'a>(
         let what = verb(count, "holds no samples, and keeps its label", "hold no samples, and keep their labels");
         format!("{count} of {all} {what}: {}", list(empty(), 10))
     });
-    Ok((Some(Classes { names: folders.to_vec(), labels }), note))
+    (Some(Classes { names: folders.to_vec(), labels }), note)
 }
 
 /// Classes by text.
-pub(crate) fn by_text(texts: &Texts) -> Result<Classes, Error> {
+pub(crate) fn by_text(texts: &Texts) -> Classes {
     let mut places: BTreeMap<&str, u32> = texts.iter().map(|text| (text, 0)).collect();
     for (label, place) in (0..).zip(places.values_mut()) {
         *place = label;
     }
-    let label = |text| places.get(text).copied().ok_or_else(|| Error::internal("class of a text", "one", text));
-    let labels = texts.iter().map(label).collect::<Result<_, _>>()?;
-    Ok(Classes { names: places.into_keys().map(str::to_owned).collect(), labels })
+    let label = |text| places.get(text).copied().unwrap_or_else(|| bug("each text is a class"));
+    let labels = texts.iter().map(label).collect();
+    Classes { names: places.into_keys().map(str::to_owned).collect(), labels }
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
 
     fn classes(folders: &[&str], keys: &[&str]) -> (Option<Classes>, Option<String>) {
         let folders: Vec<_> = folders.iter().map(ToString::to_string).collect();
-        by_folder(&folders, keys.iter().copied()).unwrap()
+        by_folder(&folders, keys.iter().copied())
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
     fn texts_become_sorted_classes() {
         let texts: Texts = ["dog", "cat", "dog", "Eel"].into_iter().collect();
         assert_eq!(
-            by_text(&texts).unwrap(),
+            by_text(&texts),
             Classes { names: vec!["Eel".into(), "cat".into(), "dog".into()], labels: vec![2, 1, 2, 0] }
         );
     }

@@ -1,7 +1,7 @@
 //! Columns of values, one value for each sample, without an allocation for each.
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::Error;
+use shardpack_format::bug;
 
 /// Many short texts in one buffer.
 ///
@@ -118,22 +118,20 @@ impl Values {
 
     /// The values at `order`, in that order.
     ///
-    /// # Errors
-    /// `Internal` if there is no such row: without it, all later samples would have the values of
-    /// others.
-    pub fn permuted(&self, order: &[u32]) -> Result<Self, Error> {
-        fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> Result<C, Error> {
-            let value =
-                |&row: &u32| get(row as usize).ok_or_else(|| Error::internal("row of a column", "a value", row));
+    /// Panics if there is no such row: all later samples would have the values of others.
+    #[must_use]
+    pub fn permuted(&self, order: &[u32]) -> Self {
+        fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> C {
+            let value = |&row: &u32| get(row as usize).unwrap_or_else(|| bug("a column has a value for each row"));
             order.iter().map(value).collect()
         }
-        Ok(match self {
-            Self::Bool(values) => Self::Bool(pick(order, |row| values.get(row).copied())?),
-            Self::Int(values) => Self::Int(pick(order, |row| values.get(row).copied())?),
-            Self::Float(values) => Self::Float(pick(order, |row| values.get(row).copied())?),
-            Self::Text(texts) => Self::Text(pick(order, |row| texts.get(row))?),
-            Self::Json(texts) => Self::Json(pick(order, |row| texts.get(row))?),
-        })
+        match self {
+            Self::Bool(values) => Self::Bool(pick(order, |row| values.get(row).copied())),
+            Self::Int(values) => Self::Int(pick(order, |row| values.get(row).copied())),
+            Self::Float(values) => Self::Float(pick(order, |row| values.get(row).copied())),
+            Self::Text(texts) => Self::Text(pick(order, |row| texts.get(row))),
+            Self::Json(texts) => Self::Json(pick(order, |row| texts.get(row))),
+        }
     }
 }
 

@@ -273,7 +273,7 @@ fn find_labels(
         let by_folder = by_folder && keys.iter().any(|key| key.matches('/').count() >= depth);
         let guesses = options.label_column == LabelColumn::Guessed && !by_folder;
         if table.label_column.is_none() && guesses {
-            notes.extend(table.guess()?);
+            notes.extend(table.guess());
         }
         if let Some(column) = table.label_column {
             found = Some((table.classes, LabelsFrom::Column { table: file.clone(), column }));
@@ -288,7 +288,7 @@ fn find_labels(
         Some(found) => found,
         None if by_folder => {
             let keys = samples.iter().map(|sample| sample.key.as_str());
-            let (classes, note) = classes::by_folder(&tree.folders, keys)?;
+            let (classes, note) = classes::by_folder(&tree.folders, keys);
             notes.extend(note.map(Note::new));
             let from = if classes.is_some() { LabelsFrom::Folders } else { LabelsFrom::Nothing };
             (classes, from)

@@ -101,10 +101,6 @@ pub enum SourceError {
         /// A next step, or empty.
         hint: Hint,
     },
-    /// Something happened that the code rules out, whatever the source is: always
-    /// [`shardpack_format::Error::Internal`].
-    #[error(transparent)]
-    Internal(#[from] shardpack_format::Error),
     /// The caller raised [`SourceOptions::cancel`](crate::SourceOptions::cancel).
     #[error("interrupted while the source was listed")]
     Cancelled,
@@ -145,7 +141,6 @@ impl SourceError {
             }
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
-            Self::Internal(error) => error.hint().into_iter().collect(),
             Self::Changed { .. } => vec!["run the command again once nothing writes to the source".into()],
             Self::Io { .. } | Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
         }

@@ -7,7 +7,7 @@ use crate::error::{Result, SourceError};
 use crate::files::Files;
 use crate::files::listed::{SideFile, SourceFile, mtime_ns};
 use serde::{Deserialize, Serialize};
-use shardpack_format::Note;
+use shardpack_format::{Note, bug};
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -152,22 +152,19 @@ impl Listing {
 
     /// The samples at `positions` alone, in the order of the listing, with their labels and columns.
     ///
-    /// # Errors
-    /// `Internal` if there is no such sample.
-    pub fn subset(&self, positions: &[usize]) -> std::result::Result<Self, shardpack_format::Error> {
+    /// Panics if there is no such sample.
+    #[must_use]
+    pub fn subset(&self, positions: &[usize]) -> Self {
+        const MISSING: &str = "a sample of the listing stands at each position";
         let mut order: Vec<u32> =
-            positions.iter().map(|&position| u32::try_from(position).unwrap_or(u32::MAX)).collect();
+            positions.iter().map(|&position| u32::try_from(position).unwrap_or_else(|_| bug(MISSING))).collect();
         order.sort_unstable();
         order.dedup();
-        let sample = |&row: &u32| {
-            let missing = || shardpack_format::Error::internal("sample of a listing", "an entry", row);
-            self.samples.get(row as usize).cloned().ok_or_else(missing)
-        };
-        let column =
-            |column: &Column| Ok(Column { name: column.name.clone(), values: column.values.permuted(&order)? });
-        Ok(Self {
-            samples: order.iter().map(sample).collect::<std::result::Result<_, _>>()?,
-            columns: self.columns.iter().map(column).collect::<std::result::Result<_, shardpack_format::Error>>()?,
+        let sample = |&row: &u32| self.samples.get(row as usize).cloned().unwrap_or_else(|| bug(MISSING));
+        let column = |column: &Column| Column { name: column.name.clone(), values: column.values.permuted(&order) };
+        Self {
+            samples: order.iter().map(sample).collect(),
+            columns: self.columns.iter().map(column).collect(),
             root: self.root.clone(),
             files: self.files.clone(),
             kind: self.kind,
@@ -176,7 +173,7 @@ impl Listing {
             bad: Vec::new(),
             ignored: 0,
             notes: Vec::new(),
-        })
+        }
     }
 
     /// Whether the samples are clips.
@@ -215,7 +212,7 @@ impl Listing {
     /// # Errors
     /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
     pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
-        self.read_file(&self.path(entry), (entry.bytes, entry.mtime_ns), out)
+        self.read_file(&self.path(entry), entry.bytes, entry.mtime_ns, out)
     }
 
     /// The same of a frame of a clip.
@@ -223,10 +220,10 @@ impl Listing {
     /// # Errors
     /// As [`Listing::read_into`].
     pub fn read_frame(&self, frame: &SideFile, out: &mut [u8]) -> Result<()> {
-        self.read_file(&frame.path, (frame.bytes, frame.mtime_ns), out)
+        self.read_file(&frame.path, frame.bytes, frame.mtime_ns, out)
     }
 
-    fn read_file(&self, path: &Path, (bytes, mtime_ns): (u64, i64), out: &mut [u8]) -> Result<()> {
+    fn read_file(&self, path: &Path, bytes: u64, mtime_ns: i64, out: &mut [u8]) -> Result<()> {
         if self.files.has(path) {
             let file = self.files.open(path).map_err(SourceError::io("open", path))?;
             let read = file.read_exact_at(out, 0);

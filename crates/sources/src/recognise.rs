@@ -52,7 +52,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<Kind>, opti
             let flaw = Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`"));
             Found::Unknown(flaw.with_hint(convertible(path, file, options)))
         }
-        Err(error) => bad(cube_flaw(&error, path)),
+        Err(error) => bad(cube_flaw(&error)),
     }
 }
 
@@ -91,25 +91,20 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
     let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path, options)).flatten();
     match cubes::peek(path, options) {
         Ok(info) => Found::Sample(Content::Cube(info), data),
-        Err(error) => Found::Bad(cube_flaw(&error, path), data),
+        Err(error) => Found::Bad(cube_flaw(&error), data),
     }
 }
 
 /// An error of the readers, without the path: every list of flaws names it anyway.
-fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
-    let text = error.to_string();
-    let named = format!("`{}`: ", path.to_string_lossy().escape_debug());
+fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The code that raised the flag checks it again, and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // A file that the options, the limits or a defect of ours refuse may still be valid.
-        CubeError::Unsupported { .. }
-        | CubeError::Usage { .. }
-        | CubeError::Limit { .. }
-        | CubeError::Internal { .. } => BadKind::Unsupported,
+        // A file that the options or the limits refuse may still be valid.
+        CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
-    Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text)).with_hint(error.hint())
+    Flaw::new(kind, error.reason()).with_hint(error.hint())
 }
 
 /// What the content looks like, and its first bytes for the message.

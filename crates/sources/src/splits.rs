@@ -78,11 +78,11 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let mut notes = of_names(&names, &folders.first, &bad);
     notes.append(&mut whole.notes);
 
-    let mut splits = names.into_iter().map(|name| cut_out(&whole, name, &bad)).collect::<Result<Vec<_>>>()?;
+    let mut splits = names.into_iter().map(|name| cut_out(&whole, name, &bad)).collect::<Vec<_>>();
     let in_a_split = |key: &str| splits.iter().any(|split| split_of(key).is_some_and(|(name, _)| name == split.name));
     let bad = bad.into_iter().filter(|bad| !in_a_split(&bad.key)).collect();
     if whole.labels_from == LabelsFrom::Nothing && folders.by_folder {
-        notes.extend(label(&mut splits, &folders.second)?);
+        notes.extend(label(&mut splits, &folders.second));
     }
     for split in &mut splits {
         let told = of_folders(split, options.class_folders.is_some());
@@ -122,23 +122,23 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
 }
 
 /// The part of `whole` that is in the folder `name`.
-fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Result<Split> {
+fn cut_out(whole: &Listing, name: String, bad: &[BadInput]) -> Split {
     let own = |key: &str| split_of(key).filter(|(split, _)| *split == name).map(|(_, key)| key.to_owned());
     let positions: Vec<usize> =
         whole.samples.iter().enumerate().filter(|(_, sample)| own(&sample.key).is_some()).map(|(i, _)| i).collect();
-    let mut listing = whole.subset(&positions)?;
+    let mut listing = whole.subset(&positions);
     listing.root.push(&name);
     for sample in &mut listing.samples {
         sample.key = own(&sample.key).unwrap_or_default();
     }
     let bad = bad.iter().filter_map(|bad| Some(BadInput { key: own(&bad.key)?, ..bad.clone() }));
     listing.bad = bad.collect();
-    Ok(Split { name, listing })
+    Split { name, listing }
 }
 
 /// Gives labels to the splits whose samples are all in folders. The classes are the folders of all
 /// these splits. `folders` are all folders of the second level.
-fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<Note>> {
+fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let in_folders = |split: &Split| split.listing.samples.iter().all(|sample| sample.key.contains('/'));
     let labelled: BTreeSet<String> = splits.iter().filter(|split| in_folders(split)).map(|s| s.name.clone()).collect();
     let folders = folders.iter().filter_map(|folder| split_of(folder));
@@ -150,7 +150,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<Note>> {
     for split in splits.iter_mut() {
         let keys = keys(split);
         // What it says of empty folders is about this split alone.
-        let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str))?;
+        let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
             let none = || (!labelled.is_empty()).then(|| "no labels: its samples stand in no folders".to_owned());
             notes.extend(told.or_else(none).map(|why| Note::new(why).about(&split.name)));
@@ -166,7 +166,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Result<Vec<Note>> {
         let note = format!("{} {what} no samples in any split: {}", unused.len(), list(unused, NAMED));
         notes.push(note.into());
     }
-    Ok(notes)
+    notes
 }
 
 /// What the names of the folders in a split suggest.

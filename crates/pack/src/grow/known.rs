@@ -66,7 +66,7 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
     if fresh.is_empty() {
         return Ok(Fresh { listing: None, notes });
     }
-    let left = listing.subset(&fresh)?;
+    let left = listing.subset(&fresh);
     let left = Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left };
     Ok(Fresh { listing: Some(left), notes })
 }

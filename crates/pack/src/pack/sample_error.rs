@@ -62,7 +62,7 @@ impl SampleError {
     pub(super) fn is_of_source(&self) -> bool {
         match self {
             // The user stopped the run, or the defect is ours: that is not the file's fault.
-            Self::Cube(CubeError::Cancelled { .. } | CubeError::Internal { .. }) => false,
+            Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }

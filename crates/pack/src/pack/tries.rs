@@ -76,7 +76,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyh
     if with.is_empty() {
         return Ok(None);
     }
-    let listing = &listing.subset(&with)?;
+    let listing = &listing.subset(&with);
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let arrays = mask_options(&options.arrays);

@@ -71,7 +71,7 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -
         return Ok(());
     }
     let folder = tempfile::Builder::new().prefix("shardpack-report-").tempdir().context("cannot make a folder")?;
-    let listing = bench.listing.subset(positions)?;
+    let listing = bench.listing.subset(positions);
     let original = folder.path().join("original");
     let mut metrics: Vec<Metric> = bench.options.metrics.iter().map(empty).collect();
     if let (false, Some(plan)) = (metrics.is_empty() || bench.is_cancelled(), bench.plans.first())

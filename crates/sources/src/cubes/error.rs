@@ -15,11 +15,10 @@ pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 /// let error = load("no-such-file.npy".as_ref(), &CubeOptions::default()).unwrap_err();
 /// assert!(matches!(error, CubeError::Io { .. }));
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum CubeError {
     /// The operating system refused, or the disk failed.
-    #[error("{}: {what}: {error}", Quoted(path))]
     Io {
         /// The file.
         path: Box<Path>,
@@ -29,7 +28,6 @@ pub enum CubeError {
         error: io::Error,
     },
     /// The file breaks its format, or is cut off.
-    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
     Format {
         /// The file.
         path: Box<Path>,
@@ -44,7 +42,6 @@ pub enum CubeError {
     },
     /// The file may be whole, but its content cannot become a cube here: complex numbers, four
     /// axes, another compression, ….
-    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
     Unsupported {
         /// The file.
         path: Box<Path>,
@@ -58,7 +55,6 @@ pub enum CubeError {
         hint: Option<Box<Hint>>,
     },
     /// The options do not fit this file.
-    #[error("{}: {what}: expected {expected}, found {found}", Quoted(path))]
     Usage {
         /// The file.
         path: Box<Path>,
@@ -73,7 +69,6 @@ pub enum CubeError {
     },
     /// The file may be valid, but it needs more memory than
     /// [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
-    #[error("{}: {what} is over the limit: {found} > {limit} bytes", Quoted(path))]
     Limit {
         /// The file.
         path: Box<Path>,
@@ -84,17 +79,7 @@ pub enum CubeError {
         /// What the file needs, in bytes.
         found: u64,
     },
-    /// Something happened that the code rules out, whatever the file holds: always
-    /// [`shardpack_format::Error::Internal`].
-    #[error("{}: {error}", Quoted(path))]
-    Internal {
-        /// The file.
-        path: Box<Path>,
-        /// What happened.
-        error: Box<shardpack_format::Error>,
-    },
     /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
-    #[error("{}: interrupted while it was read", Quoted(path))]
     Cancelled {
         /// The file.
         path: Box<Path>,
@@ -111,8 +96,20 @@ impl CubeError {
             | Self::Unsupported { path, .. }
             | Self::Usage { path, .. }
             | Self::Limit { path, .. }
-            | Self::Internal { path, .. }
             | Self::Cancelled { path } => path,
+        }
+    }
+
+    /// What is wrong with the file, without its path.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Io { what, error, .. } => format!("{what}: {error}"),
+            Self::Format { what, expected, found, .. }
+            | Self::Unsupported { what, expected, found, .. }
+            | Self::Usage { what, expected, found, .. } => format!("{what}: expected {expected}, found {found}"),
+            Self::Limit { what, limit, found, .. } => format!("{what} is over the limit: {found} > {limit} bytes"),
+            Self::Cancelled { .. } => "interrupted while it was read".to_owned(),
         }
     }
 
@@ -126,7 +123,6 @@ impl CubeError {
             Self::Limit { .. } => {
                 Some(Hint::new("raise ").and([Setting::named("max_cube")]).then(" if you trust this file"))
             }
-            Self::Internal { error, .. } => error.hint(),
             Self::Io { .. } | Self::Cancelled { .. } => None,
         }
     }
@@ -185,11 +181,11 @@ fn text(value: impl fmt::Display) -> Box<str> {
     value.to_string().into_boxed_str()
 }
 
-/// A path in backticks, with control characters escaped: file names are data too.
-struct Quoted<'a>(&'a Path);
-
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for CubeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.0.to_string_lossy().escape_debug())
+        // Control characters are escaped: file names are data too.
+        write!(f, "`{}`: {}", self.path().to_string_lossy().escape_debug(), self.reason())
     }
 }
+
+impl std::error::Error for CubeError {}

@@ -227,12 +227,6 @@ impl Source {
         CubeError::format(&self.path, what, expected, found)
     }
 
-    /// What the code rules out has happened.
-    pub(super) fn internal(&self, what: &str, expected: impl fmt::Display, found: impl fmt::Display) -> CubeError {
-        let error = Box::new(shardpack_format::Error::internal(what, expected, found));
-        CubeError::Internal { path: self.path.as_path().into(), error }
-    }
-
     pub(super) fn unsupported(
         &self,
         what: impl fmt::Display,

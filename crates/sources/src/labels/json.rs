@@ -251,8 +251,8 @@ impl Table {
     fn finish(self, rows: &Rows<'_>) -> Vec<Column> {
         let Some((names, key_place)) = self.header else { return Vec::new() };
         let named = names.list.into_iter().zip(self.columns).enumerate().filter(|(i, _)| *i != key_place);
-        let column = |(name, values): (String, _)| Column { values: finished(values, rows.is_text(&name)), name };
-        named.map(|(_, named)| column(named)).collect()
+        let column = |name: String, values| Column { values: finished(values, rows.is_text(&name)), name };
+        named.map(|(_, (name, values))| column(name, values)).collect()
     }
 }
 

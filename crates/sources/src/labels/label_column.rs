@@ -36,7 +36,7 @@ pub(super) fn find(mut columns: Vec<Column>, wanted: &LabelColumn, rows: &Rows<'
     let found = match &column.values {
         Values::Text(texts) => {
             rows.refuse_no_class(&name, texts)?;
-            Some(classes::by_text(texts)?)
+            Some(classes::by_text(texts))
         }
         _ => {
             column.name = LABEL.to_owned();
@@ -56,7 +56,7 @@ pub(super) fn find(mut columns: Vec<Column>, wanted: &LabelColumn, rows: &Rows<'
 impl Labels {
     /// Takes the only column of text for that of the classes, if its texts repeat as classes do; the
     /// column stays a field. Returns what the user should know.
-    pub(crate) fn guess(&mut self) -> Result<Option<Note>> {
+    pub(crate) fn guess(&mut self) -> Option<Note> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
             Values::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
             _ => None,
@@ -66,7 +66,7 @@ impl Labels {
         let which = Hint::set([Setting::any("label_column", "NAME")]).then(" says which column holds them");
         match first {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
-                let (name, classes) = (name.clone(), classes::by_text(texts)?);
+                let (name, classes) = (name.clone(), classes::by_text(texts));
                 let note = format!(
                     "using column `{}` as labels: it is the only text column, with {} different values; it stays a \
                      field as well",
@@ -74,13 +74,13 @@ impl Labels {
                     classes.names.len()
                 );
                 (self.classes, self.label_column) = (Some(classes), Some(name));
-                Ok(Some(Note::new(note).with_hint(which)))
+                Some(Note::new(note).with_hint(which))
             }
-            _ if !self.columns.iter().any(may_be_classes) => Ok(None),
+            _ if !self.columns.iter().any(may_be_classes) => None,
             _ => {
                 let columns = list(self.columns.iter().map(|column| column.name.as_str()), LISTED_COLUMNS);
                 let note = format!("no labels: the table has no column `label` or `class`, only {columns}");
-                Ok(Some(Note::new(note).with_hint(which)))
+                Some(Note::new(note).with_hint(which))
             }
         }
     }

@@ -94,7 +94,7 @@ pub(crate) fn read(
     rows.finish()?;
     let permuted = columns.into_iter().map(|column| {
         cancel.check()?;
-        Ok(Column { values: column.values.permuted(&rows.row_of)?, ..column })
+        Ok(Column { values: column.values.permuted(&rows.row_of), ..column })
     });
     let columns = permuted.collect::<Result<_>>()?;
     cancel.check()?;

@@ -64,8 +64,7 @@ impl<R: Read> Elements<'_, R> {
         if tag.bytes > max {
             return Err(self.source.format(what, format_args!("at most {max} bytes"), tag.bytes));
         }
-        let length = usize::try_from(tag.bytes).map_err(|_| self.source.internal(what, max, tag.bytes))?;
-        let mut content = vec![0; length];
+        let mut content = vec![0; to_usize(tag.bytes)];
         match tag.small {
             Some(small) => content.iter_mut().zip(small).for_each(|(to, from)| *to = from),
             None => {

@@ -60,16 +60,23 @@ impl Compression {
     }
 }
 
-/// Fills `out` from the `place` (offset and size) of chunk `number`. `packed` is scratch memory.
+/// Where the bytes of a strip or tile are in the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChunkRange {
+    pub(super) offset: u64,
+    pub(super) count: u64,
+}
+
+/// Fills `out` from the bytes of chunk `number`. `packed` is scratch memory.
 pub(super) fn decode(
     source: &Source,
     compression: Compression,
     number: usize,
-    place: (u64, u64),
+    at: ChunkRange,
     out: &mut [u8],
     packed: &mut Vec<u8>,
 ) -> Result<()> {
-    let ((offset, count), bytes) = (place, out.len());
+    let (ChunkRange { offset, count }, bytes) = (at, out.len());
     if compression == Compression::None {
         if count < bytes as u64 {
             return Err(source.format(

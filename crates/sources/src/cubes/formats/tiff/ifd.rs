@@ -4,6 +4,7 @@ use super::budget::Budget;
 use crate::cubes::error::Result;
 use crate::cubes::source::Source;
 use crate::tiff_words::{TiffEntry, TiffWords};
+use shardpack_format::to_usize;
 use std::rc::Rc;
 
 /// Most pages that are followed.
@@ -77,14 +78,13 @@ impl Ifd {
         let table_bytes = count * stride as u64;
         budget.take(source, count_bytes + table_bytes)?;
         let table = source.read_at("TIFF directory", start, table_bytes)?;
-        let entries = table.chunks_exact(stride).map(|entry| {
+        let entries = table.chunks_exact(stride).filter_map(|entry| {
             let TiffEntry { tag, kind, count, field } = order.entry(entry)?;
             let mut value = [0; 8];
             value.iter_mut().zip(field).for_each(|(to, from)| *to = *from);
             Some(Entry { tag, kind, count, field: value })
         });
-        let entries = entries.collect::<Option<_>>();
-        let entries = entries.ok_or_else(|| source.internal("TIFF directory", "entries of one length", stride))?;
+        let entries = entries.collect();
         // Some writers omit the last link at the end of the file.
         let link = start + table_bytes;
         let next = if link + order.offset_bytes() <= source.len() {
@@ -112,9 +112,8 @@ impl Ifd {
             )
         })?;
         if bytes <= self.order.offset_bytes() {
-            let field = usize::try_from(bytes).ok().and_then(|length| entry.field.get(..length));
-            let field = field.ok_or_else(|| source.internal("field of a TIFF entry", entry.field.len(), bytes))?;
-            return Ok(Some((entry.kind, field.to_vec())));
+            let field = entry.field.iter().copied().take(to_usize(bytes));
+            return Ok(Some((entry.kind, field.collect())));
         }
         let (offset, _) = entry.field.split_at(if self.order.big_tiff { 8 } else { 4 });
         let offset = self.order.uint(offset);

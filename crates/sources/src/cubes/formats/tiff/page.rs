@@ -1,7 +1,7 @@
 //! One page: what its tags say about the elements, and how strips and tiles become planes.
 
 use super::budget::Chunks;
-use super::chunk::{self, Compression};
+use super::chunk::{self, ChunkRange, Compression};
 use super::ifd::Ifd;
 use super::predictor::{self, Predictor};
 use crate::cubes::error::Result;
@@ -156,7 +156,7 @@ impl Page {
                 // `check_chunks` compared these products with the picture's, or with a limit.
                 let needed = self.stored_row() * rows;
                 for _ in 0..across {
-                    let (offset, count) = self.place(source, number, needed)?;
+                    let ChunkRange { offset, count } = self.range(source, number, needed)?;
                     if count.saturating_mul(self.compression.max_ratio()) < needed {
                         let found = match self.compression {
                             Compression::None => count.to_string(),
@@ -188,14 +188,14 @@ impl Page {
     }
 
     /// Offset and size of a chunk that decompresses to `needed` bytes.
-    fn place(&self, source: &Source, number: usize, needed: u64) -> Result<(u64, u64)> {
+    fn range(&self, source: &Source, number: usize, needed: u64) -> Result<ChunkRange> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
         if offset == 0 || count == 0 {
             let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
             return Err(error.with_hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
         }
-        Ok((offset, count))
+        Ok(ChunkRange { offset, count })
     }
 
     /// `[height, width, channels]`.
@@ -244,9 +244,8 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        let found = to.len();
-                        let to = to.get_mut(left..);
-                        let to = to.ok_or_else(|| source.internal("start of a TIFF tile", found, left))?;
+                        // Tiles that begin behind the end of a row are not counted by `across`.
+                        let to = to.get_mut(left..).unwrap_or_default();
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
                             to.iter_mut().take(tile_width).zip(bits).for_each(|(to, bit)| *to = bit);
@@ -263,8 +262,8 @@ impl Page {
     /// Decodes strip or tile `number`, which fills `out` in rows of `row` bytes.
     fn decode(&self, source: &Source, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
         source.check_cancel()?;
-        let (offset, count) = self.place(source, number, out.len() as u64)?;
-        chunk::decode(source, self.compression, number, (offset, count), out, packed)?;
+        let range = self.range(source, number, out.len() as u64)?;
+        chunk::decode(source, self.compression, number, range, out, packed)?;
         if self.predictor != Predictor::None {
             let bands = size(self.bands_per_chunk());
             for row in out.chunks_exact_mut(row) {
