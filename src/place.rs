@@ -1,6 +1,6 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
-use shardpack_format::{Hinted, visible};
+use shardpack_format::{Hinted, visible_path};
 use shardpack_io::Storage;
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 use shardpack_sources::SourceOptions;
@@ -67,7 +67,7 @@ impl Destination {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
                 if given {
-                    let found = format!("`{}`", visible(&self.path.to_string_lossy()));
+                    let found = format!("`{}`", visible_path(&self.path));
                     return Err(Error::usage(format!("output with the option `{option}`"), "a URL", found));
                 }
             }
@@ -84,11 +84,9 @@ impl Destination {
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
-        remote::Source::Local(path) => Err(Error::usage(
-            format!("`{url}`"),
-            "a URL of a store",
-            format!("the path `{}`", visible(&path.to_string_lossy())),
-        )),
+        remote::Source::Local(path) => {
+            Err(Error::usage(format!("`{url}`"), "a URL of a store", format!("the path `{}`", visible_path(&path))))
+        }
     }
 }
 
@@ -152,8 +150,7 @@ pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the cop
 /// If it is one.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow::Result<()> {
     if is_url(path) {
-        let text =
-            format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible(&path.to_string_lossy()));
+        let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible_path(path));
         anyhow::bail!(Hinted::new(text, hint));
     }
     Ok(())
@@ -165,7 +162,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow:
 /// If it is one.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> anyhow::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible(&path.to_string_lossy()));
+        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible_path(path));
         anyhow::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
     }
     Ok(())

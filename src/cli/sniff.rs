@@ -1,7 +1,7 @@
 //! Whether a path can be a dataset at all. A file that never was one is not a damaged dataset.
 
 use anyhow::bail;
-use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible};
+use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     }
     let text = format!(
         "not a dataset: expected a folder with a {MANIFEST_NAME}, or a shard, found another file: `{}`",
-        visible(&path.to_string_lossy())
+        visible_path(path)
     );
     bail!(Hinted::new(text, "a shard that lost both its ends is searched for whole records if its name ends in .shard"))
 }

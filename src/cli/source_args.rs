@@ -3,7 +3,7 @@
 use super::args::words;
 use clap::Args;
 use shardpack_pack::arguments::{SourceArguments, Word, parse_size, parse_spatial, spelled_size};
-use shardpack_sources::Kind;
+use shardpack_sources::SourceKind;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -18,8 +18,8 @@ pub(super) type When = Option<bool>;
 #[command(next_help_heading = "Sources")]
 pub(crate) struct SourceArgs {
     /// What SRC holds [default: told from the contents of the files]
-    #[arg(long, value_parser = words::<Kind>())]
-    pub kind: Option<Kind>,
+    #[arg(long, value_parser = words::<SourceKind>())]
+    pub kind: Option<SourceKind>,
     /// CSV, JSON Lines or a list of JSON objects, a row for each sample. The column `key` (or `path`, `file`,
     /// `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and
     /// folders may be left out where one file alone has the name. A column `label` (or `class`) of

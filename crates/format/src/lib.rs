@@ -51,4 +51,4 @@ pub use plain_url::plain_urls;
 pub use record::{FRAME_BYTES, FieldPlace, FieldValue, Frame, RECORD_MAGIC, Record};
 pub use record_builder::{RecordBuilder, StoredField};
 pub use schema::{Field, FieldKind, Metadata, Recipe, Schema, SharedMetadata};
-pub use visible::{is_hidden, visible, visible_json, visible_lines};
+pub use visible::{is_hidden, visible, visible_json, visible_lines, visible_path};

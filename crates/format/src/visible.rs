@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Whether a terminal would act on this character, or show nothing for it: control characters,
 /// bidirectional ones, zero widths, line separators and tags.
@@ -48,6 +49,12 @@ fn shown(text: &str, stays: impl Fn(char) -> bool, put: impl Fn(char, &mut Strin
     let mut out = String::with_capacity(text.len() + 16);
     text.chars().for_each(|c| if is_changed(c) { put(c, &mut out) } else { out.push(c) });
     Cow::Owned(out)
+}
+
+/// A path on one line, as [`visible`] shows text: a name with the end of a line in it begins no line of its own.
+#[must_use]
+pub fn visible_path(path: &Path) -> String {
+    visible(&path.to_string_lossy()).into_owned()
 }
 
 /// The text on one line, every hidden character by its number.

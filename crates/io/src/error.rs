@@ -1,6 +1,6 @@
 //! Errors of storages and file systems.
 
-use shardpack_format::{Error as FormatError, Hint, Hinted, visible};
+use shardpack_format::{Error as FormatError, Hint, Hinted, visible_path};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file is missing, may not be read or written, or the disk or the network failed.
-    #[error("`{}`: cannot {action}{}: {source}", visible(&path.to_string_lossy()), at_offset(*offset))]
+    #[error("`{}`: cannot {action}{}: {source}", visible_path(path), at_offset(*offset))]
     Io {
         /// The file.
         path: PathBuf,

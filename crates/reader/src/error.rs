@@ -1,7 +1,7 @@
 //! What can go wrong while reading, in the families of the project.
 
 use shardpack_format as format;
-use shardpack_format::{Hint, Hinted, visible};
+use shardpack_format::{Hint, Hinted, visible_path};
 use std::io;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The environment: a file is missing, may not be read, or the disk failed.
-    #[error("`{}`: cannot {action}{}: {source}", visible(&path.to_string_lossy()), Offset(*offset))]
+    #[error("`{}`: cannot {action}{}: {source}", visible_path(path), Offset(*offset))]
     Io {
         /// The file.
         path: PathBuf,

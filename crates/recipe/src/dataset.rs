@@ -1,6 +1,6 @@
 //! The recipe of a dataset.
 
-use crate::{ArrayRecipe, Entry, Kind, OnBadInput, PictureOptions};
+use crate::{ArrayRecipe, Entry, OnBadInput, PictureOptions, SourceKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::Recipe;
@@ -83,7 +83,7 @@ pub struct FolderRecipe {
     pub shardpack: Option<Entry<String>>,
     /// What the samples are.
     #[serde(with = "crate::word")]
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Entry<Order>>,

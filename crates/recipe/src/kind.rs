@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 
 /// What the samples of a source are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum SourceKind {
     /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
     Images,
     /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, PNG of 16 bits, Tivita.
     Cubes,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for SourceKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.spelled())
     }
 }
 
-impl Word for Kind {
+impl Word for SourceKind {
     const WORDS: &'static [(&'static str, Self, &'static str)] =
         &[("images", Self::Images, ""), ("cubes", Self::Cubes, "")];
 }

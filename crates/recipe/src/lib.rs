@@ -20,7 +20,7 @@ mod words;
 pub use array::ArrayRecipe;
 pub use dataset::{DatasetRecipe, FolderRecipe, LabelTable, OfProgram, Order, ProgramRecipe, Variables};
 pub use entry::Entry;
-pub use kind::{Kind, OnBadInput};
+pub use kind::{OnBadInput, SourceKind};
 pub use pictures::{Jpeg, PictureOptions};
 pub use share::Share;
 pub use word::Word;

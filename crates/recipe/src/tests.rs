@@ -111,7 +111,7 @@ fn every_word<T: Word + std::fmt::Debug>(count: usize) {
 #[test]
 fn words_are_read_as_they_are_spelled() {
     use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
-    every_word::<Kind>(2);
+    every_word::<SourceKind>(2);
     every_word::<OnBadInput>(2);
     every_word::<Option<bool>>(3);
     every_word::<Jpeg>(3);

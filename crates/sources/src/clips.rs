@@ -1,10 +1,10 @@
 //! Clips: each folder that holds pictures is one sample, and its pictures are the frames.
 
 use crate::bad::{BadInput, BadKind, Flaw};
-use crate::content::Content;
+use crate::content::SampleContent;
 use crate::files::listed::SideFile;
 use crate::files::listed::SourceFile;
-use crate::listing::Entry;
+use crate::listing::SourceSample;
 use crate::recognise::wrong_kind;
 use shardpack_format::{Hint, Setting};
 use std::cmp::Ordering;
@@ -13,9 +13,9 @@ use std::path::Path;
 
 /// Puts the pictures of each folder together. A clip with a frame that cannot be packed is left out
 /// with it: without the frame it would be another clip.
-pub(super) fn group(root: &Path, samples: Vec<Entry>, bad: &mut Vec<BadInput>) -> Vec<Entry> {
+pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-    let mut clips: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
     for sample in samples {
         let Some(folder) = folder_of(&sample.key) else {
             let detail = "expected pictures in folders, each folder a clip, found one beside them";
@@ -26,13 +26,13 @@ pub(super) fn group(root: &Path, samples: Vec<Entry>, bad: &mut Vec<BadInput>) -
             continue;
         };
         match &sample.content {
-            Content::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
-            Content::Picture(picture) => {
+            SampleContent::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
+            SampleContent::Picture(picture) => {
                 let detail = format!("expected a JPEG, as frames of clips are stored, found {}", picture.media_type);
                 let hint = Hint::new("convert the frames, such as by `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
                 bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
             }
-            Content::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
+            SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
     // Files that nobody takes for frames stand beside many clips.
@@ -45,12 +45,13 @@ pub(super) fn group(root: &Path, samples: Vec<Entry>, bad: &mut Vec<BadInput>) -
     whole.into_iter().filter_map(|(folder, frames)| clip(root, folder, frames)).collect()
 }
 
-fn clip(root: &Path, key: String, mut frames: Vec<Entry>) -> Option<Entry> {
+fn clip(root: &Path, key: String, mut frames: Vec<SourceSample>) -> Option<SourceSample> {
     frames.sort_by(|a, b| natural(&a.key, &b.key));
     let bytes = frames.iter().fold(0_u64, |sum, frame| sum.saturating_add(frame.bytes));
     let (first, mtime_ns) = frames.first().map(|first| (first.content.clone(), first.mtime_ns))?;
-    let file = |frame: Entry| SideFile { path: root.join(&frame.key), bytes: frame.bytes, mtime_ns: frame.mtime_ns };
-    let mut clip = Entry::new(SourceFile { key, bytes, mtime_ns }, first, None);
+    let file =
+        |frame: SourceSample| SideFile { path: root.join(&frame.key), bytes: frame.bytes, mtime_ns: frame.mtime_ns };
+    let mut clip = SourceSample::new(SourceFile { key, bytes, mtime_ns }, first, None);
     clip.frames = frames.into_iter().map(file).collect();
     Some(clip)
 }

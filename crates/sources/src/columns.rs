@@ -73,7 +73,7 @@ impl<'a> FromIterator<&'a str> for Texts {
 
 /// The values of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Values {
+pub enum ColumnValues {
     /// `true` and `false`.
     Bool(Vec<bool>),
     /// Integers.
@@ -86,7 +86,7 @@ pub enum Values {
     Json(Texts),
 }
 
-impl Values {
+impl ColumnValues {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -137,11 +137,11 @@ impl Values {
 
 /// A named column: one value for each sample, in the order of the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Column {
+pub struct TableColumn {
     /// Its name, which becomes the name of a field.
     pub name: String,
     /// Its values.
-    pub values: Values,
+    pub values: ColumnValues,
 }
 
 /// Floats by their bits: JSON has no NaN.

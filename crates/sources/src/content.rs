@@ -1,26 +1,26 @@
 //! What the samples of a source are: pictures or cubes.
 
 use crate::cubes::CubeInfo;
-use crate::pictures::Picture;
+use crate::pictures::PictureInfo;
 use serde::{Deserialize, Serialize};
-pub use shardpack_recipe::Kind;
+pub use shardpack_recipe::SourceKind;
 
 /// What one sample holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Content {
+pub enum SampleContent {
     /// A picture.
-    Picture(Picture),
+    Picture(PictureInfo),
     /// A cube.
     Cube(CubeInfo),
 }
 
-impl Content {
+impl SampleContent {
     /// The kind of source that contains it.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> SourceKind {
         match self {
-            Self::Picture(_) => Kind::Images,
-            Self::Cube(_) => Kind::Cubes,
+            Self::Picture(_) => SourceKind::Images,
+            Self::Cube(_) => SourceKind::Cubes,
         }
     }
 

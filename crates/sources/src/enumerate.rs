@@ -3,15 +3,15 @@
 use crate::bad::{BadInput, BadInputs, BadKind, Flaw, OnBadInput};
 use crate::cancel::Cancel;
 use crate::classes::{self, Classes};
-use crate::columns::Column;
-use crate::content::Kind;
+use crate::columns::TableColumn;
+use crate::content::SourceKind;
 use crate::cubes::{CubeOptions, CubeRun};
 use crate::error::{Result, SourceError};
 use crate::files::listed::{SideFile, SourceFile};
-use crate::listing::{Entry, LabelsFrom, Listing};
+use crate::listing::{LabelsFrom, Listing, SourceSample};
 use crate::masks::{self, Masks};
 use crate::options::{LabelColumn, SourceOptions};
-use crate::recognise::{self, Found, Tally, examine, wrong_kind};
+use crate::recognise::{self, KindCounts, Recognised, examine, wrong_kind};
 use crate::tree::Tree;
 use crate::tree::walk::{Follow, walk};
 use crate::unpacked::Unpacked;
@@ -69,11 +69,11 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     let mut unpacked = Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
 
-    let wanted = if options.clips { Some(Kind::Images) } else { options.kind };
+    let wanted = if options.clips { Some(SourceKind::Images) } else { options.kind };
     let mut found = look_at_all(&tree, wanted, &cubes, cancel)?;
     let deep = wanted.is_none() && recognise::all_deep(&found);
     if deep {
-        found = look_at_all(&tree, Some(Kind::Cubes), &cubes, cancel)?;
+        found = look_at_all(&tree, Some(SourceKind::Cubes), &cubes, cancel)?;
     }
     // A reader that was stopped reports a flaw that is not real, and so does one whose store failed.
     cancel.check()?;
@@ -94,7 +94,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
         cancel.check()?;
     }
     bad.extend(unpacked.add_metas(&mut samples, files));
-    if options.masks.is_none() && kind == Some(Kind::Cubes) {
+    if options.masks.is_none() && kind == Some(SourceKind::Cubes) {
         let beside = truth::take(&tree.root, &mut samples, &cubes);
         cancel.check()?;
         notes.extend(beside.notes);
@@ -111,7 +111,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
         strays::refuse_outside_splits(&mut samples, &mut bad);
     }
     // They are pictures to whoever sorted them into folders.
-    let by_folder = options.class_folders.unwrap_or(kind == Some(Kind::Images) || deep);
+    let by_folder = options.class_folders.unwrap_or(kind == Some(SourceKind::Images) || deep);
     if by_folder && options.labels.is_none() && !options.splits && !options.clips {
         strays::refuse_outside_classes(&mut samples, &mut bad, options.class_folders.is_some());
     }
@@ -154,7 +154,12 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
 
 /// Looks at each file. Runs on the caller's rayon pool; of a store, the next files are on their way
 /// meanwhile.
-fn look_at_all(tree: &Tree, wanted: Option<Kind>, cubes: &CubeOptions, cancel: Cancel<'_>) -> Result<Vec<Found>> {
+fn look_at_all(
+    tree: &Tree,
+    wanted: Option<SourceKind>,
+    cubes: &CubeOptions,
+    cancel: Cancel<'_>,
+) -> Result<Vec<Recognised>> {
     let files = cubes.run.files();
     let path = |file: &SourceFile| tree.root.join(&file.key);
     let look = |file: &SourceFile| {
@@ -181,24 +186,24 @@ fn look_at_all(tree: &Tree, wanted: Option<Kind>, cubes: &CubeOptions, cancel: C
 fn sort_out(
     src: &Path,
     tree: &mut Tree,
-    found: Vec<Found>,
-    wanted: Option<Kind>,
+    found: Vec<Recognised>,
+    wanted: Option<SourceKind>,
     bad: &mut Vec<BadInput>,
-) -> Result<(Option<Kind>, Vec<Entry>)> {
+) -> Result<(Option<SourceKind>, Vec<SourceSample>)> {
     // Data files are claimed by path. A bad header claims its data file too.
     let claimed: HashSet<&Path> = found
         .iter()
         .filter_map(|found| match found {
-            Found::Sample(_, data) | Found::Bad(_, data) => data.as_deref(),
-            Found::Unknown(_) => None,
+            Recognised::Sample(_, data) | Recognised::Bad(_, data) => data.as_deref(),
+            Recognised::Unknown(_) => None,
         })
         .filter_map(|data| data.strip_prefix(&tree.root).ok())
         .collect();
     let is_claimed = |file: &SourceFile| claimed.contains(Path::new(&file.key));
 
-    let mut tally = Tally::default();
+    let mut tally = KindCounts::default();
     for (file, found) in tree.files.iter().zip(&found) {
-        if let Found::Sample(content, _) = found
+        if let Recognised::Sample(content, _) = found
             && !is_claimed(file)
         {
             tally.count(&file.key, content.kind());
@@ -210,7 +215,7 @@ fn sort_out(
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
     let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
     for (i, found) in found.iter().enumerate() {
-        if let Found::Sample(_, Some(path)) = found {
+        if let Recognised::Sample(_, Some(path)) = found {
             data_files.insert(i, side_files::look(tree, path));
         }
     }
@@ -221,18 +226,18 @@ fn sort_out(
             continue;
         }
         let flaw = match found {
-            Found::Sample(content, _) if Some(content.kind()) == kind => {
+            Recognised::Sample(content, _) if Some(content.kind()) == kind => {
                 // Check keys only here: the name of a data file does not become a key.
                 match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
                     Ok(data) => {
-                        samples.push(Entry::new(file, content, data));
+                        samples.push(SourceSample::new(file, content, data));
                         continue;
                     }
                     Err(flaw) => flaw,
                 }
             }
-            Found::Sample(content, _) => wrong_kind(&content),
-            Found::Unknown(flaw) | Found::Bad(flaw, _) => flaw,
+            Recognised::Sample(content, _) => wrong_kind(&content),
+            Recognised::Unknown(flaw) | Recognised::Bad(flaw, _) => flaw,
         };
         bad.push(flaw.of(file.key));
     }
@@ -254,13 +259,13 @@ fn check_key(key: &str) -> Result<(), Flaw> {
 /// Labels from the table, or else from the names of folders.
 fn find_labels(
     options: &SourceOptions,
-    kind: Kind,
+    kind: SourceKind,
     by_folder: bool,
     tree: &Tree,
-    samples: &[Entry],
+    samples: &[SourceSample],
     left_out: &HashSet<&str>,
     notes: &mut Vec<Note>,
-) -> Result<(Option<Classes>, Vec<Column>, LabelsFrom)> {
+) -> Result<(Option<Classes>, Vec<TableColumn>, LabelsFrom)> {
     let mut columns = Vec::new();
     let mut found = None;
     if let Some(file) = &options.labels {

@@ -2,8 +2,8 @@
 //! [`BadInput`](crate::BadInput).
 
 use crate::bad::BadInputs;
-use crate::words::{plural, shown};
-use shardpack_format::{Hint, Setting, visible};
+use crate::words::plural;
+use shardpack_format::{Hint, Setting, visible, visible_path};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum SourceError {
     /// The operating system refused.
-    #[error("cannot {action} `{}`: {source}", shown(path))]
+    #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -26,7 +26,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The path is not something that samples can come from.
-    #[error("`{}`: expected {expected}, found {found}", shown(path))]
+    #[error("`{}`: expected {expected}, found {found}", visible_path(path))]
     NotASource {
         /// The path.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum SourceError {
     /// There is nothing to pack.
     #[error(
         "`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}",
-        shown(src),
+        visible_path(src),
         plural(*.files, "file"),
         first_reason(.first_bad)
     )]
@@ -49,7 +49,7 @@ pub enum SourceError {
         files: u64,
         /// Those that cannot be packed.
         bad: u64,
-        /// Hidden and side files.
+        /// HiddenFiles and side files.
         ignored: u64,
         /// The first unusable file and its reason.
         first_bad: Option<String>,
@@ -57,7 +57,7 @@ pub enum SourceError {
     /// There are pictures and cubes, and the options do not say which to pack.
     #[error(
         "`{}` holds both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
-        shown(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
+        visible_path(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
         visible(first_cube)
     )]
     Mixed {
@@ -76,7 +76,7 @@ pub enum SourceError {
     #[error("{0}")]
     BadInputs(BadInputs),
     /// The file of labels is wrong.
-    #[error("`{}`{}: {}", shown(file), At(*.line), visible(message))]
+    #[error("`{}`{}: {}", visible_path(file), At(*.line), visible(message))]
     Labels {
         /// The file of labels.
         file: PathBuf,
@@ -88,7 +88,13 @@ pub enum SourceError {
         hint: Hint,
     },
     /// The file of a listing cannot be used.
-    #[error("listing `{}`: {}: expected {}, found {}", shown(file), visible(what), visible(expected), visible(found))]
+    #[error(
+        "listing `{}`: {}: expected {}, found {}",
+        visible_path(file),
+        visible(what),
+        visible(expected),
+        visible(found)
+    )]
     Listing {
         /// The file.
         file: PathBuf,
@@ -105,7 +111,7 @@ pub enum SourceError {
     #[error("interrupted while the source was listed")]
     Cancelled,
     /// A file changed since it was listed.
-    #[error("`{}` changed since it was listed: expected {expected}, found {found}", shown(path))]
+    #[error("`{}` changed since it was listed: expected {expected}, found {found}", visible_path(path))]
     Changed {
         /// The file.
         path: PathBuf,

@@ -1,6 +1,6 @@
 //! Folders whose names suggest that they are not classes.
 
-use crate::content::Kind;
+use crate::content::SourceKind;
 use crate::listing::LabelsFrom;
 use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
@@ -36,7 +36,7 @@ fn is_one_of(words: &[&str], name: &str) -> bool {
 
 /// What is known of the folders of a source.
 pub(super) struct Folders<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: SourceKind,
     /// First-level folders with samples; all of them if each is a class.
     pub(super) names: &'a [String],
     /// Keys of the samples.
@@ -96,7 +96,7 @@ impl Folders<'_> {
                 Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
             }
             // Of pictures, nobody gets here who has not said how they are labelled.
-            (LabelsFrom::Nothing, Kind::Cubes) if !self.chosen => {
+            (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
                 let note = format!("{names} {look} like splits of a dataset, and are packed into one");
                 Some(Note::new(note).with_hint(hint))
             }
@@ -168,7 +168,7 @@ impl Folders<'_> {
     /// Cubes in folders, whose names are no labels unless the user says so.
     fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
-        let is_told = self.kind == Kind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
+        let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
         (is_told && in_folders && self.names.len() > 1).then(|| {
             let note = format!(
                 "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})",

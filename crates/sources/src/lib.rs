@@ -48,13 +48,13 @@ pub mod unpacked;
 pub mod words;
 
 pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
-pub use columns::{Column, Texts, Values};
-pub use content::{Content, Kind};
+pub use columns::{ColumnValues, TableColumn, Texts};
+pub use content::{SampleContent, SourceKind};
 pub use enumerate::enumerate;
 pub use error::{Result, SourceError};
 pub use files::Files;
 pub use files::listed::SideFile;
-pub use listing::{Entry, LabelsFrom, Listing};
+pub use listing::{LabelsFrom, Listing, SourceSample};
 pub use notes::deep;
 pub use options::{LabelColumn, SourceOptions};
 

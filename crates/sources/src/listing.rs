@@ -1,8 +1,8 @@
 //! The result of enumeration: the samples of a source, in order.
 
 use crate::bad::BadInput;
-use crate::columns::Column;
-use crate::content::{Content, Kind};
+use crate::columns::TableColumn;
+use crate::content::{SampleContent, SourceKind};
 use crate::error::{Result, SourceError};
 use crate::files::Files;
 use crate::files::listed::{SideFile, SourceFile, mtime_ns};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SourceSample {
     /// Path below the source with `/`, extension included. Of a clip that of its folder.
     pub key: String,
     /// Size of the file when it was listed; of all frames of a clip.
@@ -25,7 +25,7 @@ pub struct Entry {
     /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
     /// What the file holds; the first frame of a clip.
-    pub content: Content,
+    pub content: SampleContent,
     /// The data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
     /// The mask.
@@ -37,8 +37,8 @@ pub struct Entry {
     pub frames: Vec<SideFile>,
 }
 
-impl Entry {
-    pub(crate) fn new(file: SourceFile, content: Content, data: Option<SideFile>) -> Self {
+impl SourceSample {
+    pub(crate) fn new(file: SourceFile, content: SampleContent, data: Option<SideFile>) -> Self {
         let SourceFile { key, bytes, mtime_ns } = file;
         let data = data.map(Box::new);
         Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
@@ -119,14 +119,14 @@ pub struct Listing {
     /// The stores that `root` and the paths of the samples may lead to.
     pub files: Files,
     /// What all samples are.
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Sorted by the bytes of the key. Never empty.
-    pub samples: Vec<Entry>,
+    pub samples: Vec<SourceSample>,
     /// Names of the classes; empty if there are none. Without classes every sample's `class` is
     /// `None`; with classes none is.
     pub classes: Vec<String>,
     /// Columns of the table of labels, in the order of the samples.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Where the labels came from.
     pub labels_from: LabelsFrom,
     /// What cannot be packed, sorted by key. Empty unless the policy is to skip.
@@ -140,7 +140,7 @@ pub struct Listing {
 impl Listing {
     /// The path of a sample's file.
     #[must_use]
-    pub fn path(&self, entry: &Entry) -> PathBuf {
+    pub fn path(&self, entry: &SourceSample) -> PathBuf {
         self.root.join(&entry.key)
     }
 
@@ -161,7 +161,8 @@ impl Listing {
         order.sort_unstable();
         order.dedup();
         let sample = |&row: &u32| self.samples.get(row as usize).cloned().unwrap_or_else(|| bug(MISSING));
-        let column = |column: &Column| Column { name: column.name.clone(), values: column.values.permuted(&order) };
+        let column =
+            |column: &TableColumn| TableColumn { name: column.name.clone(), values: column.values.permuted(&order) };
         Self {
             samples: order.iter().map(sample).collect(),
             columns: self.columns.iter().map(column).collect(),
@@ -182,7 +183,7 @@ impl Listing {
     }
 
     /// All files of a sample.
-    fn paths_of(&self, entry: &Entry) -> impl Iterator<Item = PathBuf> {
+    fn paths_of(&self, entry: &SourceSample) -> impl Iterator<Item = PathBuf> {
         let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten();
         let beside: Vec<PathBuf> = beside.map(|file| file.path.clone()).collect();
         entry.paths(&self.root).into_iter().chain(beside)
@@ -194,14 +195,14 @@ impl Listing {
     }
 
     /// Says that all files of a sample will be read soon.
-    pub fn announce(&self, entry: &Entry) {
+    pub fn announce(&self, entry: &SourceSample) {
         if self.files.has_stores() {
             self.paths_of(entry).for_each(|path| self.files.announce(&path));
         }
     }
 
     /// Says that no file of a sample is needed any more.
-    pub fn release(&self, entry: &Entry) {
+    pub fn release(&self, entry: &SourceSample) {
         if self.files.has_stores() {
             self.paths_of(entry).for_each(|path| self.files.release(&path));
         }
@@ -211,7 +212,7 @@ impl Listing {
     ///
     /// # Errors
     /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
-    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+    pub fn read_into(&self, entry: &SourceSample, out: &mut [u8]) -> Result<()> {
         self.read_file(&self.path(entry), entry.bytes, entry.mtime_ns, out)
     }
 
@@ -244,7 +245,7 @@ impl Listing {
     ///
     /// # Errors
     /// `Io`; `Changed`.
-    pub fn check_unchanged(&self, entry: &Entry) -> Result<()> {
+    pub fn check_unchanged(&self, entry: &SourceSample) -> Result<()> {
         // An object is read as the one that was listed, or not at all.
         self.files.failure()?;
         let check = |path: &Path, bytes, mtime_ns| {

@@ -5,12 +5,12 @@
 //! Whether a sample is still the file that was listed is checked when it is read.
 
 use crate::bad::{BadInput, OnBadInput};
-use crate::columns::Column;
-use crate::content::Kind;
+use crate::columns::TableColumn;
+use crate::content::SourceKind;
 use crate::error::{Result, SourceError};
 use crate::files::Files;
 use crate::files::listed::{SideFile, mtime_ns};
-use crate::listing::{Entry, LabelsFrom, Listing};
+use crate::listing::{LabelsFrom, Listing, SourceSample};
 use crate::options::{LabelColumn, SourceOptions};
 use crate::tree::store;
 use serde::de::DeserializeOwned;
@@ -37,7 +37,7 @@ struct Head {
     options: Value,
     /// The table of labels as it was.
     labels: Option<SideFile>,
-    kind: Kind,
+    kind: SourceKind,
     labels_from: LabelsFrom,
     ignored: u64,
     notes: Vec<Note>,
@@ -57,7 +57,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// An object of a store: what tells it from any other of its name.
 #[derive(Serialize, Deserialize)]
-struct Object {
+struct ListedObject {
     url: String,
     bytes: u64,
     modified_ns: i64,
@@ -129,7 +129,7 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
     columns.iter().try_for_each(|column| out.line(column))?;
     bad.iter().try_for_each(|bad| out.line(bad))?;
     samples.iter().try_for_each(|sample| out.line(sample))?;
-    let object = |Listed { name: url, bytes, modified_ns, e_tag }| Object { url, bytes, modified_ns, e_tag };
+    let object = |Listed { name: url, bytes, modified_ns, e_tag }| ListedObject { url, bytes, modified_ns, e_tag };
     objects.into_iter().try_for_each(|listed| out.line(&object(listed)))?;
     let sha256 = hex(out.hash.clone());
     out.line(&json!({ "sha256": sha256 }))
@@ -156,15 +156,15 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
         kind: head.kind,
         samples: Vec::new(),
         classes: lines.take(head.classes)?,
-        columns: lines.take::<Column>(head.columns)?,
+        columns: lines.take::<TableColumn>(head.columns)?,
         labels_from: head.labels_from,
         bad: lines.take::<BadInput>(head.bad)?,
         ignored: head.ignored,
         notes: head.notes,
     };
-    listing.samples = lines.take::<Entry>(head.samples)?;
-    let object = |Object { url: name, bytes, modified_ns, e_tag }| Listed { name, bytes, modified_ns, e_tag };
-    let objects = lines.take::<Object>(head.objects)?;
+    listing.samples = lines.take::<SourceSample>(head.samples)?;
+    let object = |ListedObject { url: name, bytes, modified_ns, e_tag }| Listed { name, bytes, modified_ns, e_tag };
+    let objects = lines.take::<ListedObject>(head.objects)?;
     listing.files.know(objects.into_iter().map(object).collect());
     let sha256 = hex(lines.hash.clone());
     let noted: Value = lines.next()?;

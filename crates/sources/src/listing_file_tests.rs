@@ -50,7 +50,7 @@ fn a_listing_of_something_else_is_refused() {
     let error = |src: &Path, options: SourceOptions| said(&read(&file, src, &options).unwrap_err());
     let stop = SourceOptions { on_bad_input: OnBadInput::Stop, ..options.clone() };
     assert!(error(&src, stop).contains("option `on_bad_input`: expected \"skip\", found \"stop\"\nhint: "));
-    let kind = SourceOptions { kind: Some(Kind::Cubes), ..options.clone() };
+    let kind = SourceOptions { kind: Some(SourceKind::Cubes), ..options.clone() };
     assert!(error(&src, kind).contains("option `kind`: expected null, found \"Cubes\""));
     let other = tempfile::tempdir().unwrap();
     assert!(error(other.path(), options.clone()).contains("source: expected "));

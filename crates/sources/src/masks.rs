@@ -12,7 +12,7 @@ use crate::error::{Result, SourceError};
 use crate::files::Files;
 use crate::files::listed::SideFile;
 use crate::files::read_at::{FileAt, ReadAt};
-use crate::listing::Entry;
+use crate::listing::SourceSample;
 use crate::tree::Tree;
 use crate::tree::walk::{Follow, walk};
 use crate::truth::{self, stem};
@@ -31,7 +31,7 @@ use std::path::Path;
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
-    samples: &mut Vec<Entry>,
+    samples: &mut Vec<SourceSample>,
     bad: &mut Vec<BadInput>,
     options: &CubeOptions,
     cancel: Cancel<'_>,
@@ -41,10 +41,10 @@ pub(crate) fn add(
         .map(|sample| {
             let data =
                 sample.data.as_ref().and_then(|data| data.path.strip_prefix(&tree.root).ok()).and_then(Path::to_str);
-            Wanting { key: &sample.key, data }
+            MaskedSample { key: &sample.key, data }
         })
         .collect();
-    let Paired { masks, note } = masks.pair(&wanting);
+    let MaskPairs { masks, note } = masks.pair(&wanting);
     give(masks.into_iter().map(Some).collect(), samples, bad, options, cancel)?;
     Ok(note)
 }
@@ -52,7 +52,7 @@ pub(crate) fn add(
 /// Gives each of `samples` the mask that was found for it, as [`add`] does; none to those that need none.
 pub(crate) fn give(
     masks: Vec<Option<Result<SideFile, Flaw>>>,
-    samples: &mut Vec<Entry>,
+    samples: &mut Vec<SourceSample>,
     bad: &mut Vec<BadInput>,
     options: &CubeOptions,
     cancel: Cancel<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn give(
 }
 
 /// Checks that `mask` can be read, and has one label per pixel of the sample.
-fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
+fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
     let ([height, width], what) = sample.content.mask_size();
     // The error names the mask.
     let found = mask_size(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
@@ -98,13 +98,13 @@ fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Fl
 const NEAR: usize = 64;
 
 /// The key of a sample, and the path of its data file below the source if that is a different file.
-pub(crate) struct Wanting<'a> {
+pub(crate) struct MaskedSample<'a> {
     pub(crate) key: &'a str,
     pub(crate) data: Option<&'a str>,
 }
 
 /// One mask or flaw for each sample, and what the user should know.
-pub(crate) struct Paired {
+pub(crate) struct MaskPairs {
     pub(crate) masks: Vec<Result<SideFile, Flaw>>,
     pub(crate) note: Option<String>,
 }
@@ -123,9 +123,9 @@ fn bare(key: &str) -> &str {
 
 /// The names that files can be found by. Several files may have the same one.
 #[derive(Default)]
-struct Names<'a>(HashMap<&'a str, Vec<usize>>);
+struct FilesByName<'a>(HashMap<&'a str, Vec<usize>>);
 
-impl<'a> Names<'a> {
+impl<'a> FilesByName<'a> {
     fn add(&mut self, name: &'a str, file: usize) {
         let files = self.0.entry(name).or_default();
         if !files.contains(&file) {
@@ -162,8 +162,9 @@ impl Masks {
     }
 
     /// Gives each sample its mask.
-    pub(crate) fn pair(&self, samples: &[Wanting<'_>]) -> Paired {
-        let (mut paths, mut names, mut sample_names) = (Names::default(), Names::default(), Names::default());
+    pub(crate) fn pair(&self, samples: &[MaskedSample<'_>]) -> MaskPairs {
+        let (mut paths, mut names, mut sample_names) =
+            (FilesByName::default(), FilesByName::default(), FilesByName::default());
         for (i, file) in self.tree.files.iter().enumerate() {
             paths.add(stem(&file.key), i);
             names.add(bare(stem(&file.key)), i);
@@ -172,12 +173,12 @@ impl Masks {
             sample_names.add(bare(stem(sample.key)), i);
         }
         // Links out of the folder, pipes and the like, which were not followed or opened.
-        let (mut bad_paths, mut bad_names) = (Names::default(), Names::default());
+        let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
             bad_names.add(bare(stem(&bad.key)), i);
         }
-        let (mut other_paths, mut other_names) = (Names::default(), Names::default());
+        let (mut other_paths, mut other_names) = (FilesByName::default(), FilesByName::default());
         for (i, key) in self.others.iter().enumerate() {
             other_paths.add(stem(key), i);
             other_names.add(bare(stem(key)), i);
@@ -250,12 +251,12 @@ impl Masks {
             }
         });
         let masks = masks.collect();
-        Paired { masks, note: self.unused(&used) }
+        MaskPairs { masks, note: self.unused(&used) }
     }
 
     /// What the names of the masks have more than those of the samples, if it is the same for all
     /// that can be told: `_mask`.
-    fn affix(&self, samples: &[Wanting<'_>]) -> Option<String> {
+    fn affix(&self, samples: &[MaskedSample<'_>]) -> Option<String> {
         let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
         masks.sort_unstable();
         let mut affix: Option<&str> = None;

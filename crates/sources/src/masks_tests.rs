@@ -7,7 +7,7 @@ fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String,
     for key in masks {
         put(folder.path(), key, if key.ends_with("txt") { b"text".to_vec() } else { npy() });
     }
-    let samples: Vec<_> = samples.iter().map(|&(key, data)| Wanting { key, data }).collect();
+    let samples: Vec<_> = samples.iter().map(|&(key, data)| MaskedSample { key, data }).collect();
     let paired =
         Masks::list(folder.path(), Path::new("elsewhere"), &Files::default(), Follow::Inside, Cancel::default())
             .unwrap()
@@ -208,7 +208,7 @@ fn masks_that_are_links_or_pipes_are_named() {
         Cancel::default(),
     )
     .unwrap();
-    let wanting = ["a.npy", "c/b.tif", "d.npy"].map(|key| Wanting { key, data: None });
+    let wanting = ["a.npy", "c/b.tif", "d.npy"].map(|key| MaskedSample { key, data: None });
     let paired = masks.pair(&wanting);
     let found: Vec<_> =
         paired.masks.into_iter().map(|mask| mask.map(drop).unwrap_err().of(String::new()).detail).collect();

@@ -1,10 +1,10 @@
 //! What the user should know about samples that are packed, each note once for the whole source.
 
-use crate::content::Content;
+use crate::content::SampleContent;
 use crate::cubes::CubeKind;
-use crate::listing::Entry;
+use crate::listing::SourceSample;
 use crate::pictures::Beside;
-use crate::tree::Hidden;
+use crate::tree::HiddenFiles;
 use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 
@@ -12,7 +12,7 @@ use shardpack_format::{Hint, Note, Setting};
 const NAMED: usize = 8;
 
 /// All notes on `samples`.
-pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = Note> {
+pub(crate) fn on(samples: &[SourceSample]) -> impl Iterator<Item = Note> {
     let beside = |what| beside_colors(samples, what);
     let notes = [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)];
     notes.into_iter().chain([beside(Beside::Alpha), beside(Beside::Band)]).flatten()
@@ -28,7 +28,7 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
 }
 
 /// Files whose names, or those of their folders, begin with a dot.
-pub(crate) fn hidden(found: &Hidden) -> Option<Note> {
+pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let first = list([found.first.as_deref()?], 1);
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
     let at_least = if found.is_at_least { "at least " } else { "" };
@@ -37,8 +37,9 @@ pub(crate) fn hidden(found: &Hidden) -> Option<Note> {
 }
 
 /// PNGs of 16 bits that are arrays now.
-pub(crate) fn as_arrays(samples: &[Entry]) -> Option<Note> {
-    let is_png = |sample: &&Entry| matches!(&sample.content, Content::Cube(info) if info.kind == CubeKind::Png);
+pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
+    let is_png =
+        |sample: &&SourceSample| matches!(&sample.content, SampleContent::Cube(info) if info.kind == CubeKind::Png);
     let mut pngs = samples.iter().filter(is_png);
     let first = list([pngs.next()?.key.as_str()], 1);
     let count = pngs.count() as u64 + 1;
@@ -53,9 +54,11 @@ pub(crate) fn as_arrays(samples: &[Entry]) -> Option<Note> {
 }
 
 /// Arrays that were chosen although the file has others and the options named none.
-fn chosen_variables(samples: &[Entry]) -> Option<Note> {
+fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
-        Content::Cube(info) if !info.others.is_empty() => Some((&sample.key, info.variable.as_deref()?, &info.others)),
+        SampleContent::Cube(info) if !info.others.is_empty() => {
+            Some((&sample.key, info.variable.as_deref()?, &info.others))
+        }
         _ => None,
     });
     let (key, variable, others) = chosen.next()?;
@@ -77,10 +80,10 @@ fn chosen_variables(samples: &[Entry]) -> Option<Note> {
 }
 
 /// JPEGs that hardly any program can show.
-fn rare_jpegs(samples: &[Entry]) -> Option<Note> {
+fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     let mut rare = samples.iter().filter_map(|sample| match &sample.content {
-        Content::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
-        Content::Cube(_) => None,
+        SampleContent::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
+        SampleContent::Cube(_) => None,
     });
     let (key, what) = rare.next()?;
     let count = rare.count() as u64 + 1;
@@ -90,11 +93,11 @@ fn rare_jpegs(samples: &[Entry]) -> Option<Note> {
 }
 
 /// Pictures with more than 8 bits per sample, which decode to 8.
-pub fn deep(samples: &[Entry]) -> impl Iterator<Item = &Entry> {
-    samples.iter().filter(|sample| matches!(&sample.content, Content::Picture(picture) if picture.deep))
+pub fn deep(samples: &[SourceSample]) -> impl Iterator<Item = &SourceSample> {
+    samples.iter().filter(|sample| matches!(&sample.content, SampleContent::Picture(picture) if picture.deep))
 }
 
-fn deep_pictures(samples: &[Entry]) -> Option<Note> {
+fn deep_pictures(samples: &[SourceSample]) -> Option<Note> {
     let mut found = deep(samples);
     let first = list([found.next()?.key.as_str()], 1);
     let count = found.count() as u64 + 1;
@@ -109,8 +112,8 @@ fn deep_pictures(samples: &[Entry]) -> Option<Note> {
 }
 
 /// Pictures with alpha or another band, which the loader does not decode.
-fn beside_colors(samples: &[Entry], what: Beside) -> Option<Note> {
-    let has = |sample: &&Entry| matches!(&sample.content, Content::Picture(picture) if picture.beside == Some(what));
+fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
+    let has = |sample: &&SourceSample| matches!(&sample.content, SampleContent::Picture(picture) if picture.beside == Some(what));
     let mut found = samples.iter().filter(has);
     let of = found.next()?;
     let first = list([of.key.as_str()], 1);
@@ -124,14 +127,14 @@ fn beside_colors(samples: &[Entry], what: Beside) -> Option<Note> {
     let note =
         format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loading drops {it} (first: {first})");
     let hint = Hint::new("").and([Setting::word("kind", "cubes")]).then(" makes arrays of TIFFs, with all bands");
-    let is_tiff = matches!(&of.content, Content::Picture(picture) if picture.media_type == "image/tiff");
+    let is_tiff = matches!(&of.content, SampleContent::Picture(picture) if picture.media_type == "image/tiff");
     Some(if is_tiff { Note::new(note).with_hint(hint) } else { Note::new(note) })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::{Jpeg, npy_of, npz, put, told as notes_of};
-    use crate::{Content, SourceOptions, cubes, enumerate};
+    use crate::{SampleContent, SourceOptions, cubes, enumerate};
 
     #[test]
     fn a_choice_between_arrays_is_told_once() {
@@ -150,7 +153,7 @@ mod tests {
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // It is stored with the sample.
-        let Content::Cube(info) = &listing.samples[2].content else { panic!() };
+        let SampleContent::Cube(info) = &listing.samples[2].content else { panic!() };
         assert_eq!(info.variable.as_deref(), Some("z"));
         let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
         assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));

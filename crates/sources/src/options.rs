@@ -1,7 +1,7 @@
 //! How to read a source.
 
 use crate::bad::OnBadInput;
-use crate::content::Kind;
+use crate::content::SourceKind;
 use crate::cubes::CubeOptions;
 use crate::files::Files;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use std::sync::atomic::AtomicBool;
 /// How to read a source.
 ///
 /// ```
-/// use shardpack_sources::{Kind, SourceOptions};
-/// let options = SourceOptions { kind: Some(Kind::Images), ..Default::default() };
+/// use shardpack_sources::{SourceKind, SourceOptions};
+/// let options = SourceOptions { kind: Some(SourceKind::Images), ..Default::default() };
 /// assert!(options.labels.is_none());
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SourceOptions {
     /// What the samples are. Default: detected from their contents.
-    pub kind: Option<Kind>,
+    pub kind: Option<SourceKind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
     /// Name of the column of `labels` that holds the keys. Default: the first of `key`, `path`,

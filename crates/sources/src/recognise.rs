@@ -1,7 +1,7 @@
 //! Recognises what each file is, picture or cube, by its content, and what the source is as a whole.
 
 use crate::bad::{BadKind, Flaw};
-use crate::content::{Content, Kind};
+use crate::content::{SampleContent, SourceKind};
 use crate::cubes::{self, CubeError, CubeKind, CubeOptions};
 use crate::error::{Result, SourceError};
 use crate::files::Files;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// What was found in one file.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum Recognised {
     /// A sample, and the path of its data file if that is a different file.
-    Sample(Content, Option<PathBuf>),
+    Sample(SampleContent, Option<PathBuf>),
     /// Nothing known: bad input, unless a header claims the file as its data.
     Unknown(Flaw),
     /// A header whose cube cannot be read. It still claims its data file.
@@ -24,24 +24,24 @@ pub(crate) enum Found {
 
 /// Looks at one file. `wanted` decides about TIFFs and PNGs of 16 bits, which can be either. A PNG of
 /// 8 bits beside cubes is a preview.
-pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<Kind>, options: &CubeOptions) -> Found {
-    let bad = |flaw| Found::Bad(flaw, None);
+pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>, options: &CubeOptions) -> Recognised {
+    let bad = |flaw| Recognised::Bad(flaw, None);
     let (sniffed, start) = match sniff(path, file, options.run.files()) {
         Ok(found) => found,
         Err(flaw) => return bad(flaw),
     };
     match sniffed {
-        Some(Sniffed::Picture(picture)) if wanted != Some(Kind::Cubes) || !picture.deep => {
-            return Found::Sample(Content::Picture(picture), None);
+        Some(Sniffed::Picture(picture)) if wanted != Some(SourceKind::Cubes) || !picture.deep => {
+            return Recognised::Sample(SampleContent::Picture(picture), None);
         }
         Some(Sniffed::Tiff(header)) => {
             let as_picture = match wanted {
-                Some(Kind::Images) => header.may_be_picture(),
-                Some(Kind::Cubes) => false,
+                Some(SourceKind::Images) => header.may_be_picture(),
+                Some(SourceKind::Cubes) => false,
                 None => header.is_picture(),
             };
             if as_picture {
-                return Found::Sample(Content::Picture(tiff::picture(&header)), None);
+                return Recognised::Sample(SampleContent::Picture(tiff::picture(&header)), None);
             }
         }
         Some(Sniffed::Picture(_)) | None => {}
@@ -50,7 +50,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<Kind>, opti
         Ok(Some(kind)) => cube(path, kind, options),
         Ok(None) => {
             let flaw = Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`"));
-            Found::Unknown(flaw.with_hint(convertible(path, file, options)))
+            Recognised::Unknown(flaw.with_hint(convertible(path, file, options)))
         }
         Err(error) => bad(cube_flaw(&error)),
     }
@@ -87,11 +87,11 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     )
 }
 
-fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
+fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path, options)).flatten();
     match cubes::peek(path, options) {
-        Ok(info) => Found::Sample(Content::Cube(info), data),
-        Err(error) => Found::Bad(cube_flaw(&error), data),
+        Ok(info) => Recognised::Sample(SampleContent::Cube(info), data),
+        Err(error) => Recognised::Bad(cube_flaw(&error), data),
     }
 }
 
@@ -117,42 +117,42 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
 
 /// Whether all samples are PNGs of 16 bits, which are taken for pictures at first, or such PNGs and
 /// TIFFs, which are cubes anyway. Beside other cubes they may be masks.
-pub(crate) fn all_deep(found: &[Found]) -> bool {
+pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;
     found.iter().all(|found| match found {
-        Found::Sample(Content::Picture(picture), _) => {
+        Recognised::Sample(SampleContent::Picture(picture), _) => {
             pngs |= picture.deep;
             picture.deep
         }
-        Found::Sample(Content::Cube(info), _) => info.kind == CubeKind::Tiff,
+        Recognised::Sample(SampleContent::Cube(info), _) => info.kind == CubeKind::Tiff,
         _ => true,
     }) && pngs
 }
 
 /// Keys and kinds, counted.
 #[derive(Debug, Default)]
-pub(crate) struct Tally<'a> {
+pub(crate) struct KindCounts<'a> {
     pictures: (u64, Option<&'a str>),
     cubes: (u64, Option<&'a str>),
 }
 
-impl<'a> Tally<'a> {
-    pub(crate) fn count(&mut self, key: &'a str, kind: Kind) {
+impl<'a> KindCounts<'a> {
+    pub(crate) fn count(&mut self, key: &'a str, kind: SourceKind) {
         let (count, first) = match kind {
-            Kind::Images => &mut self.pictures,
-            Kind::Cubes => &mut self.cubes,
+            SourceKind::Images => &mut self.pictures,
+            SourceKind::Cubes => &mut self.cubes,
         };
         *count += 1;
         first.get_or_insert(key);
     }
 
     /// The kind of the source; `None` if it has no samples.
-    pub(crate) fn decide(&self, wanted: Option<Kind>, src: &Path) -> Result<Option<Kind>> {
+    pub(crate) fn decide(&self, wanted: Option<SourceKind>, src: &Path) -> Result<Option<SourceKind>> {
         match (wanted, self.pictures, self.cubes) {
             (Some(kind), ..) => Ok(Some(kind)),
             (None, (_, None), (_, None)) => Ok(None),
-            (None, (_, Some(_)), (_, None)) => Ok(Some(Kind::Images)),
-            (None, (_, None), (_, Some(_))) => Ok(Some(Kind::Cubes)),
+            (None, (_, Some(_)), (_, None)) => Ok(Some(SourceKind::Images)),
+            (None, (_, None), (_, Some(_))) => Ok(Some(SourceKind::Cubes)),
             (None, (pictures, Some(first_picture)), (cubes, Some(first_cube))) => Err(SourceError::Mixed {
                 src: src.to_owned(),
                 pictures,
@@ -165,19 +165,19 @@ impl<'a> Tally<'a> {
 }
 
 /// The flaw of a sample of the other kind.
-pub(crate) fn wrong_kind(content: &Content) -> Flaw {
+pub(crate) fn wrong_kind(content: &SampleContent) -> Flaw {
     let found = match content {
-        Content::Picture(picture) => {
+        SampleContent::Picture(picture) => {
             format!("a picture ({}, {} × {})", picture.media_type, picture.width, picture.height)
         }
-        Content::Cube(info) => {
+        SampleContent::Cube(info) => {
             let [height, width, channels] = info.shape;
             format!("a cube ([height, width, channels] = [{height}, {width}, {channels}], {})", info.dtype)
         }
     };
     let expected = match content.kind() {
-        Kind::Images => "a cube",
-        Kind::Cubes => "a picture",
+        SourceKind::Images => "a cube",
+        SourceKind::Cubes => "a picture",
     };
     Flaw::new(BadKind::WrongKind, format!("expected {expected}, found {found}"))
 }

@@ -3,7 +3,8 @@
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};
 use crate::tree::Tree;
-use crate::words::{plural, shown};
+use crate::words::plural;
+use shardpack_format::visible_path;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,11 +86,11 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     }
     if !tree.single {
         // It was refused, for example because it is a link that leads out of the source.
-        return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", shown(path))));
+        return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", visible_path(path))));
     }
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(Flaw::new(BadKind::Special, format!("its data `{}` is no regular file", shown(path))));
+        return Err(Flaw::new(BadKind::Special, format!("its data `{}` is no regular file", visible_path(path))));
     }
     Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path: path.to_owned() })
 }

@@ -113,7 +113,7 @@ fn a_table_labels_all_splits() {
     assert_eq!(labels(&found.splits[0]), [("1.jpg", Some(1)), ("2.jpg", Some(0))]);
     assert_eq!(labels(&found.splits[1]), [("1.jpg", Some(1))]);
     assert_eq!(found.splits[1].listing.classes, ["ant", "bee"]);
-    assert_eq!(found.splits[1].listing.columns[0].values, crate::Values::Int(vec![3]));
+    assert_eq!(found.splits[1].listing.columns[0].values, crate::ColumnValues::Int(vec![3]));
 }
 
 #[test]

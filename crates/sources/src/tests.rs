@@ -46,13 +46,13 @@ fn class_folders_of_pictures() {
     ]);
     fs::create_dir(root.path().join("ant")).unwrap();
     let listing = list(&root);
-    assert_eq!(listing.kind, Kind::Images);
+    assert_eq!(listing.kind, SourceKind::Images);
     assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
     assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
     assert_eq!(notes(&listing), ["1 of 4 class folders holds no samples, and keeps its label: `ant`"]);
     assert!(
-        matches!(listing.samples[0].content, Content::Picture(picture) if (picture.width, picture.height) == (2, 3))
+        matches!(listing.samples[0].content, SampleContent::Picture(picture) if (picture.width, picture.height) == (2, 3))
     );
     assert_eq!(
         listing.source_bytes(),
@@ -75,8 +75,8 @@ fn content_counts_not_the_name() {
         .samples
         .iter()
         .map(|sample| match sample.content {
-            Content::Picture(picture) => picture.media_type,
-            Content::Cube(_) => "cube",
+            SampleContent::Picture(picture) => picture.media_type,
+            SampleContent::Cube(_) => "cube",
         })
         .collect();
     assert_eq!(types, ["image/png", "image/jpeg", "image/webp"]);
@@ -123,7 +123,7 @@ fn what_lies_beside_samples_is_passed_over_and_named() {
         ("README", b"hello".to_vec()),
         ("instances.json", b"{}".to_vec()),
         ("labels.csv", b"key,label".to_vec()),
-        // Content decides: this is a sample, whatever it is called; and this was meant to be one.
+        // SampleContent decides: this is a sample, whatever it is called; and this was meant to be one.
         ("b/picture.txt", jpeg()),
         ("b/3.jpg", b"hello".to_vec()),
     ];
@@ -164,13 +164,13 @@ fn pictures_and_cubes_do_not_mix() {
     assert!(said(&one).contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
     // A TIFF of 8-bit RGB is whatever the user says.
     for (kind, samples, others) in [
-        (Kind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
-        (Kind::Cubes, &["b.npy", "c.tif", "d.tif"], &["a.jpg"]),
+        (SourceKind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
+        (SourceKind::Cubes, &["b.npy", "c.tif", "d.tif"], &["a.jpg"]),
     ] {
         let listing = enumerate(root.path(), &SourceOptions { kind: Some(kind), ..skip() }).unwrap();
         assert_eq!((keys(&listing), listing.kind), (samples.to_vec(), kind));
         assert_eq!(bad(&listing.bad), others.iter().map(|&key| (key, BadKind::WrongKind)).collect::<Vec<_>>());
-        assert!(listing.bad[0].detail.starts_with(if kind == Kind::Images {
+        assert!(listing.bad[0].detail.starts_with(if kind == SourceKind::Images {
             "expected a picture, found a cube"
         } else {
             "expected a cube, found a picture (image/jpeg, 33 × 17)"
@@ -192,7 +192,7 @@ fn tables_give_labels_and_columns() {
     let listing = with("labels.csv");
     assert_eq!(listing.classes, ["cat", "dog"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0]);
-    assert_eq!(listing.columns, [Column { name: "age".into(), values: Values::Int(vec![8, 7]) }]);
+    assert_eq!(listing.columns, [TableColumn { name: "age".into(), values: ColumnValues::Int(vec![8, 7]) }]);
     assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
     let note = "passed over 1 file beside the samples: `ages.csv`";
     assert!(notes(&listing).iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
@@ -212,7 +212,7 @@ fn headers_claim_their_data() {
     let data = listing.samples[0].data.as_ref().unwrap();
     assert_eq!((data.path.file_name().unwrap().to_str(), data.bytes), (Some("a.raw"), 16));
     assert_eq!(listing.samples[0].source_bytes(), header.len() as u64 + 16);
-    assert!(matches!(&listing.samples[0].content, Content::Cube(info) if info.shape == [2, 4, 2]));
+    assert!(matches!(&listing.samples[0].content, SampleContent::Cube(info) if info.shape == [2, 4, 2]));
     put(root.path(), "c.hdr", header);
     let listing = enumerate(root.path(), &skip()).unwrap();
     let text = listing.bad[1].to_string();
@@ -384,7 +384,7 @@ fn the_number_of_threads_changes_nothing() {
 fn a_thousand_photos() {
     let Some(data) = shared_data() else { return };
     let listing = enumerate(&data.join("imagenet-sample"), &SourceOptions::default()).unwrap();
-    assert_eq!((listing.kind, listing.samples.len(), listing.classes.len()), (Kind::Images, 1000, 1000));
+    assert_eq!((listing.kind, listing.samples.len(), listing.classes.len()), (SourceKind::Images, 1000, 1000));
     assert!(listing.samples.iter().enumerate().all(|(i, sample)| sample.class == u32::try_from(i).ok()));
     assert!(listing.notes.is_empty() && listing.bad.is_empty());
 }
@@ -402,15 +402,15 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     let root = tree(&[("cat/a.png", deep()), ("dog/b.png", deep()), ("dog/c.tif", tiff(1, 16, 1, 1))]);
     let listing = |kind| enumerate(root.path(), &SourceOptions { kind, ..SourceOptions::default() }).unwrap();
     let arrays = listing(None);
-    assert_eq!((arrays.kind, arrays.classes.len()), (Kind::Cubes, 2));
-    let Content::Cube(info) = &arrays.samples[0].content else { panic!("a picture") };
+    assert_eq!((arrays.kind, arrays.classes.len()), (SourceKind::Cubes, 2));
+    let SampleContent::Cube(info) = &arrays.samples[0].content else { panic!("a picture") };
     assert_eq!((info.dtype, info.shape), (Dtype::U16, [3, 4, 3]));
     let told = "2 PNG pictures of 16 bits are packed as arrays, uint16 [height, width, channels], in the field \
                 `cube` (first: `cat/a.png`)\n\
                 hint: `--kind images` keeps the files, which are decoded to 8 bits";
     assert_eq!(notes(&arrays), [told]);
-    assert_eq!(listing(Some(Kind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
-    assert_eq!(listing(Some(Kind::Images)).kind, Kind::Images);
+    assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
+    assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);
 
     // Beside cubes of another format they may be masks.
     put(root.path(), "dog/e.npy", npy());
@@ -420,9 +420,9 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     put(root.path(), "dog/d.jpg", jpeg());
     std::fs::remove_file(root.path().join("dog/c.tif")).unwrap();
     let among = listing(None);
-    assert_eq!(among.kind, Kind::Images);
+    assert_eq!(among.kind, SourceKind::Images);
     assert!(among.notes[0].text.starts_with("2 pictures have more than 8 bits a sample"), "{:?}", among.notes);
-    let cubes = SourceOptions { kind: Some(Kind::Cubes), ..SourceOptions::default() };
+    let cubes = SourceOptions { kind: Some(SourceKind::Cubes), ..SourceOptions::default() };
     let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
     assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");
     // A preview beside cubes is none itself.

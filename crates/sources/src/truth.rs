@@ -3,10 +3,10 @@
 //! Beside cubes such a file is a mask if it has one band of integers and the height and width of its
 //! cube. A folder of ground truth alone stays one of samples.
 
-use crate::content::Content;
+use crate::content::SampleContent;
 use crate::cubes::{CubeOptions, mask_size};
 use crate::files::listed::SideFile;
-use crate::listing::Entry;
+use crate::listing::SourceSample;
 use crate::words::{list, plural, verb};
 use rayon::prelude::*;
 use shardpack_format::{Hint, Note, Setting};
@@ -102,12 +102,12 @@ pub(super) struct Beside {
 }
 
 /// Takes files of ground truth out of `samples`, which are cubes in the folder `root`.
-pub(super) fn take(root: &Path, samples: &mut Vec<Entry>, options: &CubeOptions) -> Beside {
+pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeOptions) -> Beside {
     let stems = sorted(samples.iter().map(|sample| sample.key.as_str()));
-    let size = |sample: &Entry| sample.content.mask_size().0;
-    let bands = |sample: &Entry| match &sample.content {
-        Content::Cube(info) => info.shape[2],
-        Content::Picture(_) => 0,
+    let size = |sample: &SourceSample| sample.content.mask_size().0;
+    let bands = |sample: &SourceSample| match &sample.content {
+        SampleContent::Cube(info) => info.shape[2],
+        SampleContent::Picture(_) => 0,
     };
     let found = samples.iter().enumerate().filter(|(_, truth)| bands(truth) == 1).filter_map(|(place, truth)| {
         let fits = |other: usize| other != place && samples.get(other).is_some_and(|other| size(other) == size(truth));
@@ -125,7 +125,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<Entry>, options: &CubeOptions)
     let is_truth = |place: &usize| {
         let content = samples.get(*place).map(|sample| (&sample.content, root.join(&sample.key)));
         content.is_some_and(|(content, path)| match content {
-            Content::Cube(info) if info.dtype.is_float() => mask_size(&path, &alone).is_ok(),
+            SampleContent::Cube(info) if info.dtype.is_float() => mask_size(&path, &alone).is_ok(),
             _ => true,
         })
     };
@@ -140,7 +140,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<Entry>, options: &CubeOptions)
             Owners::Certain(owners) if integers => {
                 first = first.or_else(|| Some((key(*place).to_owned(), key(*owners.first()?).to_owned())));
                 taken.get_mut(*place).into_iter().for_each(|taken| *taken = true);
-                let file = |truth: &Entry| SideFile {
+                let file = |truth: &SourceSample| SideFile {
                     path: root.join(&truth.key),
                     bytes: truth.bytes,
                     mtime_ns: truth.mtime_ns,

@@ -6,7 +6,7 @@ use crate::bad::{BadInput, Flaw};
 use crate::files::Files;
 use crate::files::listed::SideFile;
 use crate::files::listed::SourceFile;
-use crate::listing::Entry;
+use crate::listing::SourceSample;
 use crate::tree::Tree;
 use crate::words::{plural, verb};
 use serde_json::{Map, Value};
@@ -65,12 +65,12 @@ impl Unpacked {
 
     /// The mask of each sample that has one, as it was in the dataset that was unpacked; `None` if there
     /// are no masks.
-    pub(crate) fn masks(&mut self, samples: &[Entry]) -> Option<Vec<Option<SideFile>>> {
+    pub(crate) fn masks(&mut self, samples: &[SourceSample]) -> Option<Vec<Option<SideFile>>> {
         (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
     }
 
     /// A note on samples without a mask, beside others that have one.
-    pub(crate) fn without_masks(masks: &[Option<SideFile>], samples: &[Entry]) -> Option<String> {
+    pub(crate) fn without_masks(masks: &[Option<SideFile>], samples: &[SourceSample]) -> Option<String> {
         let mut wanting = masks.iter().zip(samples).filter(|(mask, _)| mask.is_none()).map(|(_, sample)| &sample.key);
         let first = wanting.next()?;
         let count = wanting.count() as u64 + 1;
@@ -87,7 +87,7 @@ impl Unpacked {
     }
 
     /// Gives each sample its metadata. A sample whose metadata cannot be read is returned as a flaw.
-    pub(crate) fn add_metas(&mut self, samples: &mut Vec<Entry>, files: &Files) -> Vec<BadInput> {
+    pub(crate) fn add_metas(&mut self, samples: &mut Vec<SourceSample>, files: &Files) -> Vec<BadInput> {
         let mut bad = Vec::new();
         samples.retain_mut(|sample| {
             let Some(meta) = self.metas.remove(&sample.key) else { return true };

@@ -1,13 +1,5 @@
 //! Numbers and names in sentences.
 
-use shardpack_format::visible;
-use std::path::Path;
-
-/// A path on one line: a name with the end of a line in it begins no line of its own.
-pub fn shown(path: &Path) -> String {
-    visible(&path.to_string_lossy()).into_owned()
-}
-
 /// `1 file`, `2 files`.
 pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

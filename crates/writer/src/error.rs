@@ -1,7 +1,7 @@
 //! What can go wrong while packing.
 
 use crate::unfinished::Unfinished;
-use shardpack_format::{Hint, Hinted, Setting, visible};
+use shardpack_format::{Hint, Hinted, Setting, visible_path};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{}`: {source}", visible(&path.to_string_lossy()))]
+    #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
         /// What was tried, as a verb.
         action: &'static str,
@@ -30,7 +30,7 @@ pub enum Error {
     /// The disk, or the user's quota, is full.
     #[error(
         "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}",
-        visible(&path.to_string_lossy()), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
+        visible_path(path), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
     )]
     NoSpace {
         /// The file that could not be written.
@@ -101,7 +101,7 @@ pub enum Error {
     #[error("cancelled")]
     Cancelled,
     /// Another packer is running in the same folder.
-    #[error("`{}` is being written by another packer: {holder}", visible(&path.to_string_lossy()))]
+    #[error("`{}` is being written by another packer: {holder}", visible_path(path))]
     Locked {
         /// The lock file.
         path: PathBuf,

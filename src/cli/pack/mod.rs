@@ -14,7 +14,7 @@ use shardpack_pack::pack::{
     unfinished_json,
 };
 use shardpack_reader::peak_rss_bytes;
-use shardpack_sources::{BadInput, Kind, LabelsFrom};
+use shardpack_sources::{BadInput, LabelsFrom, SourceKind};
 use shardpack_writer::{Outcome as Written, Output, Report};
 use std::cell::RefCell;
 use std::path::Path;
@@ -167,8 +167,8 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
 /// What is about to happen, for stderr.
 fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
     let noun = match planned.kind {
-        Kind::Images => "picture",
-        Kind::Cubes => "cube",
+        SourceKind::Images => "picture",
+        SourceKind::Cubes => "cube",
     };
     let split = planned.split.map_or_else(String::new, |split| format!("`{}`: ", split.escape_debug()));
     let mut out = format!(
@@ -246,7 +246,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         n => format!(", {n} of them from an earlier run"),
     };
     rows.push(("shards", format!("{}{reused}", units::count(u64::from(report.shards)))));
-    if packed.kind == Kind::Images && report.fidelity.is_empty() && report.samples > 0 {
+    if packed.kind == SourceKind::Images && report.fidelity.is_empty() && report.samples > 0 {
         rows.push(("pictures", "kept to the byte".to_owned()));
     }
     rows.extend(stored.iter().map(|(what, settings)| (what.as_str(), settings.clone())));

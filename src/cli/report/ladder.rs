@@ -5,7 +5,7 @@ use shardpack_array::{Coder, Filter};
 use shardpack_jpeg::ChromaSampling;
 use shardpack_pack::arguments::{PackArguments, ReportArguments, Value, Word};
 use shardpack_pack::report::{CubeTraits, Noise, Plan, two_digits};
-use shardpack_sources::Kind;
+use shardpack_sources::SourceKind;
 use std::path::Path;
 
 /// Options of `pack` by their names.
@@ -30,10 +30,10 @@ const ERRORS: [f64; 2] = [0.5, 1.0];
 const ALIKE: f64 = 1.2;
 
 /// The candidates for what the source holds.
-pub(super) fn rungs(args: &ReportArguments, kind: Kind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
+pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
     match kind {
-        Kind::Images => pictures(args),
-        Kind::Cubes => cubes(args, traits()),
+        SourceKind::Images => pictures(args),
+        SourceKind::Cubes => cubes(args, traits()),
     }
 }
 

@@ -17,7 +17,7 @@ use shardpack_format::{MANIFEST_NAME, Note};
 use shardpack_pack::arguments::{ArgumentError, ReportArguments, Value, Word};
 use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, argument, quoted};
 use shardpack_report::data::Report;
-use shardpack_sources::{Kind, SourceOptions};
+use shardpack_sources::{SourceKind, SourceOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -286,12 +286,14 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> SourceOpt
 }
 
 /// Refuses options that would have no effect: whoever gives them expects one.
-fn refuse_wrong_kind(args: &ReportArguments, kind: Kind) -> anyhow::Result<()> {
+fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> anyhow::Result<()> {
     match kind {
-        Kind::Images if args.is_on_cubes() || !args.reading.variable.is_empty() || args.reading.spatial.is_some() => {
+        SourceKind::Images
+            if args.is_on_cubes() || !args.reading.variable.is_empty() || args.reading.spatial.is_some() =>
+        {
             bail!("the source holds pictures: options on errors, codecs and variables are for cubes")
         }
-        Kind::Cubes if args.is_on_pictures() => {
+        SourceKind::Cubes if args.is_on_pictures() => {
             bail!("the source holds cubes: options on quality and sizes are for pictures")
         }
         _ => Ok(()),

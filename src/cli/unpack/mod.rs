@@ -9,7 +9,7 @@ use super::{Outcome, interrupt, open, read_limits, show, units};
 use crate::place::refuse_url_to_write;
 use anyhow::{Context, bail};
 use serde_json::json;
-use shardpack_format::{Field, FieldKind, Hinted, visible};
+use shardpack_format::{Field, FieldKind, Hinted, visible_path};
 use shardpack_pack::export::{FileNames, ICC_FIELD, OutFolder};
 use shardpack_pack::pack::refuse_inside;
 use shardpack_reader::{Dataset, RecordView};
@@ -31,11 +31,9 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);
     let (names, table_name) = names(&dataset, columns.as_deref())?;
-    fs::create_dir_all(&args.dir)
-        .with_context(|| format!("cannot create `{}`", visible(&args.dir.to_string_lossy())))?;
+    fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", visible_path(&args.dir)))?;
     let _held = hold(&args.dir)?;
-    let out = OutFolder::open(&args.dir)
-        .with_context(|| format!("cannot open `{}`", visible(&args.dir.to_string_lossy())))?;
+    let out = OutFolder::open(&args.dir).with_context(|| format!("cannot open `{}`", visible_path(&args.dir)))?;
     let start = Instant::now();
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum(), Some(dataset.len()));
     let unpacker = Unpacker::new(&args.dir, &out, names, cancel);
@@ -84,7 +82,7 @@ fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            bail!("another `shardpack unpack` is writing to `{}`", visible(&dir.to_string_lossy()))
+            bail!("another `shardpack unpack` is writing to `{}`", visible_path(dir))
         }
         _ => Ok(Some(folder)),
     }

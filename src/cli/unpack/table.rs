@@ -140,7 +140,7 @@ fn as_it_stands(name: &str, text: String) -> anyhow::Result<Box<RawValue>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardpack_sources::{SourceOptions, Values, enumerate};
+    use shardpack_sources::{ColumnValues, SourceOptions, enumerate};
 
     #[test]
     fn the_table_gives_way_to_folders() {
@@ -168,7 +168,7 @@ mod tests {
         let table = root.path().join("labels.jsonl");
         std::fs::write(&table, lines).unwrap();
         let listing = enumerate(&samples, &SourceOptions { labels: Some(table), ..Default::default() }).unwrap();
-        let Values::Float(found) = &listing.columns[0].values else { panic!("{:?}", listing.columns) };
+        let ColumnValues::Float(found) = &listing.columns[0].values else { panic!("{:?}", listing.columns) };
         assert_eq!(found.iter().map(|v| v.to_bits()).collect::<Vec<_>>(), floats.map(f64::to_bits));
     }
 }

@@ -5,14 +5,14 @@ use super::{ArgumentError, MAX_BYTES, Result, Value};
 use shardpack_format::{Hint, Setting};
 use shardpack_recipe::Word;
 use shardpack_sources::cubes::CubeOptions;
-use shardpack_sources::{Kind, LabelColumn, SourceOptions};
+use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::PathBuf;
 
 /// How a source is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceArguments {
     /// What it holds. Default: told from the contents of the files.
-    pub kind: Option<Kind>,
+    pub kind: Option<SourceKind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
     /// Name of the column of `labels` that holds the keys. Default: the first that has one of the

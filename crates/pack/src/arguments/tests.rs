@@ -6,7 +6,7 @@ use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values
 use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::ChromaSampling;
 use shardpack_recipe::{Jpeg, Share};
-use shardpack_sources::{Kind, OnBadInput};
+use shardpack_sources::{OnBadInput, SourceKind};
 use std::collections::BTreeSet;
 
 fn every_word<T: Word + std::fmt::Debug>(count: usize) {
@@ -18,7 +18,7 @@ fn every_word<T: Word + std::fmt::Debug>(count: usize) {
 
 #[test]
 fn words_are_read_as_they_are_spelled() {
-    every_word::<Kind>(2);
+    every_word::<SourceKind>(2);
     every_word::<OnBadInput>(2);
     every_word::<OnKnownKey>(2);
     every_word::<Option<bool>>(3);

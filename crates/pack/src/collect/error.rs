@@ -2,7 +2,7 @@
 
 use crate::arguments::ArgumentError;
 use crate::pack::SampleError;
-use shardpack_format::{Hint, visible};
+use shardpack_format::{Hint, visible_path};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub type Result<T, E = CollectError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum CollectError {
     /// The operating system refused.
-    #[error("cannot {action} `{}`: {source}", visible(&path.to_string_lossy()))]
+    #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
         /// What was tried, as a verb.
         action: &'static str,

@@ -11,7 +11,7 @@ use shardpack_array::Trial;
 use shardpack_format::{Field, Hinted, Metadata, Schema};
 use shardpack_reader::{Dataset, Limits};
 use shardpack_recipe::Word;
-use shardpack_sources::{Files, Kind, Listing, OnBadInput};
+use shardpack_sources::{Files, Listing, OnBadInput, SourceKind};
 use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -140,8 +140,8 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let icc = base.schema.fields().iter().any(|field| field.name == "icc");
     let beside = images::Beside { icc, masks: trials.first().map(|(_, trial)| trial.clone()) };
     let own = match listing.kind {
-        Kind::Images => images::fields(&listing, &options.pictures, &beside),
-        Kind::Cubes => cubes::fields(&listing, trials.len() > 1),
+        SourceKind::Images => images::fields(&listing, &options.pictures, &beside),
+        SourceKind::Cubes => cubes::fields(&listing, trials.len() > 1),
     };
     fit::columns(&mut listing, &base.schema, &own)?;
     let count = listing.samples.len();
@@ -154,7 +154,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let known = (count - listing.samples.len()) as u64;
     let adding = Adding { growth: &growth, opened: &opened, options: &options, hooks };
     let mut packed = match listing.kind {
-        Kind::Images => {
+        SourceKind::Images => {
             let source = pool.install(|| Images::new(&listing, &options, &beside))?;
             drop(pool);
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
@@ -162,7 +162,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
             packed.add_odd(source.odd());
             packed
         }
-        Kind::Cubes => {
+        SourceKind::Cubes => {
             drop(pool);
             let source = Cubes::with_trials(&listing, &options, trials)?;
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
@@ -180,7 +180,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
 }
 
 fn nothing_to_add(mut report: Report, generation: u32, options: &PackOptions, known: u64) -> AddReport {
-    let (samples, kind) = (report.samples, options.source.kind.unwrap_or(Kind::Images));
+    let (samples, kind) = (report.samples, options.source.kind.unwrap_or(SourceKind::Images));
     report.samples = 0;
     AddReport { packed: PackReport::unchanged(kind, report), generation, samples, new_classes: Vec::new(), known }
 }

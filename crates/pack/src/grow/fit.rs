@@ -5,7 +5,7 @@ use crate::pack::PackOptions;
 use crate::pack::images::picture;
 use anyhow::{Context, bail};
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
-use shardpack_sources::{Listing, Values};
+use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
 /// Numbers the classes of `listing` as the dataset does. Its own keep their numbers; new ones come
@@ -55,7 +55,7 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> anyhow
 pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> anyhow::Result<()> {
     let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
     let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
-    let mut found: HashMap<String, Values> = HashMap::new();
+    let mut found: HashMap<String, ColumnValues> = HashMap::new();
     for column in std::mem::take(&mut listing.columns) {
         if !wanted.iter().any(|field| field.name == column.name) {
             let names = wanted.iter().map(|field| field.name.as_str());
@@ -74,17 +74,17 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
             format!("field `{name}` of the dataset: expected a column of that name in the table of labels, found none")
         })?;
         let values = match (field.kind, field.dtype, values) {
-            (FieldKind::Scalar, Some(Dtype::Bool), values @ Values::Bool(_))
-            | (FieldKind::Scalar, Some(Dtype::I64), values @ Values::Int(_))
-            | (FieldKind::Scalar, Some(Dtype::F64), values @ Values::Float(_))
-            | (FieldKind::Text, None, values @ Values::Text(_))
-            | (FieldKind::Json, None, values @ Values::Json(_)) => values,
-            (FieldKind::Scalar, Some(Dtype::F64), Values::Int(whole)) => {
+            (FieldKind::Scalar, Some(Dtype::Bool), values @ ColumnValues::Bool(_))
+            | (FieldKind::Scalar, Some(Dtype::I64), values @ ColumnValues::Int(_))
+            | (FieldKind::Scalar, Some(Dtype::F64), values @ ColumnValues::Float(_))
+            | (FieldKind::Text, None, values @ ColumnValues::Text(_))
+            | (FieldKind::Json, None, values @ ColumnValues::Json(_)) => values,
+            (FieldKind::Scalar, Some(Dtype::F64), ColumnValues::Int(whole)) => {
                 if let Some(large) = whole.iter().find(|value| value.unsigned_abs() > 1 << 53) {
                     bail!("column `{name}`: expected numbers that float64 holds, as in the dataset, found {large}");
                 }
                 #[allow(clippy::cast_precision_loss, reason = "at most 53 bits, checked above")]
-                Values::Float(whole.into_iter().map(|value| value as f64).collect())
+                ColumnValues::Float(whole.into_iter().map(|value| value as f64).collect())
             }
             (kind, dtype, values) => {
                 let expected = match kind {
@@ -94,7 +94,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
                 bail!("column `{name}`: expected {expected}, as in the dataset, found {}", values.type_name())
             }
         };
-        listing.columns.push(shardpack_sources::Column { name: field.name.clone(), values });
+        listing.columns.push(shardpack_sources::TableColumn { name: field.name.clone(), values });
     }
     Ok(())
 }
@@ -113,12 +113,12 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
             bail!(Hinted::new(text, "pack them into a dataset of their own; `concat` takes both as one"))
         }
     };
-    let keys = |of: &dyn Fn(&shardpack_sources::Entry) -> bool| {
+    let keys = |of: &dyn Fn(&shardpack_sources::SourceSample) -> bool| {
         listing.samples.iter().filter(|entry| of(entry)).map(|entry| entry.key.as_str()).collect()
     };
     if !has("icc") && options.pictures.takes_profiles_out() {
         let profile =
-            |entry: &shardpack_sources::Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
+            |entry: &shardpack_sources::SourceSample| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
         refuse("a colour profile", "icc", keys(&profile))?;
     }
     if !has("mask") {

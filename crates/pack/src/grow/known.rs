@@ -6,7 +6,7 @@ use anyhow::bail;
 use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use shardpack_sources::words::{plural, short};
-use shardpack_sources::{Content, Entry, Listing, Values};
+use shardpack_sources::{ColumnValues, Listing, SampleContent, SourceSample};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -210,7 +210,7 @@ impl There<'_> {
     /// In what `entry` differs from this sample: label, columns, mask and size, and the bytes of
     /// pictures that are stored as they came. Of others the content is not compared: that would take
     /// as long as packing them.
-    fn compare(&self, listing: &Listing, position: usize, entry: &Entry) -> anyhow::Result<Found> {
+    fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> anyhow::Result<Found> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Found::Other(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
         };
@@ -238,8 +238,8 @@ impl There<'_> {
             }
         }
         match &entry.content {
-            Content::Picture(_) => self.compare_picture(listing, entry),
-            Content::Cube(info) => {
+            SampleContent::Picture(_) => self.compare_picture(listing, entry),
+            SampleContent::Cube(info) => {
                 let shape = ["height", "width", "channels"].map(|axis| self.number(axis).unwrap_or_default());
                 let text = |[height, width, channels]: [u64; 3]| format!("{height} × {width} × {channels}");
                 Ok(match shape == info.shape {
@@ -253,20 +253,20 @@ impl There<'_> {
     }
 
     /// Whether a file of `entry` is younger than the shard.
-    fn is_older(&self, entry: &Entry) -> bool {
+    fn is_older(&self, entry: &SourceSample) -> bool {
         let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten().map(|file| &**file);
         let newest = beside.chain(&entry.frames).map(|file| file.mtime_ns).chain([entry.mtime_ns]).max();
         self.written_ns.zip(newest).is_some_and(|(written, newest)| newest > written)
     }
 
     /// The values of a column, in words, if they are not the same.
-    fn column(&self, name: &str, values: &Values, position: usize) -> anyhow::Result<Option<(String, String)>> {
+    fn column(&self, name: &str, values: &ColumnValues, position: usize) -> anyhow::Result<Option<(String, String)>> {
         let came = match values {
-            Values::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),
-            Values::Int(values) => values.get(position).map(|&value| Scalar::Signed(value)),
-            Values::Float(values) => values.get(position).map(|&value| Scalar::Float(value)),
-            Values::Text(_) | Values::Json(_) if !self.are_compared => return Ok(None),
-            Values::Text(texts) | Values::Json(texts) => {
+            ColumnValues::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),
+            ColumnValues::Int(values) => values.get(position).map(|&value| Scalar::Signed(value)),
+            ColumnValues::Float(values) => values.get(position).map(|&value| Scalar::Float(value)),
+            ColumnValues::Text(_) | ColumnValues::Json(_) if !self.are_compared => return Ok(None),
+            ColumnValues::Text(texts) | ColumnValues::Json(texts) => {
                 let sample = self.opened.get(self.index)?;
                 let view = sample.view();
                 let there = view.field(name)?.map(|field| field.bytes).unwrap_or_default();
@@ -287,7 +287,7 @@ impl There<'_> {
         Ok((there != came).then_some((there, came)))
     }
 
-    fn compare_picture(&self, listing: &Listing, entry: &Entry) -> anyhow::Result<Found> {
+    fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> anyhow::Result<Found> {
         let bytes =
             |there: u64, came: u64| Found::Other(format!("a picture of {there} bytes is there, one of {came} came"));
         if let Some(there) = self.number("image.source_bytes")

@@ -7,7 +7,7 @@ use shardpack_array::Trial;
 use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Schema, Setting};
 use shardpack_recipe::{DatasetRecipe, Entry, LabelTable, PictureOptions, Variables};
 use shardpack_sources::cubes::CubeOptions;
-use shardpack_sources::{Kind, LabelColumn, SourceOptions};
+use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::Path;
 
 /// What a recipe says that packing more with it must know.
@@ -32,11 +32,11 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyho
     let strange =
         |what: &str| format!("`{name}`: the recipe says something about {what} that this version does not know");
     let pictures = match kind {
-        Kind::Images => known(&recipe.image).cloned().with_context(|| strange("pictures"))?,
-        Kind::Cubes => PictureOptions::default(),
+        SourceKind::Images => known(&recipe.image).cloned().with_context(|| strange("pictures"))?,
+        SourceKind::Cubes => PictureOptions::default(),
     };
     let mut trials = Vec::new();
-    if kind == Kind::Cubes {
+    if kind == SourceKind::Cubes {
         let cube = known(&recipe.cube).with_context(|| strange("the field `cube`"))?;
         trials.push(("cube".to_owned(), cube.trial()));
     }

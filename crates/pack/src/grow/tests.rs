@@ -7,7 +7,7 @@ use super::*;
 use crate::pack::{Hooks, PackOptions, pack};
 use shardpack_format::{Hinted, Voice};
 use shardpack_reader::{VerifyOptions, verify};
-use shardpack_sources::{Kind, OnBadInput, SourceOptions};
+use shardpack_sources::{OnBadInput, SourceKind, SourceOptions};
 use shardpack_writer::Outcome;
 use std::collections::BTreeMap;
 use std::fs;
@@ -168,7 +168,7 @@ fn cubes_are_stored_by_the_settings_that_the_first_ones_were() {
     // Larger cubes alone might have led to other settings.
     (0..2).for_each(|n| place.cube(&format!("week/w{n}.npy"), [40, 30, 20], 0.5));
     let added = place.add("week", &AddOptions::default()).unwrap();
-    assert_eq!((added.packed.kind, added.samples), (Kind::Cubes, 6));
+    assert_eq!((added.packed.kind, added.samples), (SourceKind::Cubes, 6));
     let newest = place.open(None);
     assert_eq!(newest.manifest().unwrap().shard_recipe(), recipe);
     let number = newest.shards().len() - 1;

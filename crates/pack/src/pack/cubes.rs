@@ -6,12 +6,13 @@ use super::tries::mask_file_options;
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use serde_json::Value;
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
+use shardpack_format::visible_path;
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Hint, Note, Recipe, RecordBuilder, Schema};
 use shardpack_recipe::{FolderRecipe, Variables};
 use shardpack_sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use shardpack_sources::unpacked::read_meta;
-use shardpack_sources::words::{plural, shown};
-use shardpack_sources::{Content, Entry, Listing};
+use shardpack_sources::words::plural;
+use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
@@ -117,7 +118,7 @@ impl<'a> Cubes<'a> {
     }
 
     /// Estimated size of a sample's record, from the ratios of the trial.
-    pub(crate) fn estimate(&self, entry: &Entry) -> u64 {
+    pub(crate) fn estimate(&self, entry: &SourceSample) -> u64 {
         let ratio = |field: usize| tries::ratio(self.trials.get(field).map(|(_, trial)| trial));
         // Integers only: the plan must be the same on every machine.
         let scale = |bytes: u64, (stored, source): (u64, u64)| {
@@ -127,7 +128,7 @@ impl<'a> Cubes<'a> {
         scale(info(entry).map_or(entry.bytes, |i| i.array_bytes), ratio(0)).saturating_add(mask) + OVERHEAD_BYTES
     }
 
-    fn entry(&self, sample: u64) -> Option<(usize, &'a Entry)> {
+    fn entry(&self, sample: u64) -> Option<(usize, &'a SourceSample)> {
         let position = usize::try_from(sample).ok()?;
         Some((position, self.listing.samples.get(position)?))
     }
@@ -150,7 +151,7 @@ impl<'a> Cubes<'a> {
         result
     }
 
-    fn load(&self, entry: &Entry, spare: Vec<u8>) -> Result<(OpenCube, Option<LoadedMask>), SampleError> {
+    fn load(&self, entry: &SourceSample, spare: Vec<u8>) -> Result<(OpenCube, Option<LoadedMask>), SampleError> {
         self.listing.check_unchanged(entry)?;
         let mut cube = open(&self.listing.path(entry), &self.options, spare)?;
         if let Some(file) = &entry.meta {
@@ -172,10 +173,10 @@ impl<'a> Cubes<'a> {
     }
 }
 
-fn info(entry: &Entry) -> Option<&CubeInfo> {
+fn info(entry: &SourceSample) -> Option<&CubeInfo> {
     match &entry.content {
-        Content::Cube(info) => Some(info),
-        Content::Picture(_) => None,
+        SampleContent::Cube(info) => Some(info),
+        SampleContent::Picture(_) => None,
     }
 }
 
@@ -188,7 +189,7 @@ fn check_mask(mask: &Array, cube: &dyn ArraySource, path: &Path) -> Result<(), S
         return Ok(());
     }
     let found = mask.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
-    Err(SampleError::Mask { mask: shown(path), height, width, found })
+    Err(SampleError::Mask { mask: visible_path(path), height, width, found })
 }
 
 pub(crate) fn fields(listing: &Listing, masks: bool) -> Vec<Field> {
@@ -250,7 +251,7 @@ impl Cubes<'_> {
         &self,
         bench: &mut Bench,
         position: usize,
-        entry: &Entry,
+        entry: &SourceSample,
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {
@@ -287,7 +288,7 @@ impl Cubes<'_> {
         bench: &mut Bench,
         (OpenCube { values: cube, no_data, meta }, mask): (OpenCube, Option<LoadedMask>),
         position: usize,
-        entry: &Entry,
+        entry: &SourceSample,
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {

@@ -6,7 +6,7 @@ use super::{refuse_overlap, refuse_picture_options};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_reader::peak_rss_bytes;
-use shardpack_sources::{Kind, Listing, listing_file};
+use shardpack_sources::{Listing, SourceKind, listing_file};
 use shardpack_writer::{Part, Plan, SampleSource, array_expression};
 use std::ops::Range;
 use std::path::Path;
@@ -21,7 +21,7 @@ const TRIAL: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct Forecast {
     /// What the samples are.
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
     /// Bytes of the sources.
@@ -150,14 +150,14 @@ pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> an
             listing_file::write(&listing, &anew, file)?;
         }
         let forecast = match listing.kind {
-            Kind::Images => {
+            SourceKind::Images => {
                 refuse_cube_options(&listing, options)?;
                 let source = images::Images::new(&listing, options, &images::Beside::of(&listing, options)?)?;
                 let metadata = schema::metadata(&listing, source.fields(), schema::map_of(source.recipe(options)));
                 let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
                 of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
             }
-            Kind::Cubes => {
+            SourceKind::Cubes => {
                 refuse_picture_options(options)?;
                 let source = cubes::Cubes::new(&listing, options)?;
                 let metadata = schema::metadata(&listing, source.fields(), schema::map_of(source.recipe(options)));

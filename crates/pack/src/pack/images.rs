@@ -9,8 +9,8 @@ use super::{OddPicture, PackOptions, SampleError, Tally, picture_totals, schema,
 use shardpack_array::{ArrayEncoder, Trial};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField, to_usize};
 use shardpack_recipe::{FolderRecipe, PictureOptions};
-use shardpack_sources::pictures::{Picture, probe_picture};
-use shardpack_sources::{Content, Entry, Listing};
+use shardpack_sources::pictures::{PictureInfo, probe_picture};
+use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -105,7 +105,7 @@ impl<'a> Images<'a> {
     }
 
     /// Estimated size of a sample's record.
-    pub(crate) fn estimate(&self, entry: &Entry) -> u64 {
+    pub(crate) fn estimate(&self, entry: &SourceSample) -> u64 {
         let mask = self.masks.as_ref().map_or(0, |masks| masks.estimate(entry));
         self.sizes.estimate(entry).saturating_add(mask)
     }
@@ -116,7 +116,7 @@ impl<'a> Images<'a> {
         Look { check: self.options.checked().takes(sample, count), score: self.options.scored().takes(sample, count) }
     }
 
-    fn entry(&self, sample: u64) -> Option<(usize, &'a Entry)> {
+    fn entry(&self, sample: u64) -> Option<(usize, &'a SourceSample)> {
         let position = usize::try_from(sample).ok()?;
         Some((position, self.listing.samples.get(position)?))
     }
@@ -135,7 +135,7 @@ impl<'a> Images<'a> {
     fn make<'b>(
         &self,
         (maker, source, clip): (&'b mut PictureMaker, &'b mut Vec<u8>, &'b mut Vec<u8>),
-        entry: &Entry,
+        entry: &SourceSample,
         look: Look,
     ) -> Result<Stored<'b>, SampleError> {
         let Some(picture) = picture(entry) else {
@@ -153,7 +153,7 @@ impl<'a> Images<'a> {
     fn make_clip<'b>(
         &self,
         (maker, source, out): (&mut PictureMaker, &mut Vec<u8>, &'b mut Vec<u8>),
-        entry: &Entry,
+        entry: &SourceSample,
         look: Look,
     ) -> Result<Stored<'b>, SampleError> {
         let mut clip = ClipMaker::default();
@@ -169,7 +169,7 @@ impl<'a> Images<'a> {
         clip.finish(out)
     }
 
-    fn note_oddity(&self, entry: &Entry, what: String) {
+    fn note_oddity(&self, entry: &SourceSample, what: String) {
         let mut odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
         odd.push(OddPicture { key: entry.key.clone(), what });
     }
@@ -177,15 +177,15 @@ impl<'a> Images<'a> {
 
 /// Whether the dataset has a field for ICC profiles.
 pub(super) fn has_icc(listing: &Listing, options: &PictureOptions) -> bool {
-    let has_icc = |entry: &Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
+    let has_icc = |entry: &SourceSample| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
     options.takes_profiles_out() && listing.samples.iter().any(has_icc)
 }
 
 /// The picture of an entry; `None` for a cube.
-pub(crate) fn picture(entry: &Entry) -> Option<&Picture> {
+pub(crate) fn picture(entry: &SourceSample) -> Option<&PictureInfo> {
     match &entry.content {
-        Content::Picture(picture) => Some(picture),
-        Content::Cube(_) => None,
+        SampleContent::Picture(picture) => Some(picture),
+        SampleContent::Cube(_) => None,
     }
 }
 
@@ -264,7 +264,7 @@ impl Images<'_> {
     fn encode_with(
         &self,
         bench: &mut Bench,
-        (position, entry): (usize, &Entry),
+        (position, entry): (usize, &SourceSample),
         look: Look,
         shard_number: u32,
         buffer: Vec<u8>,
@@ -287,7 +287,7 @@ impl Images<'_> {
     fn record(
         &self,
         position: usize,
-        entry: &Entry,
+        entry: &SourceSample,
         shard_number: u32,
         buffer: Vec<u8>,
         stored: Stored<'_>,

@@ -44,7 +44,7 @@ use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::{Hint, Hinted, Note, Schema, Setting, Voice};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::words::plural;
-use shardpack_sources::{BadInput, Kind, LabelsFrom, Listing};
+use shardpack_sources::{BadInput, LabelsFrom, Listing, SourceKind};
 use shardpack_writer::{
     Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
 };
@@ -56,7 +56,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug)]
 pub struct PackReport {
     /// What the samples are.
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// What the writer did.
     pub report: Report,
     /// Number of classes; 0 if there are none.
@@ -103,7 +103,7 @@ pub struct Planned<'a> {
     /// The split that is packed; `None` if the source has none.
     pub split: Option<&'a str>,
     /// What the samples are.
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
     /// Bytes of the sources.
@@ -156,11 +156,11 @@ impl Common {
     /// Of the samples of `listing`. Runs on the caller's rayon pool.
     fn of(listing: &Listing, options: &PackOptions) -> anyhow::Result<Self> {
         Ok(match listing.kind {
-            Kind::Images => {
+            SourceKind::Images => {
                 refuse_cube_options(listing, options)?;
                 Self::Pictures(images::Beside::of(listing, options)?)
             }
-            Kind::Cubes => {
+            SourceKind::Cubes => {
                 refuse_picture_options(options)?;
                 Self::Cubes { trials: tries::choose(listing, options)? }
             }
@@ -272,7 +272,7 @@ impl PackReport {
     }
 
     /// Nothing was packed.
-    pub(crate) fn unchanged(kind: Kind, report: Report) -> Self {
+    pub(crate) fn unchanged(kind: SourceKind, report: Report) -> Self {
         Self {
             kind,
             report,

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, bail};
 use shardpack_format::Hinted;
+use shardpack_format::visible_path;
 use shardpack_io::is_url;
 use shardpack_sources::Files;
-use shardpack_sources::words::shown;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,10 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
             _ => Ok(()),
         };
     }
-    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", shown(src)))?;
+    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", visible_path(src)))?;
     let resolved = resolved(out)?;
     if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
-        bail!(overlap(shown(src), shown(out)));
+        bail!(overlap(visible_path(src), visible_path(out)));
     }
     Ok(())
 }
@@ -40,8 +40,11 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> anyhow::Result<()> {
     // A lone shard may be anywhere.
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
-        let text =
-            format!("output: expected a folder outside of the dataset `{}`, found `{}`", shown(dataset), shown(out));
+        let text = format!(
+            "output: expected a folder outside of the dataset `{}`, found `{}`",
+            visible_path(dataset),
+            visible_path(out)
+        );
         bail!(Hinted::new(text, "choose a folder next to the dataset"));
     }
     Ok(())
@@ -60,7 +63,7 @@ fn resolved(out: &Path) -> anyhow::Result<PathBuf> {
                     rest.push(name);
                     out_path = parent.to_owned();
                 }
-                _ => bail!("output: expected a folder, found `{}`", shown(out)),
+                _ => bail!("output: expected a folder, found `{}`", visible_path(out)),
             },
         }
     }

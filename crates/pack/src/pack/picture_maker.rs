@@ -8,7 +8,7 @@ use shardpack_jpeg::{
     ReencodeOutcome, TileOptions, TileOutcome, check_markers, tidied,
 };
 use shardpack_recipe::PictureOptions;
-use shardpack_sources::pictures::{JpegFacts, Picture};
+use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 
 /// Makes stored pictures, one after the other. Each thread has its own.
 #[derive(Default)]
@@ -57,7 +57,7 @@ pub(crate) struct Look {
 /// `bytes`, unchanged.
 fn unchanged<'a>(
     bytes: &'a [u8],
-    picture: &Picture,
+    picture: &PictureInfo,
     options: &PictureOptions,
     because: Option<&'static str>,
 ) -> Stored<'a> {
@@ -116,7 +116,7 @@ impl PictureMaker {
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
-        picture: &Picture,
+        picture: &PictureInfo,
         options: &PictureOptions,
         because: Option<&'static str>,
     ) -> Result<Stored<'b>, SampleError> {
@@ -140,7 +140,7 @@ impl PictureMaker {
     pub(crate) fn make<'b>(
         &'b mut self,
         source: &'b [u8],
-        picture: &Picture,
+        picture: &PictureInfo,
         options: &PictureOptions,
         icc: bool,
         look: Look,
@@ -246,7 +246,8 @@ impl PictureMaker {
         let source_bytes = bytes.len() as u64;
         let Some(how) = &options.encoding() else {
             write_png(pixels, &mut self.made).map_err(|e| Error::usage("pixels", "some that make a PNG", e))?;
-            let picture = Picture { media_type: PNG, width, height, deep: false, exif: None, beside: None, jpeg: None };
+            let picture =
+                PictureInfo { media_type: PNG, width, height, deep: false, exif: None, beside: None, jpeg: None };
             let mut stored = unchanged(&self.made, &picture, options, Some(PNG));
             stored.figures.source_bytes = source_bytes;
             return Ok(stored);

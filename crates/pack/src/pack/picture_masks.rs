@@ -4,10 +4,10 @@ use super::stored_value::StoredValue;
 use super::tries::{mask_file_options, ratio};
 use super::{PackOptions, SampleError};
 use shardpack_array::{Array, ArrayEncoder, Trial};
+use shardpack_format::visible_path;
 use shardpack_format::{Error, Result, to_usize};
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask};
-use shardpack_sources::words::shown;
-use shardpack_sources::{Entry, Listing};
+use shardpack_sources::{Listing, SourceSample};
 
 /// How the masks of the pictures of a listing are stored.
 pub(super) struct PictureMasks {
@@ -31,7 +31,7 @@ impl PictureMasks {
     }
 
     /// Estimated size of a stored mask, which is taken to have a byte for each pixel.
-    pub(super) fn estimate(&self, entry: &Entry) -> u64 {
+    pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let (stored, source) = ratio(Some(&self.trial));
         // Integers only: the plan must be the same on every machine.
         let bytes = u128::from(pixels(entry)) * u128::from(stored) / u128::from(source);
@@ -44,7 +44,7 @@ impl PictureMasks {
         &self,
         encoder: &mut Option<ArrayEncoder>,
         listing: &Listing,
-        entry: &Entry,
+        entry: &SourceSample,
         size: [u32; 2],
     ) -> std::result::Result<Option<StoredValue>, SampleError> {
         let Some(file) = &entry.mask else { return Ok(None) };
@@ -53,7 +53,7 @@ impl PictureMasks {
         let ([height, width], _) = entry.content.mask_size();
         if mask.array.shape() != [height, width] {
             let found = mask.array.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
-            return Err(SampleError::Mask { mask: shown(&file.path), height, width, found });
+            return Err(SampleError::Mask { mask: visible_path(&file.path), height, width, found });
         }
         let array = resized(mask.array, size)?;
         if encoder.is_none() {
@@ -65,11 +65,11 @@ impl PictureMasks {
 }
 
 /// The memory that a mask takes: as loaded and as stored, of two bytes for each pixel.
-pub(super) fn memory_bytes(entry: &Entry) -> u64 {
+pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     entry.mask.as_ref().map_or(0, |mask| mask.bytes.max(pixels(entry).saturating_mul(2)).saturating_mul(2))
 }
 
-fn pixels(entry: &Entry) -> u64 {
+fn pixels(entry: &SourceSample) -> u64 {
     let ([height, width], _) = entry.content.mask_size();
     height.saturating_mul(width)
 }

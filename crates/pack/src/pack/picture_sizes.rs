@@ -5,12 +5,12 @@ use super::SampleError;
 use super::images::picture;
 use super::picture_maker::Look;
 use rayon::prelude::*;
+use shardpack_format::visible_path;
 use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_recipe::PictureOptions;
-use shardpack_sources::pictures::{JpegFacts, Picture};
-use shardpack_sources::words::shown;
-use shardpack_sources::{Entry, Listing};
+use shardpack_sources::pictures::{JpegFacts, PictureInfo};
+use shardpack_sources::{Listing, SourceSample};
 
 /// What a record takes besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
@@ -35,7 +35,7 @@ impl<'a> Sizes<'a> {
     }
 
     /// Estimated size of a sample's record.
-    pub(super) fn estimate(&self, entry: &Entry) -> u64 {
+    pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let (stored, source) = self.ratio;
         // Integers only: the plan must be the same on every machine.
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
@@ -56,7 +56,7 @@ impl<'a> Sizes<'a> {
     /// either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded,
     /// resized, compared: 3 bytes each). A score takes planes of floats. Others are decoded: 3 bytes per
     /// pixel, and as many as a PNG of 16 bits has.
-    pub(super) fn memory_bytes(&self, entry: &Entry, look: Look) -> u64 {
+    pub(super) fn memory_bytes(&self, entry: &SourceSample, look: Look) -> u64 {
         let Some(found) = picture(entry) else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
         let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive;
@@ -90,9 +90,11 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> anyhow::Result<(u64
         Quality::Ssimulacra2(score) => usual_quality(score),
     };
     let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how };
-    let small = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
-    let candidates: Vec<&Entry> = listing.samples.iter().filter(small).collect();
-    let tried: Vec<&Entry> = candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
+    let small =
+        |entry: &&SourceSample| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
+    let candidates: Vec<&SourceSample> = listing.samples.iter().filter(small).collect();
+    let tried: Vec<&SourceSample> =
+        candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
     let sizes = tried.par_iter().map(|entry| -> Result<(u64, u64), SampleError> {
         let first = entry.frames.first();
         let bytes = first.map_or(entry.bytes, |frame| frame.bytes);
@@ -114,16 +116,16 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> anyhow::Result<(u64
 
 /// Refuses, before the run, pictures that could not be decoded in it.
 pub(super) fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
-    let huge = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
+    let huge = |entry: &&SourceSample| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
     let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
         return Ok(());
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
-    let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", shown(&path));
+    let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", visible_path(&path));
     anyhow::bail!(Hinted::new(text, super::sample_error::skip_or_keep()))
 }
 
-fn pixels(picture: &Picture) -> u64 {
+fn pixels(picture: &PictureInfo) -> u64 {
     u64::from(picture.width) * u64::from(picture.height)
 }
 

@@ -6,7 +6,7 @@ use super::images::{Beside, Images};
 use super::{PackOptions, SampleError, Tally, refuse_cube_options, refuse_picture_options, schema};
 use shardpack_array::ArraySettings;
 use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, IndexBuilder, Schema};
-use shardpack_sources::{Kind, Listing};
+use shardpack_sources::{Listing, SourceKind};
 use shardpack_writer::{Encoded, SampleSource};
 
 /// What packing makes of the samples of a listing under some options.
@@ -30,13 +30,13 @@ impl<'a> SampleEncoder<'a> {
     pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions) -> anyhow::Result<Self> {
         options.arrays.check()?;
         let (samples, metadata) = match listing.kind {
-            Kind::Images => {
+            SourceKind::Images => {
                 refuse_cube_options(listing, options)?;
                 let images = Images::new(listing, options, &Beside::of(listing, options)?)?;
                 let metadata = schema::metadata(listing, images.fields(), schema::map_of(images.recipe(options)))?;
                 (Samples::Pictures(Box::new(images)), metadata)
             }
-            Kind::Cubes => {
+            SourceKind::Cubes => {
                 refuse_picture_options(options)?;
                 let cubes = Cubes::new(listing, options)?;
                 let metadata = schema::metadata(listing, cubes.fields(), schema::map_of(cubes.recipe(options)))?;

@@ -3,18 +3,18 @@
 use super::PackOptions;
 use shardpack_format::{Dtype, Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 use shardpack_recipe::{DatasetRecipe, FolderRecipe, LabelTable, Order};
-use shardpack_sources::{LabelsFrom, Listing, Values};
+use shardpack_sources::{ColumnValues, LabelsFrom, Listing};
 
 /// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
 /// the label table.
 pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> anyhow::Result<Metadata> {
     let mut fields = fields;
     fields.extend(listing.columns.iter().map(|column| match column.values {
-        Values::Bool(_) => Field::scalar(&column.name, Dtype::Bool),
-        Values::Int(_) => Field::scalar(&column.name, Dtype::I64),
-        Values::Float(_) => Field::scalar(&column.name, Dtype::F64),
-        Values::Text(_) => Field::stored(&column.name, FieldKind::Text),
-        Values::Json(_) => Field::stored(&column.name, FieldKind::Json),
+        ColumnValues::Bool(_) => Field::scalar(&column.name, Dtype::Bool),
+        ColumnValues::Int(_) => Field::scalar(&column.name, Dtype::I64),
+        ColumnValues::Float(_) => Field::scalar(&column.name, Dtype::F64),
+        ColumnValues::Text(_) => Field::stored(&column.name, FieldKind::Text),
+        ColumnValues::Json(_) => Field::stored(&column.name, FieldKind::Json),
     }));
     let schema = Schema::new(fields).map_err(|error| {
         let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \

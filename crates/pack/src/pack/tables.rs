@@ -1,8 +1,8 @@
-//! Values that come from names and tables: labels and columns, packed for a record.
+//! ColumnValues that come from names and tables: labels and columns, packed for a record.
 
 use sha2::{Digest, Sha256};
 use shardpack_format::{Dtype, Field};
-use shardpack_sources::{Entry, Listing, Values};
+use shardpack_sources::{ColumnValues, Listing, SourceSample};
 
 /// The scalar field `label`, if the listing has classes.
 pub(super) fn label_field(listing: &Listing) -> Option<Field> {
@@ -10,7 +10,7 @@ pub(super) fn label_field(listing: &Listing) -> Option<Field> {
 }
 
 /// Appends the label, if there are classes.
-pub(super) fn append_label(out: &mut Vec<u8>, entry: &Entry) {
+pub(super) fn append_label(out: &mut Vec<u8>, entry: &SourceSample) {
     if let Some(class) = entry.class {
         out.extend(i64::from(class).to_le_bytes());
     }
@@ -20,10 +20,10 @@ pub(super) fn append_label(out: &mut Vec<u8>, entry: &Entry) {
 pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize) {
     for column in &listing.columns {
         match &column.values {
-            Values::Bool(values) => out.extend(values.get(sample).map(|&v| u8::from(v))),
-            Values::Int(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
-            Values::Float(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
-            Values::Text(_) | Values::Json(_) => {}
+            ColumnValues::Bool(values) => out.extend(values.get(sample).map(|&v| u8::from(v))),
+            ColumnValues::Int(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
+            ColumnValues::Float(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
+            ColumnValues::Text(_) | ColumnValues::Json(_) => {}
         }
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
 /// The columns of text and of JSON of the label table for one sample, in order.
 pub(super) fn texts(listing: &Listing, sample: usize) -> Vec<&str> {
     let texts = listing.columns.iter().filter_map(|column| match &column.values {
-        Values::Text(texts) | Values::Json(texts) => {
+        ColumnValues::Text(texts) | ColumnValues::Json(texts) => {
             let text = texts.get(sample);
             debug_assert!(text.is_some(), "text of sample {sample} of {}", texts.len());
             Some(text.unwrap_or_default())

@@ -9,7 +9,7 @@ use shardpack_array::{
 };
 use shardpack_recipe::ArrayRecipe;
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
-use shardpack_sources::{Entry, Listing};
+use shardpack_sources::{Listing, SourceSample};
 
 /// The samples that the trial looks at: the first, the middle and the last.
 const SAMPLES: usize = 3;
@@ -44,7 +44,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
-    let load = |entry: &Entry| {
+    let load = |entry: &SourceSample| {
         let crop = load_one(listing, entry, &cubes)?;
         if options.skips() {
             refuse_unfit(&crop, &options.arrays)?;
@@ -71,7 +71,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
 /// The settings for masks, by samples that have one, with all candidates; `None` if there are no masks. Runs
 /// on the caller's rayon pool.
 pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyhow::Result<Option<Trial>> {
-    let has_mask = |(position, entry): (usize, &Entry)| entry.mask.is_some().then_some(position);
+    let has_mask = |(position, entry): (usize, &SourceSample)| entry.mask.is_some().then_some(position);
     let with: Vec<usize> = listing.samples.iter().enumerate().filter_map(has_mask).collect();
     if with.is_empty() {
         return Ok(None);
@@ -80,7 +80,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyh
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let arrays = mask_options(&options.arrays);
-    let load = |entry: &Entry| {
+    let load = |entry: &SourceSample| {
         let mask = load_part(entry, &cubes)?.with_context(|| format!("no mask of `{}`", entry.key.escape_debug()))?;
         Ok((entry.key.clone(), mask))
     };
@@ -175,7 +175,7 @@ fn load_from<T>(
     listing: &Listing,
     position: usize,
     skips: bool,
-    load: impl Fn(&Entry) -> anyhow::Result<T>,
+    load: impl Fn(&SourceSample) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
@@ -193,14 +193,14 @@ fn load_from<T>(
     Err(first_error.unwrap_or_else(|| anyhow::anyhow!("no sample to try codecs on")))
 }
 
-fn load_one(listing: &Listing, entry: &Entry, options: &CubeOptions) -> anyhow::Result<Crop> {
+fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> anyhow::Result<Crop> {
     let cube = open(&listing.path(entry), options, Vec::new())?;
     let cube = Part::of(&cube.values, cube.no_data)?;
     Ok(Crop { key: entry.key.clone(), cube, mask: load_part(entry, options)? })
 }
 
 /// The middle of a sample's mask, if it has one.
-fn load_part(entry: &Entry, options: &CubeOptions) -> anyhow::Result<Option<Part>> {
+fn load_part(entry: &SourceSample, options: &CubeOptions) -> anyhow::Result<Option<Part>> {
     let Some(file) = &entry.mask else { return Ok(None) };
     let mask = load_mask(&file.path, &mask_file_options(options))?;
     Part::of(&mask.array, mask.no_data).map(Some)

@@ -14,7 +14,7 @@ use shardpack_report::data::{
 };
 use shardpack_report::stats::{Drawn, needed, predict};
 use shardpack_report::want::Want;
-use shardpack_sources::{Content as Kinds, Entry, Kind};
+use shardpack_sources::{SampleContent, SourceKind, SourceSample};
 use std::collections::BTreeMap;
 
 /// How many samples it takes until the prediction of every candidate is as narrow as it should be.
@@ -87,8 +87,8 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
     });
     let candidates: Vec<Candidate> = candidates.collect();
     let content = match listing.kind {
-        Kind::Images => Content::Pictures,
-        Kind::Cubes => Content::Cubes,
+        SourceKind::Images => Content::Pictures,
+        SourceKind::Cubes => Content::Cubes,
     };
     let want_given = !bench.options.want.is_empty();
     let none = |_: &str| Err("no size".to_owned());
@@ -230,10 +230,10 @@ fn with_shards(found: Estimate, encoder: &SampleEncoder<'_>, bench: &Bench<'_>, 
 /// and its copy of the recipe.
 const PADDING: f64 = 4096.0;
 
-fn sample_of(entry: &Entry) -> Sample {
+fn sample_of(entry: &SourceSample) -> Sample {
     let shape = match &entry.content {
-        Kinds::Picture(picture) => vec![u64::from(picture.height), u64::from(picture.width)],
-        Kinds::Cube(info) => info.shape.to_vec(),
+        SampleContent::Picture(picture) => vec![u64::from(picture.height), u64::from(picture.width)],
+        SampleContent::Cube(info) => info.shape.to_vec(),
     };
     Sample { key: entry.key.clone(), class: entry.class, source_bytes: entry.source_bytes(), shape }
 }

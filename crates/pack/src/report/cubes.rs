@@ -9,7 +9,7 @@ use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype};
 use shardpack_report::data::{Measure, NO_NOISE};
 use shardpack_sources::cubes::{CubeInfo, CubeOptions, LoadedCube, load};
-use shardpack_sources::{Content, Entry, Listing};
+use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct Noise {
 
 /// Bytes that scoring a cube takes: source and decoded values, what it comes from, and the angles or
 /// the noise.
-pub(super) fn memory_bytes(entry: &Entry) -> u64 {
+pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let of = |info: &CubeInfo| {
         let [height, width, bands] = info.shape;
         let angles = height.saturating_mul(width).saturating_mul(8);
@@ -61,17 +61,18 @@ pub(super) fn memory_bytes(entry: &Entry) -> u64 {
     info(entry).map_or(entry.bytes, of)
 }
 
-pub(super) const fn info(entry: &Entry) -> Option<&CubeInfo> {
+pub(super) const fn info(entry: &SourceSample) -> Option<&CubeInfo> {
     match &entry.content {
-        Content::Cube(info) => Some(info),
-        Content::Picture(_) => None,
+        SampleContent::Cube(info) => Some(info),
+        SampleContent::Picture(_) => None,
     }
 }
 
 /// Looks at the first, a middle and the last cube.
 pub(super) fn traits(listing: &Listing, options: &CubeOptions) -> CubeTraits {
-    let is_float =
-        |entry: &Entry| info(entry).is_some_and(|info| matches!(info.dtype, Dtype::F16 | Dtype::F32 | Dtype::F64));
+    let is_float = |entry: &SourceSample| {
+        info(entry).is_some_and(|info| matches!(info.dtype, Dtype::F16 | Dtype::F32 | Dtype::F64))
+    };
     let floats = listing.samples.iter().any(is_float);
     let last = listing.samples.len().saturating_sub(1);
     let mut positions: Vec<usize> = (0..TRIED).map(|i| last * i / (TRIED - 1)).collect();

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use shardpack_array::{ArrayOptions, Values};
 use shardpack_recipe::PictureOptions;
 use shardpack_report::data::{Metric, MetricValue, Report};
-use shardpack_sources::{Kind, Listing};
+use shardpack_sources::{Listing, SourceKind};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -191,10 +191,12 @@ fn empty(command: &MetricCommand) -> Metric {
 }
 
 /// Options that store what the source holds: the encoded pictures, and all bits of cubes.
-fn unchanged(kind: Kind, options: &PackOptions) -> PackOptions {
+fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
-        Kind::Images => (PictureOptions::Keep, ArrayOptions::default()),
-        Kind::Cubes => (PictureOptions::default(), ArrayOptions { values: Values::Keep, ..ArrayOptions::default() }),
+        SourceKind::Images => (PictureOptions::Keep, ArrayOptions::default()),
+        SourceKind::Cubes => {
+            (PictureOptions::default(), ArrayOptions { values: Values::Keep, ..ArrayOptions::default() })
+        }
     };
     PackOptions { pictures, arrays, ..options.clone() }
 }

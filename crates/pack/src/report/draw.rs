@@ -4,7 +4,7 @@ use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
 use shardpack_report::data::Strata;
 use shardpack_report::stats::Stratum;
-use shardpack_sources::{Content, Entry, Listing};
+use shardpack_sources::{Listing, SampleContent, SourceSample};
 use std::collections::BTreeMap;
 
 /// Samples that are drawn first if the number is open.
@@ -102,10 +102,10 @@ impl Draw {
 /// What is known of a sample without encoding it: bytes of its source, and pixels, or bytes of the
 /// decoded cube.
 #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
-pub(super) fn known(entry: &Entry) -> [f64; 2] {
+pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     let size = match &entry.content {
-        Content::Picture(picture) => f64::from(picture.width) * f64::from(picture.height),
-        Content::Cube(info) => info.array_bytes as f64,
+        SampleContent::Picture(picture) => f64::from(picture.width) * f64::from(picture.height),
+        SampleContent::Cube(info) => info.array_bytes as f64,
     };
     [entry.source_bytes() as f64, size]
 }

@@ -9,7 +9,7 @@ use crate::compare::ArrayDifference;
 use crate::pack::{Tally, default_memory};
 use crate::report::cpu_time::CpuTime;
 use shardpack_report::data::Measure;
-use shardpack_sources::{Kind, Listing};
+use shardpack_sources::{Listing, SourceKind};
 use shardpack_writer::EncodedSample;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -101,16 +101,16 @@ impl<'a> Bench<'a> {
     fn memory_bytes(&self, position: usize) -> u64 {
         let encoding = self.makers().map(|(_, _, maker)| maker.memory_bytes(position as u64)).max().unwrap_or(0);
         let scoring = self.listing.samples.get(position).map_or(0, |entry| match self.listing.kind {
-            Kind::Images => super::pictures::memory_bytes(entry),
-            Kind::Cubes => super::cubes::memory_bytes(entry),
+            SourceKind::Images => super::pictures::memory_bytes(entry),
+            SourceKind::Cubes => super::cubes::memory_bytes(entry),
         });
         encoding.saturating_add(scoring)
     }
 
     pub(super) fn scorer(&self) -> anyhow::Result<Scorer<'a>> {
         Ok(match self.listing.kind {
-            Kind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing)?)),
-            Kind::Cubes => {
+            SourceKind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing)?)),
+            SourceKind::Cubes => {
                 let cubes = self.plans.first().map(|plan| plan.options.source.cubes.clone()).unwrap_or_default();
                 Scorer::Cubes(Box::new(CubeScorer::new(self.listing, cubes)))
             }

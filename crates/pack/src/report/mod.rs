@@ -36,7 +36,7 @@ use shardpack_format::Note;
 use shardpack_reader::Dataset;
 use shardpack_report::data::{Content, Report};
 use shardpack_report::want::Want;
-use shardpack_sources::{Kind, Listing, OnBadInput, SourceOptions};
+use shardpack_sources::{Listing, OnBadInput, SourceKind, SourceOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -140,7 +140,7 @@ pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> anyhow::Resu
 impl Opened {
     /// What the samples are.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> SourceKind {
         self.listing.kind
     }
 
@@ -201,8 +201,8 @@ impl Opened {
     ) -> anyhow::Result<Report> {
         let content = dataset::content(dataset.schema())?;
         let (found, expected) = match (self.listing.kind, content) {
-            (Kind::Images, Content::Cubes) => ("pictures", "cubes, as in the dataset"),
-            (Kind::Cubes, Content::Pictures) => ("cubes", "pictures, as in the dataset"),
+            (SourceKind::Images, Content::Cubes) => ("pictures", "cubes, as in the dataset"),
+            (SourceKind::Cubes, Content::Pictures) => ("cubes", "pictures, as in the dataset"),
             _ => ("", ""),
         };
         anyhow::ensure!(found.is_empty(), "sources `{}`: expected {expected}, found {found}", self.path.display());

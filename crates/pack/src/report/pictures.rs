@@ -10,7 +10,7 @@ use shardpack_format::to_usize;
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_report::data::Measure;
-use shardpack_sources::{Content, Entry, Listing};
+use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
 
 /// RGB pixels, with width and height.
@@ -30,8 +30,8 @@ pub(super) struct PictureScorer<'a> {
 
 /// Bytes that scoring a picture takes: three copies of its pixels, their luma twice, and the
 /// planes of a score.
-pub(super) fn memory_bytes(entry: &Entry) -> u64 {
-    let Content::Picture(picture) = &entry.content else { return 0 };
+pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
+    let SampleContent::Picture(picture) = &entry.content else { return 0 };
     let pixels = u64::from(picture.width) * u64::from(picture.height);
     pixels.saturating_mul(9 + 8).saturating_add(pixels.min(SCORE_MAX_PIXELS) * SCORE_BYTES_PER_PIXEL)
 }
@@ -141,7 +141,7 @@ impl<'a> PictureScorer<'a> {
 /// The source's pixels, upright, with their width and height.
 fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<Pixels, String> {
     let entry = listing.samples.get(position).ok_or("no such sample")?;
-    let Content::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };
+    let SampleContent::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };
     let mut bytes = vec![0; to_usize(entry.bytes)];
     listing.read_into(entry, &mut bytes).map_err(|error| first_line(&error.to_string()))?;
     let orientation = picture.orientation();

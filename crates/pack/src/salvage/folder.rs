@@ -2,7 +2,7 @@
 
 use super::{SalvageOptions, Survey};
 use anyhow::{Context, bail};
-use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible};
+use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
 use shardpack_sources::words::plural;
 use std::collections::BTreeSet;
@@ -29,8 +29,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn look(path: &Path, options: &SalvageOptions, survey: &mut Survey) -> anyhow::Result<Self> {
-        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible(&path.to_string_lossy())))?.is_dir()
-        {
+        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible_path(path)))?.is_dir() {
             return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new(), folder: None });
         }
         let folder = SalvageFolder::open(path)?;
@@ -74,7 +73,7 @@ impl Folder {
         if shards.is_empty() {
             bail!(
                 "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
-                visible(&path.to_string_lossy())
+                visible_path(path)
             );
         }
         Ok(Self { shards, manifest, root: path.to_owned(), folder: Some(folder) })

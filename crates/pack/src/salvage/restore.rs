@@ -5,7 +5,7 @@ use super::folder::taken_from;
 use crate::export::durable;
 use crate::pack::Tally;
 use anyhow::Context;
-use shardpack_format::{MANIFEST_NAME, Note, visible};
+use shardpack_format::{MANIFEST_NAME, Note, visible_path};
 use shardpack_reader::{Rebuilt, SalvageFolder, Shard, rebuild_manifest};
 use shardpack_writer::Tally as _;
 use std::path::Path;
@@ -66,7 +66,7 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Resu
         }
     };
     replace_manifest(folder, &rebuilt.manifest.encode()?)
-        .with_context(|| format!("cannot write `{}`", visible(&folder.join(MANIFEST_NAME).to_string_lossy())))?;
+        .with_context(|| format!("cannot write `{}`", visible_path(&folder.join(MANIFEST_NAME))))?;
     Ok(Restored { rebuilt, notes })
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::manifest_file::{is_being_packed, manifest_in};
 use shardpack_format::{
     Error as FormatError, FOOTER_BYTES, Footer, Hint, Limits, MANIFEST_NAME, Manifest, Setting, ShardEntry,
-    generation_name, generation_of_name, generation_of_shard_name, visible,
+    generation_name, generation_of_name, generation_of_shard_name, visible_path,
 };
 use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
@@ -82,10 +82,7 @@ impl Newest {
         if self.is_certain || all_generations {
             return Ok(());
         }
-        let what = format!(
-            "`{}`: samples that were removed may be among those in its shards",
-            visible(&folder.to_string_lossy())
-        );
+        let what = format!("`{}`: samples that were removed may be among those in its shards", visible_path(folder));
         let found = self.manifest.as_ref().map_or("none".to_owned(), |(name, _)| format!("`{name}`, and later files"));
         Err(Error::usage(what, "a whole manifest of the newest generation", found).with_hint(
             Hint::new("put a copy of the newest manifest into its place, or use ")

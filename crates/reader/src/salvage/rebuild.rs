@@ -6,7 +6,8 @@ use crate::manifest_file::shard_names;
 use crate::shard::{Shard, ShardOptions};
 use crate::verify::hash_file;
 use shardpack_format::{
-    Error as FormatError, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name, generation_of_name, visible,
+    Error as FormatError, Limits, MANIFEST_NAME, Manifest, ShardEntry, generation_name, generation_of_name,
+    visible_path,
 };
 use shardpack_io::{Folder, Storage};
 use std::path::{Path, PathBuf};
@@ -65,11 +66,7 @@ fn rebuild(
         shards.push((name, shard));
     }
     let Some((_, first)) = shards.first() else {
-        return Err(Error::usage(
-            format!("`{}`", visible(&folder.path().to_string_lossy())),
-            "at least one shard",
-            "none",
-        ));
+        return Err(Error::usage(format!("`{}`", visible_path(folder.path())), "at least one shard", "none"));
     };
     let (id, metadata) = (first.identity().dataset_id, first.index().metadata().clone());
     shards.retain(|(_, shard)| {

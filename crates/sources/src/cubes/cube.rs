@@ -1,8 +1,8 @@
 //! What a format finds in a file: a header, a cube, a mask.
 
 use super::error::Result;
-use super::layout::Layout;
-use super::source::Source;
+use super::layout::CubeLayout;
+use super::source::CubeFile;
 use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
@@ -25,7 +25,7 @@ pub(super) struct CubeHeader {
 }
 
 impl CubeHeader {
-    pub(super) fn new(layout: &Layout, source: &Source, max_bytes: u64) -> Result<Self> {
+    pub(super) fn new(layout: &CubeLayout, source: &CubeFile, max_bytes: u64) -> Result<Self> {
         let array_bytes = layout.bytes(source, max_bytes)?;
         let (shape, dtype, source_bytes) = (layout.shape, layout.dtype, source.len());
         Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
@@ -33,7 +33,7 @@ impl CubeHeader {
 
     /// For formats whose elements are plain bytes in a file: they are read as needed, if they are
     /// in our order.
-    pub(super) fn read_as_needed(self, layout: &Layout) -> Self {
+    pub(super) fn read_as_needed(self, layout: &CubeLayout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }
 
@@ -58,7 +58,7 @@ pub struct LoadedCube {
 
 impl LoadedCube {
     /// Wraps elements that are already in C order.
-    pub(super) fn new(source: &Source, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
+    pub(super) fn new(source: &CubeFile, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
         let array = Array::new(dtype, shape.to_vec(), bytes)
             .map_err(|error| source.format("array elements", "as many as the shape says", error))?;
         Ok(Self { array, no_data: None, meta: Map::new() })
@@ -92,7 +92,7 @@ pub struct LoadedMask {
 
 impl LoadedMask {
     /// The labels of `[height, width]` pixels.
-    pub(super) fn array(source: &Source, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
+    pub(super) fn array(source: &CubeFile, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
         Array::new(dtype, size.to_vec(), bytes)
             .map_err(|error| source.format("label mask", "as many labels as pixels", error))
     }

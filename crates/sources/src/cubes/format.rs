@@ -2,8 +2,8 @@
 
 use super::cube::{CubeHeader, LoadedCube};
 use super::error::Result;
-use super::select::Want;
-use super::source::Source;
+use super::select::Purpose;
+use super::source::CubeFile;
 use super::values::OpenCube;
 use shardpack_array::Array;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(super) trait CubeFormat: Sync {
     ///
     /// # Errors
     /// `Io` if more than `head` has to be read, and cannot be.
-    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool>;
+    fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
     /// Whether a file of `bytes` among masks that begins with `head` is taken for a mask.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
@@ -28,28 +28,28 @@ pub(super) trait CubeFormat: Sync {
     }
 
     /// The file that holds the values, if it is not `source` itself.
-    fn data_file(&self, _source: &Source) -> Option<PathBuf> {
+    fn data_file(&self, _source: &CubeFile) -> Option<PathBuf> {
         None
     }
 
     /// Reads the headers, and no values.
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader>;
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader>;
 
     /// Reads the cube.
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube>;
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube>;
 
     /// The cube with its values left in the file; `None` if they have to be loaded.
-    fn open_in_file(&self, _source: &Source, _want: &Want) -> Result<Option<OpenCube>> {
+    fn open_in_file(&self, _source: &CubeFile, _want: &Purpose) -> Result<Option<OpenCube>> {
         Ok(None)
     }
 
     /// The labels of a mask, `[height, width]`; `None` if they are read as a cube of one band.
-    fn labels(&self, _source: &Source, _max_bytes: u64) -> Result<Option<Array>> {
+    fn labels(&self, _source: &CubeFile, _max_bytes: u64) -> Result<Option<Array>> {
         Ok(None)
     }
 
     /// Height and width of a mask; `None` if only reading it tells.
-    fn label_size(&self, _source: &Source) -> Result<Option<[u64; 2]>> {
+    fn label_size(&self, _source: &CubeFile) -> Result<Option<[u64; 2]>> {
         Ok(None)
     }
 }

@@ -1,6 +1,6 @@
 //! Axis permutation and byte swapping in cache-sized tiles.
 //!
-//! All loops here run over lengths that [`Plan::new`]'s caller has checked against the memory at
+//! All loops here run over lengths that [`GatherPlan::new`]'s caller has checked against the memory at
 //! hand.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
@@ -13,7 +13,7 @@ const ROWS: usize = 16;
 
 /// A walk over stored elements: output element `[i, j, k]` is at `start ± i·s₀ + j·s₁ + k·s₂`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct GatherPlan {
     dims: [usize; 3],
     start: usize,
     strides: [usize; 3],
@@ -21,7 +21,7 @@ pub(super) struct Plan {
     flip: bool,
 }
 
-impl Plan {
+impl GatherPlan {
     /// `None` if the walk is the identity. `dims` and `strides` are those of the three output axes,
     /// outermost first.
     pub(super) fn new(dims: [usize; 3], start: usize, strides: [usize; 3], flip: bool) -> Option<Self> {
@@ -49,7 +49,7 @@ impl Plan {
 
 /// Collects `stored` in the order of `plan`, with elements of `size` bytes. Swaps their bytes if
 /// `swap`.
-pub(super) fn gather(stored: &[u8], plan: &Plan, size: u64, swap: bool) -> Vec<u8> {
+pub(super) fn gather(stored: &[u8], plan: &GatherPlan, size: u64, swap: bool) -> Vec<u8> {
     let mut out = vec![0; stored.len()];
     match (size, swap) {
         (1, _) => walk::<1, false>(stored, plan, &mut out),
@@ -76,7 +76,7 @@ pub(super) fn swap_in_place(bytes: &mut [u8], size: u64) {
     }
 }
 
-fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &Plan, out: &mut [u8]) {
+fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &GatherPlan, out: &mut [u8]) {
     let (from, _) = stored.as_chunks::<N>();
     let (to, _) = out.as_chunks_mut::<N>();
     if plan.strides[2] == 1 {
@@ -100,7 +100,7 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &Plan, out: &mut 
 
 /// The inner axis is contiguous on both sides: copies runs of it, a few rows at a time, so that
 /// both sides are walked in pieces of a few KiB.
-fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &Plan, to: &mut [[u8; N]]) {
+fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &GatherPlan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {
         for j in 0..w {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     /// The definition of the walk, one element at a time.
-    fn naive(stored: &[u8], plan: &Plan, size: usize, swap: bool) -> Vec<u8> {
+    fn naive(stored: &[u8], plan: &GatherPlan, size: usize, swap: bool) -> Vec<u8> {
         let [h, w, c] = plan.dims;
         let mut out = Vec::new();
         for i in 0..h {
@@ -187,13 +187,13 @@ mod tests {
                 ((h - 1) * c, [c, h * c, 1], true),
             ];
             for (start, strides, flip) in orders {
-                let full = Plan { dims: [h, w, c], start, strides, flip };
+                let full = GatherPlan { dims: [h, w, c], start, strides, flip };
                 for size in [1usize, 2, 4, 8] {
                     let stored: Vec<u8> = (0..h * w * c * size).map(|n| u8::try_from(n * 7 % 251).unwrap()).collect();
                     for swap in [false, true] {
                         let expected = naive(&stored, &full, size, swap && size > 1);
                         let mut found = stored.clone();
-                        match Plan::new([h, w, c], start, strides, flip) {
+                        match GatherPlan::new([h, w, c], start, strides, flip) {
                             Some(plan) => found = gather(&stored, &plan, size as u64, swap),
                             None if swap => swap_in_place(&mut found, size as u64),
                             None => {}

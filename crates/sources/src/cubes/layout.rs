@@ -3,13 +3,13 @@
 
 use super::error::Result;
 use super::gather;
-use super::source::Source;
+use super::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
 /// Element type, byte order, shape and order of axes of a run of bytes that contains only a cube's
 /// elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct CubeLayout {
     pub(super) dtype: Dtype,
     pub(super) big_endian: bool,
     /// `[height, width, channels]`.
@@ -35,12 +35,12 @@ pub(super) enum Order {
     ColumnsUpward,
 }
 
-impl Layout {
+impl CubeLayout {
     /// Bytes of the elements.
     ///
     /// # Errors
     /// `Format` if an axis is empty or the product overflows, `Limit` if it is above `max_bytes`.
-    pub(super) fn bytes(&self, source: &Source, max_bytes: u64) -> Result<u64> {
+    pub(super) fn bytes(&self, source: &CubeFile, max_bytes: u64) -> Result<u64> {
         if self.shape.contains(&0) {
             return Err(source.format("array shape", "at least one element", format_args!("{:?}", self.shape)));
         }
@@ -58,7 +58,7 @@ impl Layout {
     ///
     /// # Errors
     /// `Format` if `stored` is not exactly this layout's elements.
-    pub(super) fn assemble(&self, source: &Source, stored: Vec<u8>) -> Result<Vec<u8>> {
+    pub(super) fn assemble(&self, source: &CubeFile, stored: Vec<u8>) -> Result<Vec<u8>> {
         let expected = self.bytes(source, u64::MAX)?;
         if stored.len() as u64 != expected {
             return Err(source.format("array elements", format_args!("{expected} bytes"), stored.len()));
@@ -86,7 +86,7 @@ impl Layout {
     }
 
     /// The walk through the stored elements, or `None` if they are already in the right order.
-    fn plan(&self) -> Option<gather::Plan> {
+    fn plan(&self) -> Option<gather::GatherPlan> {
         // The shape was checked: the product of its axes fits the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
@@ -97,6 +97,6 @@ impl Layout {
             Order::Columns => (0, [c, h * c, 1], false),
             Order::ColumnsUpward => ((h - 1) * c, [c, h * c, 1], true),
         };
-        gather::Plan::new([h, w, c], start, strides, flip)
+        gather::GatherPlan::new([h, w, c], start, strides, flip)
     }
 }

@@ -6,8 +6,8 @@ use super::format::CubeFormat;
 use super::formats::CubeKind;
 use super::options::CubeOptions;
 use super::read::known;
-use super::select::Want;
-use super::source::Source;
+use super::select::Purpose;
+use super::source::CubeFile;
 use shardpack_array::floats_of;
 use shardpack_format::Dtype;
 use std::path::Path;
@@ -24,7 +24,7 @@ use std::path::Path;
 /// As [`load`]. Also `Unsupported` if there is more than one band or the PNG has
 /// colours, and `Format` if a float is not an integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
-    let source = Source::open(path, &options.run)?;
+    let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
     options.run.or_cancelled(path, load_from(&source, options))
 }
@@ -41,7 +41,7 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
 /// # Errors
 /// As [`load_mask`].
 pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<LoadedMask> {
-    options.run.or_cancelled(name, load_from(&Source::held(name, bytes, &options.run), options))
+    options.run.or_cancelled(name, load_from(&CubeFile::held(name, bytes, &options.run), options))
 }
 
 /// Height and width of a label mask. Of a PNG only the header is read.
@@ -49,12 +49,12 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
 /// # Errors
 /// As [`load_mask`].
 pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
-    let source = Source::open(path, &options.run)?;
+    let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
     options.run.or_cancelled(path, size_of(&source, options))
 }
 
-fn size_of(source: &Source, options: &CubeOptions) -> Result<[u64; 2]> {
+fn size_of(source: &CubeFile, options: &CubeOptions) -> Result<[u64; 2]> {
     let format = known(source)?.format();
     if let Some(size) = format.label_size(source)? {
         return Ok(size);
@@ -65,15 +65,15 @@ fn size_of(source: &Source, options: &CubeOptions) -> Result<[u64; 2]> {
     }
 }
 
-fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
+fn load_from(source: &CubeFile, options: &CubeOptions) -> Result<LoadedMask> {
     load_as(known(source)?.format(), source, options)
 }
 
-fn load_as(format: &dyn CubeFormat, source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
+fn load_as(format: &dyn CubeFormat, source: &CubeFile, options: &CubeOptions) -> Result<LoadedMask> {
     if let Some(array) = format.labels(source, options.max_bytes)? {
         return Ok(LoadedMask { array, no_data: None });
     }
-    let cube = format.load(source, &Want::Mask(options))?;
+    let cube = format.load(source, &Purpose::Mask(options))?;
     let &[height, width, 1] = cube.array.shape() else {
         return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
     };
@@ -93,7 +93,7 @@ pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
 
 /// Floats that are integers, as the smallest type that holds them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was found first")]
-fn integers(source: &Source, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
+fn integers(source: &CubeFile, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
     // Beyond 2⁵³ a float64 cannot tell neighbouring integers apart.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let (mut low, mut high) = (0.0f64, 0.0f64);

@@ -5,8 +5,8 @@ use super::error::{CubeError, Result};
 use super::formats::CubeKind;
 use super::info::CubeInfo;
 use super::options::CubeOptions;
-use super::select::Want;
-use super::source::Source;
+use super::select::Purpose;
+use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
 
 /// As [`probe`], where the run's files are.
 pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
-    recognise(&Source::open(path, &options.run)?)
+    recognise(&CubeFile::open(path, &options.run)?)
 }
 
 /// The other file that belongs to this one: for an ENVI header its data file, if it exists. `None`
@@ -40,7 +40,7 @@ pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<Cube
 /// A data file that some header claims is not a sample of its own.
 #[must_use]
 pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
-    let source = Source::open(path, &options.run).ok()?;
+    let source = CubeFile::open(path, &options.run).ok()?;
     recognise(&source).ok()??.format().data_file(&source)
 }
 
@@ -50,10 +50,10 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
 /// As [`load`], as far as the headers tell. Only [`load`] finds damage further on in a compressed
 /// stream.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
-    let source = Source::open(path, &options.run)?;
+    let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
     let info = known(&source).and_then(|kind| {
-        let header = kind.format().peek(&source, &Want::Cube(options))?;
+        let header = kind.format().peek(&source, &Purpose::Cube(options))?;
         Ok(CubeInfo::of(kind, header))
     });
     options.run.or_cancelled(path, info)
@@ -81,9 +81,9 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 /// it; `Limit` if the cube is above `options.max_bytes`; `Cancelled` if the flag of `options.run`
 /// is raised.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
-    let source = Source::open(path, &options.run)?;
+    let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
-    let loaded = known(&source).and_then(|kind| kind.format().load(&source, &Want::Cube(options)));
+    let loaded = known(&source).and_then(|kind| kind.format().load(&source, &Purpose::Cube(options)));
     options.run.or_cancelled(path, loaded)
 }
 
@@ -94,12 +94,12 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
 /// # Errors
 /// As [`load`].
 pub fn open(path: &Path, options: &CubeOptions, spare: Vec<u8>) -> Result<OpenCube> {
-    let source = Source::open(path, &options.run)?.with_spare(spare);
+    let source = CubeFile::open(path, &options.run)?.with_spare(spare);
     source.check_cancel()?;
-    options.run.or_cancelled(path, open_in(&source, &Want::Cube(options)))
+    options.run.or_cancelled(path, open_in(&source, &Purpose::Cube(options)))
 }
 
-fn open_in(source: &Source, want: &Want) -> Result<OpenCube> {
+fn open_in(source: &CubeFile, want: &Purpose) -> Result<OpenCube> {
     let format = known(source)?.format();
     if let Some(cube) = format.open_in_file(source, want)? {
         return Ok(cube);
@@ -108,7 +108,7 @@ fn open_in(source: &Source, want: &Want) -> Result<OpenCube> {
     Ok(OpenCube { values: CubeValues::InMemory(array), no_data, meta })
 }
 
-fn recognise(source: &Source) -> Result<Option<CubeKind>> {
+fn recognise(source: &CubeFile) -> Result<Option<CubeKind>> {
     let head = source.prefix(HEAD_BYTES)?;
     for kind in CubeKind::ALL {
         if kind.format().recognises(source, &head)? {
@@ -119,12 +119,12 @@ fn recognise(source: &Source) -> Result<Option<CubeKind>> {
 }
 
 /// The format of a file that must be a cube.
-pub(super) fn known(source: &Source) -> Result<CubeKind> {
+pub(super) fn known(source: &CubeFile) -> Result<CubeKind> {
     recognise(source)?.ok_or_else(|| unknown(source))
 }
 
 /// The error for a file of an unknown kind.
-fn unknown(source: &Source) -> CubeError {
+fn unknown(source: &CubeFile) -> CubeError {
     let found = match source.prefix(8) {
         Ok(head) if head.is_empty() => "an empty file".to_owned(),
         Ok(head) => format!("a file that begins with `{}`", head.escape_ascii()),

@@ -32,10 +32,10 @@ const MAX_NAMES: usize = 1 << 20;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct CubeRun(Arc<Shared>);
+pub struct CubeRun(Arc<RunState>);
 
 #[derive(Default)]
-struct Shared {
+struct RunState {
     files: Files,
     cancel: Option<Arc<AtomicBool>>,
     folders: Mutex<Folders>,
@@ -68,7 +68,7 @@ impl CubeRun {
 
     /// A run whose files are in these stores, or on this machine.
     pub fn within(files: Files, cancel: Option<Arc<AtomicBool>>) -> Self {
-        Self(Arc::new(Shared { files, cancel, ..Shared::default() }))
+        Self(Arc::new(RunState { files, cancel, ..RunState::default() }))
     }
 
     /// Where the files are.
@@ -122,7 +122,7 @@ impl CubeRun {
 impl CubeRun {
     /// A run whose flag is raised by the `at`-th look at it.
     pub(crate) fn raised_at(at: u64) -> Self {
-        Self(Arc::new(Shared { polls: Polls::raised_at(at), ..Shared::default() }))
+        Self(Arc::new(RunState { polls: Polls::raised_at(at), ..RunState::default() }))
     }
 
     /// How often the flag was looked at.

@@ -1,9 +1,9 @@
 //! Chooses which of several arrays in one file is the cube.
 
 use super::error::Result;
-use super::layout::Layout;
+use super::layout::CubeLayout;
 use super::options::CubeOptions;
-use super::source::Source;
+use super::source::CubeFile;
 use crate::words::{first, list, short};
 use shardpack_format::{Hint, Setting};
 
@@ -12,14 +12,14 @@ const NAMED: usize = 8;
 
 /// What the caller wants, and its options.
 #[derive(Clone, Copy)]
-pub(super) enum Want<'a> {
+pub(super) enum Purpose<'a> {
     /// Three axes, else two.
     Cube(&'a CubeOptions),
     /// Two axes.
     Mask(&'a CubeOptions),
 }
 
-impl<'a> Want<'a> {
+impl<'a> Purpose<'a> {
     pub(super) const fn options(&self) -> &'a CubeOptions {
         match self {
             Self::Cube(options) | Self::Mask(options) => options,
@@ -33,9 +33,9 @@ impl<'a> Want<'a> {
 
 /// The chosen array, its layout in the file, and the names of those that were passed over although
 /// the caller named none.
-pub(super) struct Chosen<'a, T> {
+pub(super) struct ChosenArray<'a, T> {
     pub(super) array: &'a T,
-    pub(super) layout: Layout,
+    pub(super) layout: CubeLayout,
     pub(super) others: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ fn describe_dims(dims: &[u64]) -> String {
 
 /// The names of all arrays except `chosen` that are pictures or cubes themselves; none if the
 /// caller named the array.
-pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Vec<String> {
+pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) -> Vec<String> {
     if !want.options().variable.is_empty() {
         return Vec::new();
     }
@@ -75,7 +75,7 @@ pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Ve
 
 /// The index of the array for `want`: the named one; else the only one with three axes; else the
 /// only one with two.
-pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
+pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
         some => first(some.iter().map(Candidate::describe)),
@@ -110,7 +110,7 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
         let picture = |dims: &[u64]| dims.len() == rank && (rank == 3 || !dims.contains(&1));
         (0..).zip(candidates).filter(|(_, candidate)| picture(candidate.dims)).map(|(index, _)| index).collect()
     };
-    let ranks: &[usize] = if matches!(want, Want::Cube(_)) { &[3, 2] } else { &[2] };
+    let ranks: &[usize] = if matches!(want, Purpose::Cube(_)) { &[3, 2] } else { &[2] };
     for &rank in ranks {
         match with_rank(rank).as_slice() {
             [] => {}
@@ -166,9 +166,9 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
 
 /// Like [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with
 /// that many pixels comes before a cube.
-pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
+pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
-    if let (Want::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
+    if let (Purpose::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {
         let pixels = height.checked_mul(width);
         let fits = |dims: &[u64]| matches!(*dims, [a, b] if Some(a) == pixels || Some(b) == pixels);
         let fitting: Vec<_> = (0..).zip(candidates).filter(|(_, candidate)| fits(candidate.dims)).collect();
@@ -187,7 +187,7 @@ pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidat
 }
 
 /// `[height, width, channels]` of an array with two axes (one band) or three.
-pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
+pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
     let shape = match *dims {
         [h, w] => [h, w, 1],
         [h, w, c] => [h, w, c],

@@ -2,15 +2,15 @@
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
-use crate::files::Opened;
+use crate::files::OpenFile;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open regular file. All reads give the offset, so there is no position to keep.
-pub(super) struct Source {
-    file: Arc<Opened>,
+pub(super) struct CubeFile {
+    file: Arc<OpenFile>,
     path: PathBuf,
     len: u64,
     run: CubeRun,
@@ -18,9 +18,9 @@ pub(super) struct Source {
     spare: Mutex<Vec<u8>>,
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for CubeFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("path", &self.path).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("CubeFile").field("path", &self.path).field("len", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 
 /// Deflate cannot expand by more than this: a larger claim is false.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
-impl Source {
+impl CubeFile {
     /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
         let file = run.files().open(path).map_err(|error| match error.kind() {
@@ -50,7 +50,7 @@ impl Source {
 
     /// Bytes in memory, which messages call `path`.
     pub(super) fn held(path: &Path, bytes: Vec<u8>, run: &CubeRun) -> Self {
-        let file = Opened::held(path, bytes);
+        let file = OpenFile::held(path, bytes);
         let len = file.len();
         Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
     }
@@ -153,19 +153,19 @@ impl Source {
     }
 
     /// A stream over `[offset, offset + len)`. One at a time: streams share the file's position.
-    pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<Stream<'_>>> {
+    pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<CubeStream<'_>>> {
         self.seek(offset)?;
-        Ok(Stream(self).take(len))
+        Ok(CubeStream(self).take(len))
     }
 
     /// The whole file as a stream, for readers that seek on their own.
-    pub(super) const fn whole(&self) -> Stream<'_> {
-        Stream(self)
+    pub(super) const fn whole(&self) -> CubeStream<'_> {
+        CubeStream(self)
     }
 
     /// The file itself, to be read by offset.
     #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "only HDF5 needs a handle of its own"))]
-    pub(super) const fn file(&self) -> &Arc<Opened> {
+    pub(super) const fn file(&self) -> &Arc<OpenFile> {
         &self.file
     }
 
@@ -260,16 +260,16 @@ impl Source {
 
 /// The file from its position on. Every read first checks the flag of the run.
 #[derive(Clone, Copy)]
-pub(super) struct Stream<'a>(&'a Source);
+pub(super) struct CubeStream<'a>(&'a CubeFile);
 
-impl Read for Stream<'_> {
+impl Read for CubeStream<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.0.run.check()?;
         (&*self.0.file).read(out)
     }
 }
 
-impl Seek for Stream<'_> {
+impl Seek for CubeStream<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         (&*self.0.file).seek(to)
     }

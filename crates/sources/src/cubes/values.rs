@@ -2,8 +2,8 @@
 //! needed.
 
 use super::gather;
-use super::layout::Layout;
-use super::source::Source;
+use super::layout::CubeLayout;
+use super::source::CubeFile;
 use serde_json::{Map, Value};
 use shardpack_array::{Array, ArraySource, EncodeError, EncodeResult};
 use shardpack_format::Dtype;
@@ -31,7 +31,7 @@ pub enum CubeValues {
 /// The elements of a cube that a file stores without gaps, in the order in which we store them.
 #[derive(Debug)]
 pub struct ValuesInFile {
-    source: Source,
+    source: CubeFile,
     offset: u64,
     dtype: Dtype,
     shape: [u64; 3],
@@ -40,8 +40,8 @@ pub struct ValuesInFile {
 
 impl ValuesInFile {
     /// The elements of `layout`, which must be in the stored order, from `offset` on.
-    pub(super) fn new(source: Source, offset: u64, layout: &Layout) -> Self {
-        let Layout { dtype, big_endian, shape, .. } = *layout;
+    pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
+        let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }
     }
 }

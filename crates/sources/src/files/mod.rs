@@ -10,8 +10,8 @@ mod regular;
 
 use crate::error::{Result, SourceError};
 use listed::{SourceFile, mtime_ns};
-pub(crate) use object::Opened;
-use object::{FirstFailure, Object};
+pub(crate) use object::OpenFile;
+use object::{FirstFailure, OpenObject};
 use regular::Confines;
 use sha2::{Digest, Sha256};
 use shardpack_io::{Listed, Storage, is_url};
@@ -45,24 +45,24 @@ pub struct Files {
 struct Store {
     root: String,
     storage: Arc<dyn Storage>,
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
     failure: FirstFailure,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StoreState {
     /// What the listing says, by the path below the root.
     listed: HashMap<String, Listed>,
     /// Announced, and not released yet.
-    ready: HashMap<String, Arc<Object>>,
+    ready: HashMap<String, Arc<OpenObject>>,
 }
 
 impl Store {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, key: &str) -> io::Result<Arc<Object>> {
+    fn open(&self, key: &str) -> io::Result<Arc<OpenObject>> {
         let listed = {
             let state = self.state();
             if let Some(ready) = state.ready.get(key) {
@@ -74,7 +74,7 @@ impl Store {
             Some(listed) => self.storage.open_listed(listed),
             None => self.storage.open(key),
         };
-        opened.map(Object::new).map_err(shardpack_io::Error::into_source)
+        opened.map(OpenObject::new).map_err(shardpack_io::Error::into_source)
     }
 }
 
@@ -202,24 +202,24 @@ impl Files {
     }
 
     /// Opens a regular file, or an object, of a source.
-    pub(crate) fn open(&self, path: &Path) -> io::Result<Opened> {
+    pub(crate) fn open(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, |path| self.open_local(path))
     }
 
     /// The same of one that the user named, wherever it is.
-    pub(crate) fn open_named(&self, path: &Path) -> io::Result<Opened> {
+    pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }
 
-    fn open_by(&self, path: &Path, local: impl Fn(&Path) -> io::Result<(File, Metadata)>) -> io::Result<Opened> {
+    fn open_by(&self, path: &Path, local: impl Fn(&Path) -> io::Result<(File, Metadata)>) -> io::Result<OpenFile> {
         Ok(match self.place(path) {
             None => {
                 let (file, metadata) = local(path)?;
-                Opened::of_file(path, file, metadata.len())
+                OpenFile::of_file(path, file, metadata.len())
             }
             Some((store, key)) => {
                 let object = store.open(key).map_err(|error| store.failure.note(path, error))?;
-                Opened::of_object(path, object, store.failure.clone())
+                OpenFile::of_object(path, object, store.failure.clone())
             }
         })
     }
@@ -250,10 +250,10 @@ impl Files {
         }
     }
 
-    fn ready(&self, path: &Path) -> Option<Arc<Object>> {
+    fn ready(&self, path: &Path) -> Option<Arc<OpenObject>> {
         let (store, key) = self.place(path)?;
         let listed = store.state().listed.get(key).cloned()?;
-        let object = Object::new(store.storage.open_listed(&listed).ok()?);
+        let object = OpenObject::new(store.storage.open_listed(&listed).ok()?);
         store.state().ready.insert(key.to_owned(), Arc::clone(&object));
         Some(object)
     }

@@ -12,13 +12,13 @@ const WINDOW_BYTES: u64 = 64 << 10;
 
 /// An object, for all who look at it.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct OpenObject {
     pub(super) bytes: Arc<dyn ReadAt>,
     /// A piece that was read for a small read, and where it begins.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
-impl Object {
+impl OpenObject {
     pub(super) fn new(bytes: Arc<dyn ReadAt>) -> Arc<Self> {
         Arc::new(Self { bytes, window: Mutex::default() })
     }
@@ -75,7 +75,7 @@ fn again(error: &io::Error) -> io::Error {
 
 /// An open file, or an object. Like a file it has one position, for whoever reads it as a stream.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenFile {
     inner: Inner,
     path: PathBuf,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Opened {
 #[derive(Debug)]
 enum Inner {
     File(File, u64),
-    Object { object: Arc<Object>, position: AtomicU64, failure: FirstFailure },
+    Object { object: Arc<OpenObject>, position: AtomicU64, failure: FirstFailure },
 }
 
 /// The bytes of a file that came from elsewhere: out of an archive, say.
@@ -105,20 +105,20 @@ impl ReadAt for Held {
     }
 }
 
-impl Opened {
+impl OpenFile {
     /// A file of this machine.
     pub(super) fn of_file(path: &Path, file: File, bytes: u64) -> Self {
         Self { inner: Inner::File(file, bytes), path: path.to_owned() }
     }
 
     /// An object of a store, whose first failure is noted.
-    pub(super) fn of_object(path: &Path, object: Arc<Object>, failure: FirstFailure) -> Self {
+    pub(super) fn of_object(path: &Path, object: Arc<OpenObject>, failure: FirstFailure) -> Self {
         Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
     }
 
     /// Bytes in memory, read as the file `path` would be.
     pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
-        let object = Object::new(Arc::new(Held(bytes)));
+        let object = OpenObject::new(Arc::new(Held(bytes)));
         let inner = Inner::Object { object, position: AtomicU64::new(0), failure: FirstFailure::default() };
         Self { inner, path: path.to_owned() }
     }
@@ -162,7 +162,7 @@ impl Opened {
     }
 }
 
-impl Read for &Opened {
+impl Read for &OpenFile {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match &self.inner {
             Inner::File(file, _) => {
@@ -179,7 +179,7 @@ impl Read for &Opened {
     }
 }
 
-impl Seek for &Opened {
+impl Seek for &OpenFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match &self.inner {
             Inner::File(file, _) => {

@@ -1,6 +1,6 @@
 //! Reads parts of a file, or of bytes in memory, by offset.
 
-use super::{Files, Opened};
+use super::{Files, OpenFile};
 use shardpack_format::to_usize;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind};
@@ -42,7 +42,7 @@ fn slice(bytes: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
 /// A file of known size, with its first bytes in memory.
 #[derive(Debug)]
 pub(crate) struct FileAt {
-    file: Opened,
+    file: OpenFile,
     len: u64,
     head: Vec<u8>,
 }

@@ -1,8 +1,8 @@
 //! CSV with a header. The type of a column is the narrowest one that fits every cell: true/false,
 //! integer, number, text. Columns that are said to be text stay text.
 
-use super::{Rows, cells};
-use crate::columns::{Column, Texts, Values};
+use super::{TableRows, cells};
+use crate::columns::{ColumnValues, TableColumn, Texts};
 use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -60,19 +60,19 @@ impl Building {
         self.numbers = self.numbers && cells::number(text).is_some();
     }
 
-    fn finish(self, name: String, rows: &Rows<'_>) -> Result<Column> {
+    fn finish(self, name: String, rows: &TableRows<'_>) -> Result<TableColumn> {
         let trimmed = || self.texts.iter().map(str::trim);
         let values = if !self.filled || !(self.truths || self.integers || self.numbers) {
-            Values::Text(self.texts)
+            ColumnValues::Text(self.texts)
         } else if self.truths {
-            Values::Bool(trimmed().filter_map(cells::truth).collect())
+            ColumnValues::Bool(trimmed().filter_map(cells::truth).collect())
         } else if self.integers {
-            Values::Int(trimmed().filter_map(cells::integer).collect())
+            ColumnValues::Int(trimmed().filter_map(cells::integer).collect())
         } else {
-            Values::Float(trimmed().filter_map(cells::number).collect())
+            ColumnValues::Float(trimmed().filter_map(cells::number).collect())
         };
         match (&values, self.empty) {
-            (Values::Text(_), _) | (_, None) => Ok(Column { name, values }),
+            (ColumnValues::Text(_), _) | (_, None) => Ok(TableColumn { name, values }),
             (_, Some(line)) => {
                 let message =
                     format!("an empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
@@ -82,7 +82,7 @@ impl Building {
     }
 }
 
-pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let allowed = Cell::new(MAX_ROW + BUFFER as u64);
     let input = Allowed { input, left: &allowed };
     let mut options = ::csv::ReaderBuilder::new();
@@ -123,7 +123,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>>
 }
 
 /// `start` is the line in which the row begins, as the reader counts; it is `behind` by so many.
-fn damaged(rows: &Rows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
+fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {

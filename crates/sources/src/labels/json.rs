@@ -5,8 +5,8 @@
 //! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
 //! `unpack` writes them that way.
 
-use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, Rows, cells};
-use crate::columns::{Column, Texts, Values};
+use super::{MAX_COLUMNS, MAX_LINE, MAX_LIST, TableRows, cells};
+use crate::columns::{ColumnValues, TableColumn, Texts};
 use crate::error::{Result, SourceError};
 use crate::words::short;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -108,19 +108,19 @@ impl<'de> Deserialize<'de> for Cell {
 }
 
 /// The values of one line, in the order of the line.
-struct Row<'a>(Vec<(String, &'a RawValue)>);
+struct JsonRow<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Row<'de> {
+impl<'de> Deserialize<'de> for JsonRow<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs;
         impl<'de> Visitor<'de> for Pairs {
-            type Value = Row<'de>;
+            type Value = JsonRow<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonRow<'de>, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if pairs.len() == MAX_COLUMNS {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Row<'de> {
                     }
                     pairs.push((name, map.next_value()?));
                 }
-                Ok(Row(pairs))
+                Ok(JsonRow(pairs))
             }
         }
         deserializer.deserialize_map(Pairs)
@@ -137,8 +137,8 @@ impl<'de> Deserialize<'de> for Row<'de> {
 }
 
 /// Reads JSON Lines.
-pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
-    let mut table = Table::default();
+pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
+    let mut table = JsonTable::default();
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
         rows.cancel.check()?;
@@ -166,7 +166,7 @@ pub(super) fn is_list(start: &[u8]) -> bool {
 }
 
 /// Reads one list of objects, a row each. It is held in memory: at most `MAX_LIST` bytes.
-pub(super) fn read_list(input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let mut text = Vec::new();
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
     if text.len() as u64 > MAX_LIST {
@@ -179,7 +179,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<
             format!("expected a list of JSON objects at column {}: {}", error.column(), without_place(&error));
         rows.error(Some(error.line() as u64), message, "")
     })?;
-    let (mut table, mut line, mut rest) = (Table::default(), 1, text);
+    let (mut table, mut line, mut rest) = (JsonTable::default(), 1, text);
     for object in objects {
         rows.cancel.check()?;
         // The object is a part of the text: its address tells its line.
@@ -194,17 +194,17 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<
 
 /// The rows so far.
 #[derive(Default)]
-struct Table {
+struct JsonTable {
     /// The names in the first row, and which of them is the key.
-    header: Option<(Names, usize)>,
+    header: Option<(ColumnNames, usize)>,
     /// The first row that counts decides the type of a column.
-    columns: Vec<Option<Values>>,
+    columns: Vec<Option<ColumnValues>>,
 }
 
-impl Table {
+impl JsonTable {
     /// Adds the object `bytes`, which stands in `line`.
-    fn add(&mut self, bytes: &[u8], line: u64, rows: &mut Rows<'_>) -> Result<()> {
-        let Row(pairs) = serde_json::from_slice(bytes).map_err(|error| {
+    fn add(&mut self, bytes: &[u8], line: u64, rows: &mut TableRows<'_>) -> Result<()> {
+        let JsonRow(pairs) = serde_json::from_slice(bytes).map_err(|error| {
             let (message, hint) = no_object(&error);
             rows.error(Some(line), message, hint)
         })?;
@@ -214,7 +214,7 @@ impl Table {
                 let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
                 let key_place = rows.key_column(&names, line)?;
                 self.columns = pairs.iter().map(|_| None).collect();
-                self.header.insert((Names::new(&names), key_place))
+                self.header.insert((ColumnNames::new(&names), key_place))
             }
         };
         let cells: Vec<(String, Cell)> = pairs
@@ -248,21 +248,21 @@ impl Table {
         Ok(())
     }
 
-    fn finish(self, rows: &Rows<'_>) -> Vec<Column> {
+    fn finish(self, rows: &TableRows<'_>) -> Vec<TableColumn> {
         let Some((names, key_place)) = self.header else { return Vec::new() };
         let named = names.list.into_iter().zip(self.columns).enumerate().filter(|(i, _)| *i != key_place);
-        let column = |name: String, values| Column { values: finished(values, rows.is_text(&name)), name };
+        let column = |name: String, values| TableColumn { values: finished(values, rows.is_text(&name)), name };
         named.map(|(_, (name, values))| column(name, values)).collect()
     }
 }
 
 /// The names in the first row, and the position of each.
-struct Names {
+struct ColumnNames {
     list: Vec<String>,
     places: HashMap<String, usize>,
 }
 
-impl Names {
+impl ColumnNames {
     fn new(names: &[&str]) -> Self {
         let list: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let places = list.iter().cloned().zip(0..).collect();
@@ -303,35 +303,35 @@ fn not_finite(text: &str) -> Option<f64> {
 }
 
 /// The content of a text column, if all of it is such floats.
-fn all_not_finite(values: &Values) -> Option<Vec<f64>> {
+fn all_not_finite(values: &ColumnValues) -> Option<Vec<f64>> {
     match values {
-        Values::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
+        ColumnValues::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
         _ => None,
     }
 }
 
 /// A column after all its values were added.
-fn finished(values: Option<Values>, is_text: bool) -> Values {
-    let values = values.unwrap_or(Values::Text(Texts::new()));
+fn finished(values: Option<ColumnValues>, is_text: bool) -> ColumnValues {
+    let values = values.unwrap_or(ColumnValues::Text(Texts::new()));
     let floats = if is_text { None } else { all_not_finite(&values) };
-    floats.map_or(values, Values::Float)
+    floats.map_or(values, ColumnValues::Float)
 }
 
 /// An empty column of the type of `cell`.
-const fn empty_like(cell: &Cell) -> Result<Values, Unfit> {
+const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     Ok(match cell {
-        Cell::Bool(_) => Values::Bool(Vec::new()),
-        Cell::Int(_) => Values::Int(Vec::new()),
-        Cell::Float(_) => Values::Float(Vec::new()),
-        Cell::Text(_) => Values::Text(Texts::new()),
-        Cell::Json(_) => Values::Json(Texts::new()),
+        Cell::Bool(_) => ColumnValues::Bool(Vec::new()),
+        Cell::Int(_) => ColumnValues::Int(Vec::new()),
+        Cell::Float(_) => ColumnValues::Float(Vec::new()),
+        Cell::Text(_) => ColumnValues::Text(Texts::new()),
+        Cell::Json(_) => ColumnValues::Json(Texts::new()),
         Cell::Unfit(unfit) => return Err(*unfit),
     })
 }
 
 /// Adds a cell. A column may mix integers and numbers if that loses nothing. Fails with the problem
 /// and a hint.
-fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static str)> {
+fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
     let like = empty_like(&cell).map_err(|unfit| {
@@ -342,26 +342,28 @@ fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static
     let column = column.get_or_insert(like);
     let number = matches!(cell, Cell::Int(_) | Cell::Float(_));
     if number && let Some(floats) = all_not_finite(column) {
-        *column = Values::Float(floats);
+        *column = ColumnValues::Float(floats);
     }
     let cell = match (&*column, cell) {
-        (Values::Int(_) | Values::Float(_), Cell::Text(text)) => {
+        (ColumnValues::Int(_) | ColumnValues::Float(_), Cell::Text(text)) => {
             not_finite(&text).map_or(Cell::Text(text), Cell::Float)
         }
         (_, cell) => cell,
     };
     match (&mut *column, cell) {
-        (Values::Bool(values), Cell::Bool(value)) => values.push(value),
-        (Values::Int(values), Cell::Int(value)) => values.push(value),
-        (Values::Float(values), Cell::Float(value)) => values.push(value),
-        (Values::Float(values), Cell::Int(value)) => values.push(cells::exact(value).ok_or_else(inexact)?),
-        (Values::Int(values), Cell::Float(value)) => {
+        (ColumnValues::Bool(values), Cell::Bool(value)) => values.push(value),
+        (ColumnValues::Int(values), Cell::Int(value)) => values.push(value),
+        (ColumnValues::Float(values), Cell::Float(value)) => values.push(value),
+        (ColumnValues::Float(values), Cell::Int(value)) => values.push(cells::exact(value).ok_or_else(inexact)?),
+        (ColumnValues::Int(values), Cell::Float(value)) => {
             let mut floats =
                 values.iter().map(|&value| cells::exact(value)).collect::<Option<Vec<_>>>().ok_or_else(inexact)?;
             floats.push(value);
-            *column = Values::Float(floats);
+            *column = ColumnValues::Float(floats);
         }
-        (Values::Text(texts), Cell::Text(text)) | (Values::Json(texts), Cell::Json(text)) => texts.push(&text),
+        (ColumnValues::Text(texts), Cell::Text(text)) | (ColumnValues::Json(texts), Cell::Json(text)) => {
+            texts.push(&text)
+        }
         (column, _) => {
             let expected = column.type_name();
             return Err((format!("expected {expected} as in the rows before, found {found}"), ""));

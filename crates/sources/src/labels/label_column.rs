@@ -1,8 +1,8 @@
 //! The column of a table that holds the labels.
 
-use super::{LISTED_COLUMNS, Labels, Rows, list, short};
+use super::{LISTED_COLUMNS, Labels, TableRows, list, short};
 use crate::classes;
-use crate::columns::{Column, Texts, Values};
+use crate::columns::{ColumnValues, TableColumn, Texts};
 use crate::error::Result;
 use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
@@ -12,9 +12,10 @@ use std::collections::HashSet;
 const LABEL: &str = "label";
 
 /// Finds the labels among `columns`.
-pub(super) fn find(mut columns: Vec<Column>, wanted: &LabelColumn, rows: &Rows<'_>) -> Result<Labels> {
+pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &TableRows<'_>) -> Result<Labels> {
     let position = |name: &str| columns.iter().position(|column| column.name == name);
-    let is_text = |place: &usize| matches!(columns.get(*place), Some(Column { values: Values::Text(_), .. }));
+    let is_text =
+        |place: &usize| matches!(columns.get(*place), Some(TableColumn { values: ColumnValues::Text(_), .. }));
     let (place, stays) = match wanted {
         LabelColumn::Guessed | LabelColumn::Usual => {
             (position(LABEL).or_else(|| position("class").filter(is_text)), false)
@@ -34,7 +35,7 @@ pub(super) fn find(mut columns: Vec<Column>, wanted: &LabelColumn, rows: &Rows<'
     };
     let name = column.name.clone();
     let found = match &column.values {
-        Values::Text(texts) => {
+        ColumnValues::Text(texts) => {
             rows.refuse_no_class(&name, texts)?;
             Some(classes::by_text(texts))
         }
@@ -58,7 +59,7 @@ impl Labels {
     /// column stays a field. Returns what the user should know.
     pub(crate) fn guess(&mut self) -> Option<Note> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
-            Values::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
+            ColumnValues::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
             _ => None,
         });
         let first = of_text.next();
@@ -98,8 +99,9 @@ fn is_no_label(name: &str) -> bool {
 }
 
 /// Whether somebody may have meant a column for the classes.
-fn may_be_classes(column: &Column) -> bool {
-    !is_no_label(&column.name) && matches!(&column.values, Values::Text(texts) if texts.len() <= FEW || repeats(texts))
+fn may_be_classes(column: &TableColumn) -> bool {
+    !is_no_label(&column.name)
+        && matches!(&column.values, ColumnValues::Text(texts) if texts.len() <= FEW || repeats(texts))
 }
 
 /// Whether texts look like classes: none is empty, and half of them or more repeat others.
@@ -174,8 +176,8 @@ mod tests {
         let captions: Texts = (0..30).map(|n| ["a", "b", "c"][n % 3]).collect();
         assert!(repeats(&captions) && !repeats(&["a", ""].into_iter().collect()));
         let all_different: Vec<String> = (0..30).map(|n| n.to_string()).collect();
-        let values = Values::Text(all_different.iter().map(String::as_str).collect());
-        assert!(!may_be_classes(&Column { name: "caption".into(), values }));
+        let values = ColumnValues::Text(all_different.iter().map(String::as_str).collect());
+        assert!(!may_be_classes(&TableColumn { name: "caption".into(), values }));
     }
 
     #[test]

@@ -13,17 +13,17 @@ mod names;
 
 use crate::cancel::Cancel;
 use crate::classes::Classes;
-use crate::columns::{Column, Texts};
+use crate::columns::{TableColumn, Texts};
 use crate::error::{Result, SourceError};
 use crate::options::SourceOptions;
 use crate::words::{list, plural, short, verb};
-use names::Names;
+use names::KeyIndex;
 use shardpack_format::{Hint, Setting};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// Names of the column that holds the key, best first.
+/// KeyIndex of the column that holds the key, best first.
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
@@ -39,20 +39,20 @@ const MAX_LINE: u64 = 64 << 20;
 /// Longest list of JSON objects, in bytes. Unlike lines it is read as a whole.
 const MAX_LIST: u64 = 1 << 30;
 
-/// Names of fields that `pack` makes itself. The table may not have such columns.
+/// KeyIndex of fields that `pack` makes itself. The table may not have such columns.
 const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
 /// What a table holds, in the order of the samples.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Labels {
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<TableColumn>,
     pub(crate) classes: Option<Classes>,
     /// The column with the labels. If there is one, folder names are not used.
     pub(crate) label_column: Option<String>,
 }
 
-/// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
+/// Reads `file` for the samples `keys`, which are sorted. TableRows of the samples in `left_out` are
 /// skipped. `options.key_column` names the column of the keys, `options.text_columns` those that are
 /// text also where all cells are numbers. Stops when `cancel` is raised.
 pub(crate) fn read(
@@ -72,8 +72,8 @@ pub(crate) fn read(
     let (line_of, row_of) = (vec![0; keys.len()], vec![0; keys.len()]);
     let mut left_out: Vec<&str> = left_out.iter().copied().collect();
     left_out.sort_unstable();
-    let (names, left_out) = (Names::new(keys), Names::new(&left_out));
-    let mut rows = Rows {
+    let (names, left_out) = (KeyIndex::new(keys), KeyIndex::new(&left_out));
+    let mut rows = TableRows {
         file,
         key_column,
         text_columns: &options.text_columns,
@@ -94,7 +94,7 @@ pub(crate) fn read(
     rows.finish()?;
     let permuted = columns.into_iter().map(|column| {
         cancel.check()?;
-        Ok(Column { values: column.values.permuted(&rows.row_of), ..column })
+        Ok(TableColumn { values: column.values.permuted(&rows.row_of), ..column })
     });
     let columns = permuted.collect::<Result<_>>()?;
     cancel.check()?;
@@ -110,24 +110,24 @@ fn separator_hint(names: &[&str]) -> Option<Hint> {
 }
 
 /// Which row belongs to which sample.
-struct Rows<'a> {
+struct TableRows<'a> {
     file: &'a Path,
     key_column: Option<&'a str>,
     text_columns: &'a [String],
     keys: &'a [&'a str],
-    names: Names<'a>,
-    left_out: Names<'a>,
+    names: KeyIndex<'a>,
+    left_out: KeyIndex<'a>,
     cancel: Cancel<'a>,
     /// For each sample the line of its row; 0 = none yet.
     line_of: Vec<u64>,
     /// For each sample its row, counted from 0.
     row_of: Vec<u32>,
     count: u32,
-    /// Names of the column of the keys, and of the first other one.
+    /// KeyIndex of the column of the keys, and of the first other one.
     names_of: [String; 2],
 }
 
-impl Rows<'_> {
+impl TableRows<'_> {
     fn error(&self, line: Option<u64>, message: impl Into<String>, hint: impl Into<Hint>) -> SourceError {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
@@ -170,7 +170,7 @@ impl Rows<'_> {
         if self.left_out.exact(key).is_some() {
             return Ok(None);
         }
-        for way in names::WAYS {
+        for way in names::OMISSIONS {
             let (found, others) = (self.names.by(*way, key), self.left_out.by(*way, key));
             match (found.as_slice(), others.as_slice()) {
                 ([], []) => {}

@@ -7,16 +7,16 @@ use std::cell::OnceCell;
 
 /// What may be left out of a key, least first.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum Omission {
     Extension,
     Folders,
     Both,
 }
 
 /// In this order.
-pub(super) const WAYS: &[Way] = &[Way::Extension, Way::Folders, Way::Both];
+pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
-impl Way {
+impl Omission {
     /// What is left of a key.
     fn of(self, key: &str) -> &str {
         match self {
@@ -43,13 +43,13 @@ fn bare(key: &str) -> &str {
 
 /// Keys, found by their names. An order by the rest of the keys is made when it is first asked for:
 /// most tables have whole keys.
-pub(super) struct Names<'a> {
+pub(super) struct KeyIndex<'a> {
     /// Sorted.
     keys: &'a [&'a str],
     orders: [OnceCell<Vec<u32>>; 3],
 }
 
-impl<'a> Names<'a> {
+impl<'a> KeyIndex<'a> {
     /// Of sorted keys.
     pub(super) const fn new(keys: &'a [&'a str]) -> Self {
         Self { keys, orders: [const { OnceCell::new() }; 3] }
@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
     }
 
     /// The first two of the keys of which `name` is left.
-    pub(super) fn by(&self, way: Way, name: &str) -> Vec<usize> {
+    pub(super) fn by(&self, way: Omission, name: &str) -> Vec<usize> {
         let rest = |place: &u32| way.of(self.key(*place as usize));
         let Some(order) = self.orders.get(way as usize) else { return Vec::new() };
         let order = order.get_or_init(|| {
@@ -80,13 +80,13 @@ impl<'a> Names<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, WAYS};
+    use super::{KeyIndex, OMISSIONS};
 
     #[test]
     fn names_are_found_by_what_is_left_of_keys() {
         let keys = ["a/1.jpg", "a/1.png", "a/2.tar.gz", "b/.hidden", "b/1.jpg", "c"];
-        let names = Names::new(&keys);
-        let found = |name: &str| WAYS.iter().map(|way| names.by(*way, name)).collect::<Vec<_>>();
+        let names = KeyIndex::new(&keys);
+        let found = |name: &str| OMISSIONS.iter().map(|way| names.by(*way, name)).collect::<Vec<_>>();
         assert_eq!(found("a/1"), [vec![0, 1], vec![], vec![]]);
         assert_eq!(found("1.jpg"), [vec![], vec![0, 4], vec![]]);
         assert_eq!(found("1"), [vec![], vec![], vec![0, 1]]);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cancel::Polls;
-use crate::columns::{Texts, Values};
+use crate::columns::{ColumnValues, Texts};
 use crate::testing::said;
 
 const KEYS: &[&str] = &["a/1.jpg", "a/2.jpg", "b/3.jpg"];
@@ -18,12 +18,12 @@ fn error(text: impl AsRef<[u8]>) -> String {
     error.split_once("labels`").unwrap().1.to_owned()
 }
 
-fn values(labels: &Labels, name: &str) -> Values {
+fn values(labels: &Labels, name: &str) -> ColumnValues {
     labels.columns.iter().find(|column| column.name == name).unwrap().values.clone()
 }
 
-fn texts(texts: &[&str]) -> Values {
-    Values::Text(texts.iter().copied().collect::<Texts>())
+fn texts(texts: &[&str]) -> ColumnValues {
+    ColumnValues::Text(texts.iter().copied().collect::<Texts>())
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn csv_columns_are_typed_and_put_in_the_order_of_the_samples() {
          2,a/2.jpg,nan,TRUE,x,9,\r\n",
     )
     .unwrap();
-    assert_eq!(values(&labels, "id"), Values::Int(vec![-1, 2, 3]));
-    assert_eq!(values(&labels, "ok"), Values::Bool(vec![false, true, true]));
+    assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![-1, 2, 3]));
+    assert_eq!(values(&labels, "ok"), ColumnValues::Bool(vec![false, true, true]));
     assert_eq!(values(&labels, "site"), texts(&["y, z", "x", "x"]));
     assert_eq!(values(&labels, "code"), texts(&["008", "9", "007"]), "leading zeros are part of a code");
     assert_eq!(values(&labels, "note"), texts(&["n", "", ""]));
-    let Values::Float(scores) = values(&labels, "score") else { panic!() };
+    let ColumnValues::Float(scores) = values(&labels, "score") else { panic!() };
     assert!(scores[0] == 2.0 && scores[1].is_nan() && scores[2] == 0.5);
     assert_eq!(labels.columns.len(), 6);
     assert_eq!(labels.classes, None);
@@ -58,7 +58,7 @@ fn a_list_of_json_objects_says_what_json_lines_say() {
     assert_eq!(read_text(format!("\u{feff}\n[\n  {}\n]\n", objects.join(",\n  "))).unwrap(), lines);
     let indented = read_text(format!("[{}]", objects.join(",").replace(", ", ",\n\n  "))).unwrap();
     let one_line = [r"[]", r#"["{","]"]"#, r#"["one","two"]"#];
-    assert_eq!(values(&indented, "captions"), Values::Json(one_line.into_iter().collect()));
+    assert_eq!(values(&indented, "captions"), ColumnValues::Json(one_line.into_iter().collect()));
     assert_eq!(values(&indented, "n"), values(&lines, "n"));
 
     // Messages name the line in which an object begins.
@@ -79,9 +79,9 @@ fn json_lines_say_the_same() {
          {\"file\": \"a/2.jpg\", \"id\": 2, \"score\": 1, \"ok\": true, \"code\": \"9\"}",
     )
     .unwrap();
-    assert_eq!(values(&labels, "id"), Values::Int(vec![-1, 2, 3]));
-    assert_eq!(values(&labels, "score"), Values::Float(vec![2.0, 1.0, 0.5]));
-    assert_eq!(values(&labels, "ok"), Values::Bool(vec![false, true, true]));
+    assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![-1, 2, 3]));
+    assert_eq!(values(&labels, "score"), ColumnValues::Float(vec![2.0, 1.0, 0.5]));
+    assert_eq!(values(&labels, "ok"), ColumnValues::Bool(vec![false, true, true]));
     assert_eq!(values(&labels, "code"), texts(&["8", "9", "7"]), "strings stay strings");
     assert_eq!(labels.columns.len(), 4);
 }
@@ -104,7 +104,7 @@ fn text_labels_become_classes() {
 fn key_column_has_several_names() {
     for name in KEY_NAMES {
         let labels = read_text(format!("n,{name}\n1,a/1.jpg\n2,a/2.jpg\n3,b/3.jpg\n")).unwrap();
-        assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+        assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
     }
     let labels = read_text("path,key\nx,a/1.jpg\ny,a/2.jpg\nz,b/3.jpg\n").unwrap();
     assert_eq!(values(&labels, "path"), texts(&["x", "y", "z"]));
@@ -113,7 +113,7 @@ fn key_column_has_several_names() {
 #[test]
 fn rows_of_samples_that_were_left_out_are_passed_over() {
     let labels = read_text("key,n\na/1.jpg,1\nskipped.gif,text\na/2.jpg,2\nb/3.jpg,3\n").unwrap();
-    assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+    assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn json_errors_name_line_and_reason() {
         // A row that does not count may hold anything, and does not decide the type either.
         let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
         let labels = read_text(row("skipped.gif") + first + rest).unwrap();
-        assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+        assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
     }
     assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: `n`: number out of range"));
     assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys, called one of `key`"));
@@ -231,7 +231,7 @@ fn lists_and_objects_stay_as_they_stand() {
     let row = |key: &str, boxes: &str| format!("{{\"file_name\": \"{key}\", \"boxes\": {boxes}}}\n");
     let boxes = ["[[1, 2.50, 9007199254740993], []]", "[]", "{\"a\": [\"ä\", null, 1e400]}"];
     let text: String = KEYS.iter().zip(boxes).map(|(key, boxes)| row(key, boxes)).collect();
-    let json = |texts: &[&str]| Values::Json(texts.iter().copied().collect());
+    let json = |texts: &[&str]| ColumnValues::Json(texts.iter().copied().collect());
     assert!(error(&text).contains("line 3: "), "a number that is too large");
     let text = text.replace("1e400", "-0.0");
     let boxes = [boxes[0], boxes[1], "{\"a\": [\"ä\", null, -0.0]}"];
@@ -253,7 +253,7 @@ fn keys_may_leave_out_what_one_file_alone_has() {
         let rows: String = names.iter().zip(1..).map(|(name, n)| format!("{name},{n}\n")).collect();
         values(&read_text(format!("id,n\n{rows}")).unwrap(), "n")
     };
-    let (in_order, swapped) = (Values::Int(vec![1, 2, 3]), Values::Int(vec![2, 1, 3]));
+    let (in_order, swapped) = (ColumnValues::Int(vec![1, 2, 3]), ColumnValues::Int(vec![2, 1, 3]));
     assert_eq!(order(["a/1", "a/2", "b/3"]), in_order);
     assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
     assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
@@ -265,7 +265,7 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     let rest = "{\"image\": \"2\", \"caption\": []}\n{\"image\": \"3\", \"caption\": []}\n";
     let labels = read_text(format!("{}\n{rest}", line.trim_end_matches('`'))).unwrap();
     let captions = ["[\"one\", \"another\"]", "[]", "[]"];
-    assert_eq!(values(&labels, "caption"), Values::Json(captions.iter().copied().collect()));
+    assert_eq!(values(&labels, "caption"), ColumnValues::Json(captions.iter().copied().collect()));
     let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
     // A file that was left out is known by its name too.
@@ -287,10 +287,10 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
     // The whole name decides.
     let labels = read("key,n\n1.png,1\n1,2\n", &["1", "1.png"], &[], None).unwrap();
-    assert_eq!(values(&labels, "n"), Values::Int(vec![2, 1]));
+    assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![2, 1]));
 
     let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
-    assert_eq!(values(&labels, "id"), Values::Int(vec![7]));
+    assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![7]));
     let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
     let words = ", line 1: expected the column `Photo` of the keys, found `id`, `photo`";
     assert_eq!(error, format!("{words}\nhint: `--key-column NAME` names another"));
@@ -302,7 +302,7 @@ fn big_integers_keep_their_digits() {
         let text = format!("key,n\na/1.jpg,{a}\na/2.jpg,{b}\nb/3.jpg,0\n");
         values(&read_text(text).unwrap(), "n")
     };
-    assert_eq!(column("9007199254740993", "1"), Values::Int(vec![9_007_199_254_740_993, 1, 0]));
+    assert_eq!(column("9007199254740993", "1"), ColumnValues::Int(vec![9_007_199_254_740_993, 1, 0]));
     assert_eq!(column("9007199254740993", "0.5"), texts(&["9007199254740993", "0.5", "0"]));
     assert_eq!(column("18446744073709551615", "1"), texts(&["18446744073709551615", "1", "0"]));
     let mixed = "{\"key\": \"a/1.jpg\", \"n\": 9007199254740993}\n{\"key\": \"a/2.jpg\", \"n\": 0.5}\n";
@@ -316,7 +316,7 @@ fn json_has_three_words_for_floats_that_are_no_numbers() {
         values(&read_text(rows.collect::<String>()).unwrap(), "n")
     };
     let floats = |cells| match column(cells) {
-        Values::Float(values) => values.into_iter().map(f64::to_bits).collect::<Vec<_>>(),
+        ColumnValues::Float(values) => values.into_iter().map(f64::to_bits).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let bits = |values: [f64; 3]| values.map(f64::to_bits).to_vec();

@@ -1,7 +1,7 @@
 //! The header of a BMP.
 
 use super::bytes::{le16, le32};
-use super::picture::{Beside, Picture};
+use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 
@@ -13,7 +13,7 @@ pub(super) fn is_bmp(head: &[u8]) -> bool {
         && le32(head, 14).is_some_and(|bytes| has_header(bytes) && le32(head, 10).is_some_and(|at| at >= 14 + bytes))
 }
 
-pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
+pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("BMP cut off in its header");
     let pixels = u64::from(le32(head, 10).ok_or_else(short)?);
     let core = le32(head, 14) == Some(12);
@@ -38,7 +38,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
             // From this header on there is a mask of alpha.
             let has_mask = matches!(le32(head, 14), Some(56 | 108 | 124)) && matches!(compression, 3 | 6);
             let beside = (has_mask && le32(head, 66).is_some_and(|mask| mask != 0)).then_some(Beside::Alpha);
-            Ok(Picture { media_type: "image/bmp", width, height, deep: false, exif: None, beside, jpeg: None })
+            Ok(PictureInfo { media_type: "image/bmp", width, height, deep: false, exif: None, beside, jpeg: None })
         }
         _ => {
             Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))

@@ -2,7 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
-use super::picture::{JpegFacts, Picture};
+use super::picture::{JpegFacts, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::{JpegError, JpegHeader, end_of_image};
@@ -12,14 +12,14 @@ use shardpack_jpeg::{JpegError, JpegHeader, end_of_image};
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
 /// The JPEG at the start of `file`.
-pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
+pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     let header = match jpeg_header(file)? {
         JpegStart::Frame(header) => header,
         JpegStart::Hierarchical { offset } => return hierarchical(file, offset),
     };
     let rare = rare(&header)?;
     let end = jpeg_end(file, header.scan_offset)?;
-    Ok(Picture {
+    Ok(PictureInfo {
         media_type: "image/jpeg",
         width: header.width.into(),
         height: header.height.into(),
@@ -50,7 +50,7 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
 
 /// A hierarchical JPEG. Its segment DHP, at `offset`, has the layout of a frame header and the
 /// dimensions of the whole picture (T.81, B.3.2).
-fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, Flaw> {
+fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
     let side = |at| be16(&segment, at).ok_or_else(short);
@@ -62,7 +62,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, F
         )));
     }
     let end = jpeg_end(file, offset + 2 + u64::from(length))?;
-    Ok(Picture {
+    Ok(PictureInfo {
         media_type: "image/jpeg",
         width: width.into(),
         height: height.into(),

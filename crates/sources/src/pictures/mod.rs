@@ -11,7 +11,7 @@ mod png;
 pub(crate) mod tiff;
 mod webp;
 
-pub use picture::{Beside, JpegFacts, Picture};
+pub use picture::{Beside, JpegFacts, PictureInfo};
 
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
@@ -37,7 +37,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 /// # Errors
 /// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000,
 /// JPEG XL, animated WebP.
-pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
+pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
         Some(Sniffed::Tiff(header)) if header.may_be_picture() => Ok(Some(tiff::picture(&header))),
@@ -48,7 +48,7 @@ pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
 /// What the content of a file looks like.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sniffed {
-    Picture(Picture),
+    Picture(PictureInfo),
     /// A picture or a cube.
     Tiff(TiffHeader),
 }

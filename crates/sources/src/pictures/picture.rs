@@ -9,7 +9,7 @@ type Word = &'static str;
 
 /// A picture, as its header describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Picture {
+pub struct PictureInfo {
     /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
     #[serde(deserialize_with = "media_type")]
     pub media_type: Word,
@@ -39,7 +39,7 @@ pub enum Beside {
     Band,
 }
 
-impl Picture {
+impl PictureInfo {
     /// Height and width as it is shown, after any Exif orientation.
     pub const fn upright(&self) -> [u32; 2] {
         match self.orientation() {

@@ -1,12 +1,12 @@
 //! The header of a PNG, its Exif data, and where it ends.
 
 use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, MAX_SEARCHED_BYTES, TAIL_BYTES, be32};
-use super::picture::{Beside, Picture};
+use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::exif_orientation;
 
-pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
+pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
     let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("PNG cut off in its header"))?;
     if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
@@ -26,7 +26,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     let (exif, is_clear) = png_chunks(file);
     let alpha = is_clear || head.get(25).is_some_and(|color| matches!(color, 4 | 6));
     let beside = alpha.then_some(Beside::Alpha);
-    Ok(Picture { media_type: "image/png", width, height, deep, exif, beside, jpeg: None })
+    Ok(PictureInfo { media_type: "image/png", width, height, deep, exif, beside, jpeg: None })
 }
 
 /// What stands before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and

@@ -1,7 +1,7 @@
 //! The first page of a TIFF, as far as needed to tell a picture from a cube (TIFF 6.0, BigTIFF).
 #![deny(clippy::indexing_slicing)]
 
-use super::picture::{Beside, Picture};
+use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use crate::tiff_words::{TiffEntry, TiffWords};
@@ -65,7 +65,7 @@ impl TiffHeader {
 }
 
 /// A TIFF as a picture.
-pub(crate) fn picture(header: &TiffHeader) -> Picture {
+pub(crate) fn picture(header: &TiffHeader) -> PictureInfo {
     let exif = u8::try_from(header.orientation).ok().filter(|orientation| (1..=8).contains(orientation));
     let (width, height, deep) = (header.width, header.height, header.bits > 8);
     let beside = match (header.has_unknown_band(), header.has_alpha) {
@@ -73,7 +73,7 @@ pub(crate) fn picture(header: &TiffHeader) -> Picture {
         (false, true) => Some(Beside::Alpha),
         (false, false) => None,
     };
-    Picture { media_type: "image/tiff", width, height, deep, exif, beside, jpeg: None }
+    PictureInfo { media_type: "image/tiff", width, height, deep, exif, beside, jpeg: None }
 }
 
 /// Reads the directories of `file`, which is a TIFF by its first bytes.

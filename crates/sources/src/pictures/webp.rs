@@ -1,7 +1,7 @@
 //! The header of a WebP and its Exif data.
 
 use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, le16, le32};
-use super::picture::{Beside, Picture};
+use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_jpeg::exif_orientation;
@@ -25,7 +25,7 @@ fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
     None
 }
 
-pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
+pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<PictureInfo, Flaw> {
     let short = || Flaw::damaged("WebP cut off in its header");
     let expected = u64::from(le32(head, 4).ok_or_else(short)?) + 8;
     if expected > file.len() {
@@ -63,5 +63,5 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
     let has_exif = head.get(12..16) == Some(b"VP8X") && head.get(20).is_some_and(|flags| flags & 8 != 0);
     let exif = if has_exif { webp_exif(file, expected) } else { None };
     let beside = alpha.then_some(Beside::Alpha);
-    Ok(Picture { media_type: "image/webp", width, height, deep: false, exif, beside, jpeg: None })
+    Ok(PictureInfo { media_type: "image/webp", width, height, deep: false, exif, beside, jpeg: None })
 }

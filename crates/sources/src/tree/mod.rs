@@ -32,14 +32,14 @@ pub(crate) struct Tree {
     /// Number of hidden files and rubbish; a folder of it counts as one.
     pub(crate) ignored: u64,
     /// Files among them, or in folders of them, that by their names could be samples.
-    pub(crate) hidden: Hidden,
+    pub(crate) hidden: HiddenFiles,
     /// Keys of links that lead out of the source and were followed, sorted.
     pub(crate) followed: Vec<String>,
 }
 
-/// Hidden files that by their names could be samples.
+/// HiddenFiles files that by their names could be samples.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
     /// The key of one of them: the first in the order of keys that was seen.
     pub(crate) first: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Hidden {
     pub(crate) is_at_least: bool,
 }
 
-impl Hidden {
+impl HiddenFiles {
     /// Counts the file of this key, if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
@@ -79,7 +79,7 @@ impl Tree {
             inner: Vec::new(),
             bad: Vec::new(),
             ignored: 0,
-            hidden: Hidden::default(),
+            hidden: HiddenFiles::default(),
             followed: Vec::new(),
         }
     }

@@ -3,14 +3,14 @@
 //! Folders are listed level by level, each level in parallel on the caller's rayon pool. There is
 //! no recursion, whatever the tree looks like.
 
-use super::{Hidden, Tree, is_ignored, store};
+use super::{HiddenFiles, Tree, is_ignored, store};
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
 use crate::error::{Result, SourceError};
 use crate::files::Files;
 use crate::files::listed::{SourceFile, mtime_ns};
-use crate::words::shown;
 use rayon::prelude::*;
+use shardpack_format::visible_path;
 use shardpack_format::{Hint, Setting};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -31,8 +31,8 @@ const MAX_TIMES: u32 = 100;
 const MAX_HIDDEN: usize = 10_000;
 
 /// What could be samples in a hidden file or folder of this key.
-fn hidden(key: &str, path: &Path, is_folder: bool) -> Hidden {
-    let mut found = Hidden::default();
+fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
+    let mut found = HiddenFiles::default();
     if !is_folder {
         found.add(key);
         return found;
@@ -91,7 +91,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
     }
     let exclude: Vec<_> =
         exclude.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| *path != real).collect();
-    let mut walk = Walk {
+    let mut walk = TreeWalk {
         root: &real,
         exclude: &exclude,
         follow,
@@ -177,11 +177,11 @@ enum Node {
     /// What a link leads to that leads out of the source, and the key of the link.
     Outside(Box<Self>, String),
     Bad(BadInput),
-    Ignored(Hidden),
+    Ignored(HiddenFiles),
     Excluded,
 }
 
-struct Walk<'a> {
+struct TreeWalk<'a> {
     root: &'a Path,
     exclude: &'a [PathBuf],
     follow: Follow,
@@ -192,7 +192,7 @@ struct Walk<'a> {
     cancel: Cancel<'a>,
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     fn list(&self, folder: &Folder) -> io::Result<Vec<Node>> {
         let entries = fs::read_dir(&folder.real)?.collect::<io::Result<Vec<_>>>()?;
         // Excluded paths in this folder: comparing names avoids building a path for every file.
@@ -249,7 +249,7 @@ impl Walk<'_> {
         let outside = !target.starts_with(self.root);
         if outside && self.follow == Follow::Inside {
             let hint = Hint::set([Setting::on("follow_links")]).then(" follows it");
-            return Err(link(format!("link leads out of the source: `{}`", shown(&target))).with_hint(hint));
+            return Err(link(format!("link leads out of the source: `{}`", visible_path(&target))).with_hint(hint));
         }
         let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
         if self.exclude.iter().any(|path| target.starts_with(path)) {
@@ -263,7 +263,7 @@ impl Walk<'_> {
             return Err(special());
         }
         if folder.is_loop(&target) {
-            return Err(link(format!("link leads in a circle: `{}`", shown(&target))));
+            return Err(link(format!("link leads in a circle: `{}`", visible_path(&target))));
         }
         let entered_by = Some(Arc::new(Link { home: folder.real.clone(), outer: folder.entered_by.clone() }));
         Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))

@@ -4,9 +4,9 @@
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{Layout, Order};
-use crate::cubes::select::{Want, cube_shape};
-use crate::cubes::source::Source;
+use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::select::{Purpose, cube_shape};
+use crate::cubes::source::CubeFile;
 use crate::cubes::values::{CubeValues, OpenCube, ValuesInFile};
 use serde_json::Map;
 use shardpack_format::Dtype;
@@ -35,15 +35,15 @@ pub(super) struct Header {
 
 impl Header {
     /// The layout of the elements, if they are a cube.
-    pub(super) fn layout(&self, source: &Source) -> Result<Layout> {
+    pub(super) fn layout(&self, source: &CubeFile) -> Result<CubeLayout> {
         let shape = cube_shape(source, &self.dims)?;
         let order = if self.fortran { Order::Fortran } else { Order::Bip };
-        Ok(Layout { dtype: self.dtype, big_endian: self.big_endian, shape, order })
+        Ok(CubeLayout { dtype: self.dtype, big_endian: self.big_endian, shape, order })
     }
 }
 
 /// Reads the header from the start of an array file: `source` itself or a member of it.
-pub(super) fn read_header(source: &Source, file: &mut impl Read) -> Result<Header> {
+pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Header> {
     let mut fixed = [0; 8];
     exact(source, file, &mut fixed)?;
     let (magic, version) = fixed.split_at(6);
@@ -77,14 +77,14 @@ pub(super) fn read_header(source: &Source, file: &mut impl Read) -> Result<Heade
     parse(text, prefix + length, source)
 }
 
-fn exact(source: &Source, file: &mut impl Read, out: &mut [u8]) -> Result<()> {
+fn exact(source: &CubeFile, file: &mut impl Read, out: &mut [u8]) -> Result<()> {
     file.read_exact(out).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => source.format("npy header", "a whole one", "the end of the file"),
         _ => source.io("cannot read the npy header", error),
     })
 }
 
-fn parse(text: &str, data_offset: u64, source: &Source) -> Result<Header> {
+fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
     let bad = |expected: &str, rest: &str| {
         let found: String = rest.chars().take(40).collect();
         source.format("npy header", expected, format_args!("`{}`", found.escape_debug()))
@@ -131,7 +131,7 @@ fn parse(text: &str, data_offset: u64, source: &Source) -> Result<Header> {
 }
 
 /// Element type and whether it is big-endian.
-fn dtype(source: &Source, descr: &str) -> Result<(Dtype, bool)> {
+fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
     let big_endian = descr.starts_with('>');
     let (order, name) = match descr.strip_prefix(['<', '>', '|', '=']) {
         Some(name) => (descr.chars().next(), name),
@@ -169,7 +169,7 @@ fn dtype(source: &Source, descr: &str) -> Result<(Dtype, bool)> {
     Ok((dtype, big_endian))
 }
 
-fn refused(source: &Source, found: &str) -> CubeError {
+fn refused(source: &CubeFile, found: &str) -> CubeError {
     source.unsupported("npy element type", "bool, integers, float16, float32 or float64", found)
 }
 
@@ -218,7 +218,7 @@ impl<'a> Text<'a> {
     }
 }
 
-fn open(source: &Source, want: &Want) -> Result<(Header, Layout, u64)> {
+fn open(source: &CubeFile, want: &Purpose) -> Result<(Header, CubeLayout, u64)> {
     let header = read_header(source, &mut source.stream(0, source.len())?)?;
     let layout = header.layout(source)?;
     let bytes = layout.bytes(source, want.max_bytes())?;
@@ -247,7 +247,7 @@ impl CubeFormat for Npy {
         &["npy"]
     }
 
-    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(head.starts_with(MAGIC))
     }
 
@@ -255,12 +255,12 @@ impl CubeFormat for Npy {
         head.starts_with(MAGIC)
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         let (_, layout, _) = open(source, want)?;
         Ok(CubeHeader::new(&layout, source, want.max_bytes())?.read_as_needed(&layout))
     }
 
-    fn open_in_file(&self, source: &Source, want: &Want) -> Result<Option<OpenCube>> {
+    fn open_in_file(&self, source: &CubeFile, want: &Purpose) -> Result<Option<OpenCube>> {
         let (header, layout, _) = open(source, want)?;
         if !layout.is_stored_order() {
             return Ok(None);
@@ -269,7 +269,7 @@ impl CubeFormat for Npy {
         Ok(Some(OpenCube { values, no_data: None, meta: Map::new() }))
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         let (header, layout, bytes) = open(source, want)?;
         let stored = source.read_at("npy elements", header.data_offset, bytes)?;
         LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)

@@ -6,8 +6,8 @@ use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::format::CubeFormat;
 use crate::cubes::meta;
-use crate::cubes::select::{Candidate, Chosen, Want, others, select};
-use crate::cubes::source::{MAX_DEFLATE_RATIO, Source, Stream};
+use crate::cubes::select::{Candidate, ChosenArray, Purpose, others, select};
+use crate::cubes::source::{CubeFile, CubeStream, MAX_DEFLATE_RATIO};
 use shardpack_array::floats_of;
 use std::io::{BufReader, Read};
 use zip::ZipArchive;
@@ -19,7 +19,7 @@ const MAX_MEMBERS: usize = 10_000;
 /// Most bytes of all headers together: many entries of the directory may share one deflated header.
 const MAX_HEADERS: u64 = 16 << 20;
 
-type Archive<'a> = ZipArchive<BufReader<Stream<'a>>>;
+type Archive<'a> = ZipArchive<BufReader<CubeStream<'a>>>;
 
 /// One array of the archive.
 struct Member {
@@ -29,7 +29,7 @@ struct Member {
 }
 
 /// Whether a zip file, which begins with `head`, holds NumPy arrays.
-fn is_npz(source: &Source, head: &[u8]) -> Result<bool> {
+fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
     // The name of the first member is enough for every file that NumPy wrote, damaged ones
     // included.
     let length =
@@ -46,12 +46,12 @@ fn is_npz(source: &Source, head: &[u8]) -> Result<bool> {
     }
 }
 
-fn zip_error(source: &Source, error: &ZipError) -> CubeError {
+fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a whole one", error)
 }
 
 /// The archive and its arrays. Members that cannot become a cube (strings, objects) are left out.
-fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
+fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
     if archive.len() > MAX_MEMBERS {
@@ -87,7 +87,7 @@ fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
     }
 }
 
-fn choose<'m>(source: &Source, want: &Want, members: &'m [Member]) -> Result<Chosen<'m, Member>> {
+fn choose<'m>(source: &CubeFile, want: &Purpose, members: &'m [Member]) -> Result<ChosenArray<'m, Member>> {
     let candidates: Vec<_> = members
         .iter()
         .map(|member| Candidate {
@@ -99,11 +99,11 @@ fn choose<'m>(source: &Source, want: &Want, members: &'m [Member]) -> Result<Cho
     let chosen = select(source, want, &candidates)?;
     let member = members.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     let layout = member.header.layout(source)?;
-    Ok(Chosen { array: member, layout, others: others(want, &candidates, chosen) })
+    Ok(ChosenArray { array: member, layout, others: others(want, &candidates, chosen) })
 }
 
 /// The elements of one member, as stored.
-fn elements(source: &Source, archive: &mut Archive, member: &Member, bytes: u64) -> Result<Vec<u8>> {
+fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u64) -> Result<Vec<u8>> {
     let mut entry = archive.by_index(member.index).map_err(|error| zip_error(source, &error))?;
     let what = "array in a zip archive";
     let expected = bytes.saturating_add(member.header.data_offset);
@@ -127,7 +127,7 @@ fn elements(source: &Source, archive: &mut Archive, member: &Member, bytes: u64)
 }
 
 /// A short list of numbers stored next to the cube.
-fn vector(source: &Source, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
+fn vector(source: &CubeFile, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
     let npy::Header { dtype, big_endian, .. } = member.header;
     let bytes = dtype.array_bytes(&member.header.dims).unwrap_or(u64::MAX);
     if bytes > 1 << 20 {
@@ -152,19 +152,19 @@ impl CubeFormat for Npz {
         &["npz"]
     }
 
-    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(head.starts_with(b"PK\x03\x04") && is_npz(source, head)?)
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         let (_, members) = members(source)?;
-        let Chosen { array, layout, others } = choose(source, want, &members)?;
+        let ChosenArray { array, layout, others } = choose(source, want, &members)?;
         Ok(CubeHeader::new(&layout, source, want.max_bytes())?.of_array(&array.name, others))
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         let (mut archive, members) = members(source)?;
-        let Chosen { array: member, layout, .. } = choose(source, want, &members)?;
+        let ChosenArray { array: member, layout, .. } = choose(source, want, &members)?;
         let bytes = layout.bytes(source, want.max_bytes())?;
         let stored = elements(source, &mut archive, member, bytes)?;
         let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;

@@ -3,9 +3,9 @@
 use crate::cubes::cube::{CubeHeader, LoadedCube, LoadedMask};
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{Layout, Order};
-use crate::cubes::select::Want;
-use crate::cubes::source::{MAX_DEFLATE_RATIO, Source, Stream};
+use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::select::Purpose;
+use crate::cubes::source::{CubeFile, CubeStream, MAX_DEFLATE_RATIO};
 use png::{BitDepth, ColorType};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Hint, Setting, to_usize};
@@ -16,12 +16,12 @@ const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// A PNG whose header was read.
 struct PngReader<'a> {
-    source: &'a Source,
-    reader: png::Reader<BufReader<Stream<'a>>>,
+    source: &'a CubeFile,
+    reader: png::Reader<BufReader<CubeStream<'a>>>,
 }
 
 impl<'a> PngReader<'a> {
-    fn open(source: &'a Source) -> Result<Self> {
+    fn open(source: &'a CubeFile) -> Result<Self> {
         source.stream(0, 0)?;
         let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
         // Palette indices and samples as they are stored: no expansion to colours, no gamma.
@@ -35,11 +35,11 @@ impl<'a> PngReader<'a> {
     }
 
     /// `[height, width, channels]`, uint8 or uint16; the elements of 16 bits are big-endian.
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> CubeLayout {
         let info = self.reader.info();
         let dtype = if info.bit_depth == BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
         let shape = [info.height.into(), info.width.into(), info.color_type.samples() as u64];
-        Layout { dtype, big_endian: true, shape, order: Order::Bip }
+        CubeLayout { dtype, big_endian: true, shape, order: Order::Bip }
     }
 
     /// The samples as the layout says. Those of 1, 2 and 4 bits take a byte each.
@@ -75,7 +75,7 @@ impl<'a> PngReader<'a> {
     }
 }
 
-fn bad(source: &Source, error: png::DecodingError) -> CubeError {
+fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     match error {
         png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
             source.io("cannot read", error)
@@ -85,7 +85,7 @@ fn bad(source: &Source, error: png::DecodingError) -> CubeError {
 }
 
 /// A picture as numbers; a palette's indices are none.
-fn picture(source: &Source) -> Result<PngReader<'_>> {
+fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
         let error = source.unsupported("PNG as an array", "grey or colours", "a palette");
@@ -95,7 +95,7 @@ fn picture(source: &Source) -> Result<PngReader<'_>> {
 }
 
 /// A grey or palette PNG.
-fn labels(source: &Source) -> Result<PngReader<'_>> {
+fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
         let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
@@ -116,7 +116,7 @@ impl CubeFormat for Png {
         &["png"]
     }
 
-    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(head.starts_with(SIGNATURE))
     }
 
@@ -124,7 +124,7 @@ impl CubeFormat for Png {
         head.starts_with(SIGNATURE)
     }
 
-    fn labels(&self, source: &Source, max_bytes: u64) -> Result<Option<Array>> {
+    fn labels(&self, source: &CubeFile, max_bytes: u64) -> Result<Option<Array>> {
         let labels = labels(source)?;
         let layout = labels.layout();
         let [height, width, _] = layout.shape;
@@ -133,16 +133,16 @@ impl CubeFormat for Png {
         LoadedMask::array(source, layout.dtype, [height, width], bytes).map(Some)
     }
 
-    fn label_size(&self, source: &Source) -> Result<Option<[u64; 2]>> {
+    fn label_size(&self, source: &CubeFile) -> Result<Option<[u64; 2]>> {
         let [height, width, _] = labels(source)?.layout().shape;
         Ok(Some([height, width]))
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         CubeHeader::new(&picture(source)?.layout(), source, want.max_bytes())
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         let picture = picture(source)?;
         let layout = picture.layout();
         layout.bytes(source, want.max_bytes())?;

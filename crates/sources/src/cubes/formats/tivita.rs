@@ -7,9 +7,9 @@
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{Layout, Order};
-use crate::cubes::select::Want;
-use crate::cubes::source::Source;
+use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::select::Purpose;
+use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
 const HEADER: u64 = 12;
@@ -25,12 +25,12 @@ fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
     (elements.checked_add(HEADER)? == len).then_some(axes)
 }
 
-fn layout(source: &Source) -> Result<Layout> {
+fn layout(source: &CubeFile) -> Result<CubeLayout> {
     let head = source.prefix(HEADER)?;
     let [width, height, channels] = header(&head, source.len())
         .ok_or_else(|| source.format("Tivita header", "width, height, channels that fit the file's size", "others"))?;
     let shape = [height, width, channels];
-    Ok(Layout { dtype: Dtype::F32, big_endian: true, shape, order: Order::ColumnsUpward })
+    Ok(CubeLayout { dtype: Dtype::F32, big_endian: true, shape, order: Order::ColumnsUpward })
 }
 
 /// A cube of a Tivita camera.
@@ -45,15 +45,15 @@ impl CubeFormat for Tivita {
         &["dat"]
     }
 
-    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(header(head, source.len()).is_some())
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         CubeHeader::new(&layout(source)?, source, want.max_bytes())
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         let layout = layout(source)?;
         let bytes = layout.bytes(source, want.max_bytes())?;
         let stored = source.read_at("Tivita elements", HEADER, bytes)?;

@@ -7,7 +7,7 @@ use super::writers::{MatArray, mat, npy, npy_header, npz, png, tivita};
 use super::*;
 use crate::bounded;
 use crate::testing::put;
-use crate::{Kind, SourceError, SourceOptions, enumerate};
+use crate::{SourceError, SourceKind, SourceOptions, enumerate};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -210,7 +210,7 @@ fn many_cubes_of_an_unusual_extension() {
         };
         bounded::grows_with(1500, folder, |cubes, folder| {
             let listing = enumerate(folder.path(), &SourceOptions::default()).unwrap();
-            assert_eq!((listing.kind, listing.samples.len()), (Kind::Cubes, cubes));
+            assert_eq!((listing.kind, listing.samples.len()), (SourceKind::Cubes, cubes));
             assert!(listing.samples.iter().all(|sample| sample.data.is_some()));
         });
     });

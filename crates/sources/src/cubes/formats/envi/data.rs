@@ -1,7 +1,7 @@
 //! Finds the file that holds the elements of an ENVI header: the header does not name it.
 
 use crate::cubes::error::Result;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex"
 /// The data file for `header`, which needs `end` bytes. Of the usual names it is the file with
 /// exactly that size, else the first that is long enough, else the first. If none of these exists,
 /// it is the only file with the header's stem, any extension, and exactly that size.
-pub(super) fn find(header: &Source, end: u64) -> Result<Source> {
+pub(super) fn find(header: &CubeFile, end: u64) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()
         .filter_map(|path| Some((header.run().files().size(&path)?, path)))
@@ -19,10 +19,10 @@ pub(super) fn find(header: &Source, end: u64) -> Result<Source> {
     let exact = present.iter().find(|(size, _)| *size == end);
     let best = exact.or_else(|| present.iter().find(|(size, _)| *size >= end)).or(present.first());
     if let Some((_, path)) = best {
-        return Source::open(path, header.run());
+        return CubeFile::open(path, header.run());
     }
     match same_stem(header, end).as_slice() {
-        [one] => Source::open(one, header.run()),
+        [one] => CubeFile::open(one, header.run()),
         other => {
             let expected = "a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension";
             let found = match other.len() {
@@ -50,7 +50,7 @@ fn usual_names(header: &Path) -> Vec<PathBuf> {
     names
 }
 
-fn same_stem(header: &Source, end: u64) -> Vec<PathBuf> {
+fn same_stem(header: &CubeFile, end: u64) -> Vec<PathBuf> {
     let path = header.path();
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let names = header.run().same_stem(folder, path.file_stem().unwrap_or(OsStr::new("")));

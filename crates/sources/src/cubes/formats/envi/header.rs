@@ -2,7 +2,7 @@
 //! comments.
 
 use crate::cubes::error::Result;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use std::collections::HashMap;
 
 /// Longest header that is read: 16 MiB hold the names of 100,000 bands.
@@ -18,7 +18,7 @@ const MAX_ITEMS: usize = 1 << 20;
 pub(super) struct Header(Vec<(String, String)>);
 
 impl Header {
-    pub(super) fn read(source: &Source) -> Result<Self> {
+    pub(super) fn read(source: &CubeFile) -> Result<Self> {
         if source.len() > MAX_HEADER {
             return Err(source.format("ENVI header", format_args!("at most {MAX_HEADER} bytes"), source.len()));
         }
@@ -28,7 +28,7 @@ impl Header {
         Self::parse(source, &String::from_utf8_lossy(&bytes))
     }
 
-    fn parse(source: &Source, text: &str) -> Result<Self> {
+    fn parse(source: &CubeFile, text: &str) -> Result<Self> {
         let mut fields: Vec<(String, String)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let items = text.bytes().filter(|byte| *byte == b',').count();
@@ -84,11 +84,11 @@ impl Header {
         self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    pub(super) fn required(&self, source: &Source, key: &str) -> Result<&str> {
+    pub(super) fn required(&self, source: &CubeFile, key: &str) -> Result<&str> {
         self.get(key).ok_or_else(|| source.format("ENVI header", format_args!("the key `{key}`"), "none"))
     }
 
-    pub(super) fn integer(&self, source: &Source, key: &str) -> Result<u64> {
+    pub(super) fn integer(&self, source: &CubeFile, key: &str) -> Result<u64> {
         let text = self.required(source, key)?;
         text.parse()
             .map_err(|_| source.format(format_args!("`{key}` in the ENVI header"), "an integer from 0", quote(text)))

@@ -6,10 +6,10 @@ mod header;
 use crate::cubes::cube::{CubeHeader, LoadedCube, rounded};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{Layout, Order};
+use crate::cubes::layout::{CubeLayout, Order};
 use crate::cubes::meta;
-use crate::cubes::select::Want;
-use crate::cubes::source::Source;
+use crate::cubes::select::Purpose;
+use crate::cubes::source::CubeFile;
 use crate::cubes::values::{CubeValues, OpenCube, ValuesInFile};
 use header::Header;
 use serde_json::{Map, Value};
@@ -42,13 +42,13 @@ fn is_envi(head: &[u8]) -> bool {
 /// What the header says about the elements.
 struct EnviCube {
     header: Header,
-    layout: Layout,
+    layout: CubeLayout,
     offset: u64,
     no_data: Option<f64>,
 }
 
 impl EnviCube {
-    fn read(source: &Source) -> Result<Self> {
+    fn read(source: &CubeFile) -> Result<Self> {
         let header = Header::read(source)?;
         for (key, meaning) in [
             ("file compression", "gzip compression"),
@@ -86,18 +86,18 @@ impl EnviCube {
                 )
             })?),
         };
-        Ok(Self { header, layout: Layout { dtype, big_endian, shape, order }, offset, no_data })
+        Ok(Self { header, layout: CubeLayout { dtype, big_endian, shape, order }, offset, no_data })
     }
 
     /// The data file, opened and long enough.
-    fn data(&self, source: &Source, max_bytes: u64) -> Result<(Source, u64)> {
+    fn data(&self, source: &CubeFile, max_bytes: u64) -> Result<(CubeFile, u64)> {
         let bytes = self.layout.bytes(source, max_bytes)?;
         let end = bytes.checked_add(self.offset).ok_or_else(|| {
             source.format("`header offset` in the ENVI header", "an offset in the data file", self.offset)
         })?;
         let data = data::find(source, end)?;
         if data.len() < end {
-            let Layout { dtype, shape: [lines, samples, bands], .. } = self.layout;
+            let CubeLayout { dtype, shape: [lines, samples, bands], .. } = self.layout;
             let expected = format!(
                 "{end} bytes for {lines} lines, {samples} samples, {bands} bands of {dtype}, offset {}",
                 self.offset
@@ -134,7 +134,7 @@ impl EnviCube {
 }
 
 /// Refuses headers of files that hold no picture, by the type that they give.
-fn refuse_other_files(source: &Source, header: &Header) -> Result<()> {
+fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     let Some(found) = header.get("file type") else { return Ok(()) };
     let (what, expected) = ("`file type` in the ENVI header", "ENVI Standard, or another picture");
     let refused = |hint: &'static str| {
@@ -150,7 +150,7 @@ fn refuse_other_files(source: &Source, header: &Header) -> Result<()> {
     Ok(())
 }
 
-fn dtype(source: &Source, header: &Header) -> Result<Dtype> {
+fn dtype(source: &CubeFile, header: &Header) -> Result<Dtype> {
     Ok(match header.integer(source, "data type")? {
         1 => Dtype::U8,
         2 => Dtype::I16,
@@ -171,7 +171,7 @@ fn dtype(source: &Source, header: &Header) -> Result<Dtype> {
     })
 }
 
-fn order(source: &Source, header: &Header) -> Result<Order> {
+fn order(source: &CubeFile, header: &Header) -> Result<Order> {
     match header.required(source, "interleave")?.to_ascii_lowercase().as_str() {
         "bsq" => Ok(Order::Bsq),
         "bil" => Ok(Order::Bil),
@@ -196,18 +196,18 @@ impl CubeFormat for Envi {
         &["hdr", "img", "dat"]
     }
 
-    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(is_envi(head))
     }
 
-    fn data_file(&self, source: &Source) -> Option<PathBuf> {
+    fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
         // An unusable header still claims the file of its name, or that file would be reported too.
         data::find(source, end.unwrap_or(u64::MAX)).ok().map(|data| data.path().to_owned())
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         let plan = EnviCube::read(source)?;
         let (data, _) = plan.data(source, want.max_bytes())?;
         let mut info = CubeHeader::new(&plan.layout, source, want.max_bytes())?;
@@ -215,7 +215,7 @@ impl CubeFormat for Envi {
         Ok(info.read_as_needed(&plan.layout))
     }
 
-    fn open_in_file(&self, source: &Source, want: &Want) -> Result<Option<OpenCube>> {
+    fn open_in_file(&self, source: &CubeFile, want: &Purpose) -> Result<Option<OpenCube>> {
         let plan = EnviCube::read(source)?;
         let (data, _) = plan.data(source, want.max_bytes())?;
         if !plan.layout.is_stored_order() {
@@ -226,7 +226,7 @@ impl CubeFormat for Envi {
         Ok(Some(OpenCube { values, no_data, meta: plan.meta() }))
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         let plan = EnviCube::read(source)?;
         let (data, bytes) = plan.data(source, want.max_bytes())?;
         let stored = data.read_at("ENVI data", plan.offset, bytes)?;

@@ -4,8 +4,8 @@
 //! and the library follows them all. The limit is on how much it may read.
 
 use crate::cubes::run::CubeRun;
-use crate::cubes::source::{PIECE_BYTES, Source};
-use crate::files::Opened;
+use crate::cubes::source::{CubeFile, PIECE_BYTES};
+use crate::files::OpenFile;
 use hdf5_pure::FormatError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,14 +48,14 @@ impl Allowance {
 
 /// A file that the library reads by offset.
 pub(super) struct Metered {
-    file: Arc<Opened>,
+    file: Arc<OpenFile>,
     len: u64,
     run: CubeRun,
     allowance: Arc<Allowance>,
 }
 
 impl Metered {
-    pub(super) fn new(source: &Source) -> (Self, Arc<Allowance>) {
+    pub(super) fn new(source: &CubeFile) -> (Self, Arc<Allowance>) {
         let file = Arc::clone(source.file());
         let bytes = source.len().saturating_mul(METADATA_TIMES).saturating_add(METADATA_BYTES);
         let allowance = Arc::new(Allowance { left: AtomicU64::new(bytes), met_undefined: AtomicBool::new(false) });

@@ -17,13 +17,13 @@ use without::{load, peek};
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::select::Want;
-use crate::cubes::source::Source;
+use crate::cubes::select::Purpose;
+use crate::cubes::source::CubeFile;
 
 /// Signature of HDF5, at offset 0, 512, 1024, 2048, ….
 const SIGNATURE: &[u8] = b"\x89HDF\r\n\x1a\n";
 
-fn is_hdf5(source: &Source, head: &[u8]) -> Result<bool> {
+fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {
     if head.starts_with(SIGNATURE) || head.get(512..520) == Some(SIGNATURE) {
         return Ok(true);
     }
@@ -48,7 +48,7 @@ impl CubeFormat for Hdf5 {
         &["h5", "hdf5", "nc", "mat"]
     }
 
-    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         is_hdf5(source, head)
     }
 
@@ -56,11 +56,11 @@ impl CubeFormat for Hdf5 {
         head.starts_with(SIGNATURE)
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         peek(source, want)
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         load(source, want)
     }
 }

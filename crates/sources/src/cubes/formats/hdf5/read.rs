@@ -5,10 +5,10 @@ use super::metered::{Allowance, Metered};
 use super::stack::with_deep_stack;
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
-use crate::cubes::layout::{Layout, Order};
+use crate::cubes::layout::{CubeLayout, Order};
 use crate::cubes::meta;
-use crate::cubes::select::{Candidate, Chosen, Want, cube_shape, others, select, select_matlab};
-use crate::cubes::source::Source;
+use crate::cubes::select::{Candidate, ChosenArray, Purpose, cube_shape, others, select, select_matlab};
+use crate::cubes::source::CubeFile;
 use hdf5_pure::{AttrValue, ChunkIndex, Datatype, DatatypeByteOrder, Error, File, FormatError, Group};
 use shardpack_array::floats_of;
 use shardpack_format::{Dtype, Hint, Setting};
@@ -44,7 +44,7 @@ struct Dataset {
     matlab: bool,
 }
 
-fn broken(source: &Source, error: impl Into<Error>) -> CubeError {
+fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     let error = error.into();
     match unread(&error) {
         Some(feature) => refused(source, feature),
@@ -53,7 +53,7 @@ fn broken(source: &Source, error: impl Into<Error>) -> CubeError {
 }
 
 /// The error for a file that is whole, and has something that is not read.
-fn refused(source: &Source, feature: impl fmt::Display) -> CubeError {
+fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
     let error = source.unsupported("HDF5 file", "features that are read", feature);
     error.with_hint("write it anew with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
 }
@@ -95,7 +95,7 @@ fn filter(number: u16) -> String {
 }
 
 /// Opens the file for its metadata: a few reads, whatever its size.
-fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
+fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;
     Ok((file, allowance))
@@ -103,7 +103,7 @@ fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
 
 /// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping. Of a
 /// file whose groups cannot all be listed, the first of those that the caller names by their paths.
-fn list(source: &Source, want: &Want, opened: &(File, Arc<Allowance>)) -> Result<Vec<Dataset>> {
+fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
     let Err(error) = walk.group(&file.root(), "", 0) else { return Ok(walk.found) };
@@ -122,7 +122,7 @@ fn list(source: &Source, want: &Want, opened: &(File, Arc<Allowance>)) -> Result
 }
 
 struct GroupWalk<'a> {
-    source: &'a Source,
+    source: &'a CubeFile,
     found: Vec<Dataset>,
     groups: usize,
 }
@@ -226,7 +226,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     }
 }
 
-fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<Chosen<'d, Dataset>> {
+fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Dataset]) -> Result<ChosenArray<'d, Dataset>> {
     let candidates: Vec<_> = datasets
         .iter()
         .map(|dataset| Candidate { name: &dataset.name, dtype: dataset.dtype.to_string(), dims: &dataset.dims })
@@ -240,12 +240,12 @@ fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<C
     } else {
         (cube_shape(source, &dataset.dims)?, Order::Bip)
     };
-    let layout = Layout { dtype: dataset.dtype, big_endian: dataset.big_endian, shape, order };
-    Ok(Chosen { array: dataset, layout, others: others(want, &candidates, chosen) })
+    let layout = CubeLayout { dtype: dataset.dtype, big_endian: dataset.big_endian, shape, order };
+    Ok(ChosenArray { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
 /// The elements of a dataset of `bytes`, which is within the limits.
-fn elements(source: &Source, opened: &(File, Arc<Allowance>), dataset: &Dataset, bytes: u64) -> Result<Vec<u8>> {
+fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Dataset, bytes: u64) -> Result<Vec<u8>> {
     let (file, allowance) = opened;
     let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
     let stored = check_chunks(source, &from, dataset, bytes)?;
@@ -255,7 +255,7 @@ fn elements(source: &Source, opened: &(File, Arc<Allowance>), dataset: &Dataset,
 
 /// Compares the chunks of a dataset of `bytes` with its size and with the file, before allocating
 /// memory for any. Returns the bytes that they take in the file.
-fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, bytes: u64) -> Result<u64> {
+fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
     let chunk = shape.iter().try_fold(dataset.dtype.bytes(), |product, &axis| product.checked_mul(axis));
@@ -293,24 +293,24 @@ fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, b
     Ok(stored)
 }
 
-pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeHeader> {
+pub(super) fn peek(source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
     with_deep_stack(source, || peek_here(source, want))
 }
 
-fn peek_here(source: &Source, want: &Want) -> Result<CubeHeader> {
+fn peek_here(source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
     let datasets = list(source, want, &open(source)?)?;
-    let Chosen { array, layout, others } = choose(source, want, &datasets)?;
+    let ChosenArray { array, layout, others } = choose(source, want, &datasets)?;
     Ok(CubeHeader::new(&layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
 
-pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+pub(super) fn load(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     with_deep_stack(source, || load_here(source, want))
 }
 
-fn load_here(source: &Source, want: &Want) -> Result<LoadedCube> {
+fn load_here(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     let opened = open(source)?;
     let datasets = list(source, want, &opened)?;
-    let Chosen { array: dataset, layout, .. } = choose(source, want, &datasets)?;
+    let ChosenArray { array: dataset, layout, .. } = choose(source, want, &datasets)?;
     let bytes = layout.bytes(source, want.max_bytes())?;
     let stored = elements(source, &opened, dataset, bytes)?;
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;

@@ -2,7 +2,7 @@
 //! of its own.
 
 use crate::cubes::error::Result;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use std::thread::Builder;
 
 /// A message of an object header, or the type of an attribute, has at most 2¹⁶ bytes, and each
@@ -10,7 +10,7 @@ use std::thread::Builder;
 const STACK_BYTES: usize = 128 << 20;
 
 /// Runs `work` on such a stack.
-pub(super) fn with_deep_stack<T: Send>(source: &Source, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(super) fn with_deep_stack<T: Send>(source: &CubeFile, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = Builder::new()
             .name("hdf5".to_owned())

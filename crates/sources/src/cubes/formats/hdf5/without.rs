@@ -3,8 +3,8 @@
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
-use crate::cubes::select::Want;
-use crate::cubes::source::Source;
+use crate::cubes::select::Purpose;
+use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
-fn refused(source: &Source, want: &Want) -> CubeError {
+fn refused(source: &CubeFile, want: &Purpose) -> CubeError {
     let from = source.path();
     let to = from.with_extension("npy");
     let mut command = format!("python3 -c '{CONVERT}' {} {}", quoted(from.as_os_str()), quoted(to.as_os_str()));
@@ -53,11 +53,11 @@ fn refused(source: &Source, want: &Want) -> CubeError {
     source.unsupported("file type", "a format that this build reads", "HDF5 (or MATLAB v7.3)").with_hint(hint)
 }
 
-pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeHeader> {
+pub(super) fn peek(source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
     Err(refused(source, want))
 }
 
-pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+pub(super) fn load(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     Err(refused(source, want))
 }
 

@@ -2,7 +2,7 @@
 //! bytes in the tag itself.
 
 use crate::cubes::error::{CubeError, Result};
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 use std::io::{ErrorKind, Read};
 
@@ -29,7 +29,7 @@ pub(super) fn numeric(kind: u32) -> Option<Dtype> {
 
 /// A stream of elements in the byte order of the file.
 pub(super) struct Elements<'a, R> {
-    pub(super) source: &'a Source,
+    pub(super) source: &'a CubeFile,
     pub(super) big_endian: bool,
     pub(super) reader: R,
 }
@@ -145,12 +145,12 @@ fn unfit(stored: Dtype) -> String {
     format!("{stored} that do not fit")
 }
 
-fn ended(source: &Source) -> CubeError {
+fn ended(source: &CubeFile) -> CubeError {
     source.format("MATLAB elements", "a whole file", "its end")
 }
 
 /// What a failed read means: the stream ended, zlib refused it, or the disk failed.
-fn damaged(source: &Source, error: std::io::Error) -> CubeError {
+fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => {

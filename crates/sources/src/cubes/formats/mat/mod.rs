@@ -7,10 +7,10 @@ mod variable;
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{Layout, Order};
+use crate::cubes::layout::{CubeLayout, Order};
 use crate::cubes::meta;
-use crate::cubes::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
-use crate::cubes::source::Source;
+use crate::cubes::select::{Candidate, ChosenArray, Purpose, cube_shape, others, select_matlab};
+use crate::cubes::source::CubeFile;
 use shardpack_array::floats_of;
 use shardpack_format::{Hint, Setting};
 use variable::Variable;
@@ -19,7 +19,7 @@ use variable::Variable;
 const MAX_VECTOR: u64 = 1 << 20;
 
 /// All numeric arrays of the file, and which of them to use.
-fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result<Chosen<'v, Variable>> {
+fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> Result<ChosenArray<'v, Variable>> {
     let candidates: Vec<_> = variables
         .iter()
         .map(|variable| Candidate { name: &variable.name, dtype: variable.describe(), dims: &variable.dims })
@@ -31,8 +31,8 @@ fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result
         return Err(source.unsupported(what, "a real, full array", why));
     }
     let (shape, order) = axes(source, want, &variable.dims)?;
-    let layout = Layout { dtype: variable.dtype, big_endian: false, shape, order };
-    Ok(Chosen { array: variable, layout, others: others(want, &candidates, chosen) })
+    let layout = CubeLayout { dtype: variable.dtype, big_endian: false, shape, order };
+    Ok(ChosenArray { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
 /// How many times longer than wide a matrix is that is hardly a picture of one band.
@@ -40,9 +40,9 @@ const LONG: u64 = 16;
 
 /// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
 /// or pixels × bands.
-pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 3], Order)> {
+pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([u64; 3], Order)> {
     let shape = cube_shape(source, dims)?;
-    let (&[first, second], Want::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
+    let (&[first, second], Purpose::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
     let Some((height, width)) = options.spatial else {
         let (short, long) = (first.min(second), first.max(second));
         if short > 1 && long / short >= LONG {
@@ -67,13 +67,13 @@ pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 
     }
 }
 
-fn peek(source: &Source, want: &Want, variables: &[Variable]) -> Result<CubeHeader> {
-    let Chosen { array, layout, others } = choose(source, want, variables)?;
+fn peek(source: &CubeFile, want: &Purpose, variables: &[Variable]) -> Result<CubeHeader> {
+    let ChosenArray { array, layout, others } = choose(source, want, variables)?;
     Ok(CubeHeader::new(&layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
 
-fn load(source: &Source, want: &Want, variables: &[Variable]) -> Result<LoadedCube> {
-    let Chosen { array: variable, layout, .. } = choose(source, want, variables)?;
+fn load(source: &CubeFile, want: &Purpose, variables: &[Variable]) -> Result<LoadedCube> {
+    let ChosenArray { array: variable, layout, .. } = choose(source, want, variables)?;
     layout.bytes(source, want.max_bytes())?;
     let stored = variable.elements(source)?;
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
@@ -107,7 +107,7 @@ impl CubeFormat for Mat4 {
         &["mat"]
     }
 
-    fn recognises(&self, source: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(v4::is_v4(head, source.len()))
     }
 
@@ -115,11 +115,11 @@ impl CubeFormat for Mat4 {
         v4::is_v4(head, bytes)
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         peek(source, want, &v4::list(source)?)
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         load(source, want, &v4::list(source)?)
     }
 }
@@ -136,7 +136,7 @@ impl CubeFormat for Mat5 {
         &["mat"]
     }
 
-    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(is_mat5(head))
     }
 
@@ -144,11 +144,11 @@ impl CubeFormat for Mat5 {
         head.starts_with(b"MATLAB")
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         peek(source, want, &variable::list(source)?)
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         load(source, want, &variable::list(source)?)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::variable::{ArrayPlace, Variable};
 use crate::cubes::error::Result;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
 /// The five words of a header: MOPT, rows, columns, whether there are imaginary parts, and length of
@@ -102,7 +102,7 @@ impl Header {
 }
 
 /// The numeric matrices of the file, in order.
-pub(super) fn list(source: &Source) -> Result<Vec<Variable>> {
+pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
     let mut variables = Vec::new();
     let (mut offset, mut seen) = (0, 0);
     while offset < source.len() {

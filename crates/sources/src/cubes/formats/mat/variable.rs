@@ -3,8 +3,8 @@
 use super::element::{COMPRESSED, Elements, MATRIX};
 use crate::cubes::error::Result;
 use crate::cubes::gather;
+use crate::cubes::source::CubeFile;
 use crate::cubes::source::MAX_DEFLATE_RATIO;
-use crate::cubes::source::Source;
 use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
@@ -51,7 +51,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    fn open<'a>(self, source: &'a Source, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
+    fn open<'a>(self, source: &'a CubeFile, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
         let content = source.stream(self.offset, self.bytes)?;
         // The buffer serves the short reads of tags; long reads of elements bypass it.
         let content = BufReader::new(content);
@@ -79,7 +79,7 @@ impl Variable {
     }
 
     /// The elements, little-endian, in MATLAB's column-major order.
-    pub(super) fn elements(&self, source: &Source) -> Result<Vec<u8>> {
+    pub(super) fn elements(&self, source: &CubeFile) -> Result<Vec<u8>> {
         let place = match self.place {
             ArrayPlace::Element(element) => element,
             ArrayPlace::Bare { offset, bytes } => {
@@ -108,7 +108,7 @@ impl Variable {
 }
 
 /// The numeric arrays of the file, in order.
-pub(super) fn list(source: &Source) -> Result<Vec<Variable>> {
+pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
     let mark = source.read_at("MATLAB header", HEADER - 2, 2)?;
     let big_endian = mark == b"MI";
     let mut variables = Vec::new();

@@ -2,7 +2,7 @@
 //! ask for any amount of work. Each of these sums is therefore bounded by the file or by the cube.
 
 use crate::cubes::error::Result;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use std::cell::Cell;
 
 /// Directories, values of tags and the numbers made of them: so many times the file, or the first
@@ -30,13 +30,13 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(source: &Source) -> Self {
+    pub(super) fn new(source: &CubeFile) -> Self {
         let all = source.len().saturating_mul(TABLE_TIMES).clamp(SMALL_TABLES, MAX_TABLES);
         Self { left: Cell::new(all), all }
     }
 
     /// Takes `bytes` away, before memory is taken for them.
-    pub(super) fn take(&self, source: &Source, bytes: u64) -> Result<()> {
+    pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
             let expected = format!("at most {} bytes in a file of {}", self.all, source.len());
@@ -62,7 +62,7 @@ impl Chunks {
     }
 
     /// Compares the sums with the file, and with the cube of `bytes`.
-    pub(super) fn check(&self, source: &Source, bytes: u64) -> Result<()> {
+    pub(super) fn check(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         let check = |what: &str, found: u64, times: u64, of: u64| {
             let most = of.saturating_mul(times).max(SMALL_CHUNKS);
             if found <= most {

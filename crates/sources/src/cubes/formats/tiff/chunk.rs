@@ -1,7 +1,7 @@
 //! Decompression of one strip or tile.
 
 use crate::cubes::error::{CubeError, Result};
-use crate::cubes::source::{PIECE_BYTES, Source};
+use crate::cubes::source::{CubeFile, PIECE_BYTES};
 use std::fmt;
 use std::io::Read;
 
@@ -31,7 +31,7 @@ impl Compression {
         }
     }
 
-    pub(super) fn from_code(source: &Source, code: u64) -> Result<Self> {
+    pub(super) fn from_code(source: &CubeFile, code: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
             5 => Self::Lzw,
@@ -69,7 +69,7 @@ pub(super) struct ChunkRange {
 
 /// Fills `out` from the bytes of chunk `number`. `packed` is scratch memory.
 pub(super) fn decode(
-    source: &Source,
+    source: &CubeFile,
     compression: Compression,
     number: usize,
     at: ChunkRange,
@@ -118,7 +118,7 @@ pub(super) fn decode(
         }
         Compression::Deflate => inflate(source, flate2::read::ZlibDecoder::new(packed.as_slice()), pieces, &bad)?,
         Compression::PackBits => {
-            let mut runs = PackBits { packed, run: Run::Literal(&[]), left: bytes };
+            let mut runs = PackBits { packed, run: PackBitsRun::Literal(&[]), left: bytes };
             for piece in pieces {
                 source.check_cancel()?;
                 runs.fill(piece).map_err(|found| bad(&found))?;
@@ -134,7 +134,7 @@ pub(super) fn decode(
 
 /// Fills the pieces from a stream.
 fn inflate<'a>(
-    source: &Source,
+    source: &CubeFile,
     mut stream: impl Read,
     pieces: impl Iterator<Item = &'a mut [u8]>,
     bad: &dyn Fn(&dyn fmt::Display) -> CubeError,
@@ -179,18 +179,18 @@ fn lzw<'a>(
 /// A PackBits stream that is read in pieces.
 struct PackBits<'a> {
     packed: &'a [u8],
-    run: Run<'a>,
+    run: PackBitsRun<'a>,
     /// Bytes of the chunk that are still to come.
     left: usize,
 }
 
 /// What is left of a run.
-enum Run<'a> {
+enum PackBitsRun<'a> {
     Literal(&'a [u8]),
     Repeated(u8, usize),
 }
 
-impl Run<'_> {
+impl PackBitsRun<'_> {
     const fn len(&self) -> usize {
         match self {
             Self::Literal(bytes) => bytes.len(),
@@ -205,12 +205,12 @@ impl PackBits<'_> {
             let length = self.run.len().min(out.len());
             let (now, later) = std::mem::take(&mut out).split_at_mut(length);
             match &mut self.run {
-                Run::Literal(bytes) => {
+                PackBitsRun::Literal(bytes) => {
                     let (first, rest) = bytes.split_at(length);
                     now.copy_from_slice(first);
                     *bytes = rest;
                 }
-                Run::Repeated(byte, count) => {
+                PackBitsRun::Repeated(byte, count) => {
                     now.fill(*byte);
                     *count -= length;
                 }
@@ -241,10 +241,10 @@ impl PackBits<'_> {
         }
         let (run, rest) = if control < 128 {
             let (literal, rest) = rest.split_at_checked(length).ok_or_else(early)?;
-            (Run::Literal(literal), rest)
+            (PackBitsRun::Literal(literal), rest)
         } else {
             let (&byte, rest) = rest.split_first().ok_or_else(early)?;
-            (Run::Repeated(byte, length), rest)
+            (PackBitsRun::Repeated(byte, length), rest)
         };
         (self.run, self.packed) = (run, rest);
         Ok(())
@@ -264,7 +264,7 @@ mod tests {
             let mut packed = vec![128; 100 << 20];
             let end = packed.len() - 2;
             packed[end..].copy_from_slice(&[254, 7]);
-            let runs = |packed| PackBits { packed, run: Run::Literal(&[]), left: 3 };
+            let runs = |packed| PackBits { packed, run: PackBitsRun::Literal(&[]), left: 3 };
             assert_eq!(runs(&packed[..end]).fill(&mut [0; 3]), Err("an end 3 bytes early".to_owned()));
             let mut out = [0; 3];
             runs(&packed).fill(&mut out).unwrap();

@@ -3,11 +3,11 @@
 use super::ifd::Ifd;
 use crate::cubes::error::Result;
 use crate::cubes::meta;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use serde_json::{Map, Value};
 
 /// The metadata of a page with `channels` bands, and the no-data value.
-pub(super) fn read(source: &Source, ifd: &Ifd, channels: u64) -> Result<(Map<String, Value>, Option<f64>)> {
+pub(super) fn read(source: &CubeFile, ifd: &Ifd, channels: u64) -> Result<(Map<String, Value>, Option<f64>)> {
     let mut out = Map::new();
     for (tag, key) in [(270, "description"), (306, "datetime")] {
         if let Some(text) = ifd.text(source, tag)?.filter(|text| !text.is_empty()) {

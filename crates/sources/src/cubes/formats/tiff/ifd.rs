@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use crate::cubes::error::Result;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use crate::tiff_words::{TiffEntry, TiffWords};
 use shardpack_format::to_usize;
 use std::rc::Rc;
@@ -27,11 +27,11 @@ pub(super) struct Directories {
 /// One directory: its entries as in the file.
 pub(super) struct Ifd {
     order: TiffWords,
-    entries: Vec<Entry>,
+    entries: Vec<IfdEntry>,
     budget: Rc<Budget>,
 }
 
-struct Entry {
+struct IfdEntry {
     tag: u16,
     kind: u16,
     count: u64,
@@ -40,7 +40,7 @@ struct Entry {
 }
 
 impl Directories {
-    pub(super) fn open(source: &Source) -> Result<Self> {
+    pub(super) fn open(source: &CubeFile) -> Result<Self> {
         let head = source.prefix(16)?;
         let bad = || source.format("TIFF header", "a whole one", format_args!("`{}`", head.escape_ascii()));
         let order = TiffWords::of(&head).ok_or_else(bad)?;
@@ -68,7 +68,7 @@ impl Directories {
 
 impl Ifd {
     /// The directory at `offset`, and the offset of the next.
-    fn read(source: &Source, order: TiffWords, offset: u64, budget: &Rc<Budget>) -> Result<(Self, u64)> {
+    fn read(source: &CubeFile, order: TiffWords, offset: u64, budget: &Rc<Budget>) -> Result<(Self, u64)> {
         let (count_bytes, stride) = (order.count_bytes(), order.entry_bytes());
         let count = order.uint(&source.read_at("TIFF directory", offset, count_bytes)?);
         if count > MAX_ENTRIES {
@@ -82,7 +82,7 @@ impl Ifd {
             let TiffEntry { tag, kind, count, field } = order.entry(entry)?;
             let mut value = [0; 8];
             value.iter_mut().zip(field).for_each(|(to, from)| *to = *from);
-            Some(Entry { tag, kind, count, field: value })
+            Some(IfdEntry { tag, kind, count, field: value })
         });
         let entries = entries.collect();
         // Some writers omit the last link at the end of the file.
@@ -100,7 +100,7 @@ impl Ifd {
     }
 
     /// The bytes of a tag's value and the size of one of its elements.
-    fn value(&self, source: &Source, tag: u16) -> Result<Option<(u16, Vec<u8>)>> {
+    fn value(&self, source: &CubeFile, tag: u16) -> Result<Option<(u16, Vec<u8>)>> {
         let Some(entry) = self.entries.iter().find(|entry| entry.tag == tag) else { return Ok(None) };
         let size = size_of(entry.kind);
         let most = if is_meta(tag) { MAX_META } else { MAX_VALUE };
@@ -122,7 +122,7 @@ impl Ifd {
     }
 
     /// The integers of a tag; `None` if it is absent.
-    pub(super) fn uints(&self, source: &Source, tag: u16) -> Result<Option<Vec<u64>>> {
+    pub(super) fn uints(&self, source: &CubeFile, tag: u16) -> Result<Option<Vec<u64>>> {
         let Some((kind, bytes)) = self.value(source, tag)? else { return Ok(None) };
         if !matches!(kind, 1 | 3 | 4 | 13 | 16 | 18) {
             return Err(source.format(format_args!("type of TIFF tag {tag}"), "an unsigned integer", kind));
@@ -134,12 +134,12 @@ impl Ifd {
     }
 
     /// The first integer of a tag, or `default` if the tag is absent.
-    pub(super) fn uint(&self, source: &Source, tag: u16, default: u64) -> Result<u64> {
+    pub(super) fn uint(&self, source: &CubeFile, tag: u16, default: u64) -> Result<u64> {
         Ok(self.uints(source, tag)?.and_then(|values| values.first().copied()).unwrap_or(default))
     }
 
     /// An integer that every TIFF has.
-    pub(super) fn required(&self, source: &Source, tag: u16, name: &str) -> Result<u64> {
+    pub(super) fn required(&self, source: &CubeFile, tag: u16, name: &str) -> Result<u64> {
         let values = self.uints(source, tag)?.unwrap_or_default();
         values
             .first()
@@ -148,7 +148,7 @@ impl Ifd {
     }
 
     /// The float64 of a tag.
-    pub(super) fn doubles(&self, source: &Source, tag: u16) -> Result<Option<Vec<f64>>> {
+    pub(super) fn doubles(&self, source: &CubeFile, tag: u16) -> Result<Option<Vec<f64>>> {
         Ok(self.value(source, tag)?.filter(|(kind, _)| *kind == 12).map(|(_, bytes)| {
             bytes
                 .as_chunks()
@@ -160,7 +160,7 @@ impl Ifd {
     }
 
     /// The text of a tag, up to the first zero.
-    pub(super) fn text(&self, source: &Source, tag: u16) -> Result<Option<String>> {
+    pub(super) fn text(&self, source: &CubeFile, tag: u16) -> Result<Option<String>> {
         Ok(self.value(source, tag)?.filter(|(kind, _)| matches!(kind, 1 | 2 | 7)).map(|(_, bytes)| {
             let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
             String::from_utf8_lossy(text).trim().to_owned()

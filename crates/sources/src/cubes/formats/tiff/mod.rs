@@ -13,9 +13,9 @@ mod predictor;
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{Layout, Order};
-use crate::cubes::select::Want;
-use crate::cubes::source::Source;
+use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::select::Purpose;
+use crate::cubes::source::CubeFile;
 use crate::tiff_words::is_tiff;
 use budget::Chunks;
 use ifd::Directories;
@@ -26,11 +26,11 @@ use page::Page;
 struct TiffCube {
     tiff: Directories,
     pages: Vec<Page>,
-    layout: Layout,
+    layout: CubeLayout,
 }
 
 impl TiffCube {
-    fn read(source: &Source, max_bytes: u64) -> Result<Self> {
+    fn read(source: &CubeFile, max_bytes: u64) -> Result<Self> {
         let tiff = Directories::open(source)?;
         let mut full = Vec::new();
         for ifd in &tiff.ifds {
@@ -68,7 +68,7 @@ impl TiffCube {
             1 => ([height, width, bands], if first.planar { Order::Bsq } else { Order::Bip }),
             many => ([height, width, many], Order::Bsq),
         };
-        let layout = Layout { dtype: first.dtype, big_endian: first.big_endian(), shape, order };
+        let layout = CubeLayout { dtype: first.dtype, big_endian: first.big_endian(), shape, order };
         let mut chunks = Chunks::default();
         for page in &pages {
             page.add_chunks(source, &mut chunks)?;
@@ -90,7 +90,7 @@ impl CubeFormat for Tiff {
         &["tif", "tiff"]
     }
 
-    fn recognises(&self, _: &Source, head: &[u8]) -> Result<bool> {
+    fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(is_tiff(head))
     }
 
@@ -98,11 +98,11 @@ impl CubeFormat for Tiff {
         is_tiff(head)
     }
 
-    fn peek(&self, source: &Source, want: &Want) -> Result<CubeHeader> {
+    fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
         CubeHeader::new(&TiffCube::read(source, want.max_bytes())?.layout, source, want.max_bytes())
     }
 
-    fn load(&self, source: &Source, want: &Want) -> Result<LoadedCube> {
+    fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
         let TiffCube { tiff, pages, layout } = TiffCube::read(source, want.max_bytes())?;
         let bytes = layout.bytes(source, want.max_bytes())?;
         let mut stored = source.zeros("TIFF pages", bytes)?;

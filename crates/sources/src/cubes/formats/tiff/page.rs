@@ -5,8 +5,8 @@ use super::chunk::{self, ChunkRange, Compression};
 use super::ifd::Ifd;
 use super::predictor::{self, Predictor};
 use crate::cubes::error::Result;
-use crate::cubes::layout::{Layout, Order};
-use crate::cubes::source::Source;
+use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
 /// A tile may be larger than the picture, but only up to a limit: this many times its bytes, or 16
@@ -38,13 +38,13 @@ pub(super) struct Page {
 
 impl Page {
     /// Pyramid levels and transparency masks are not pages of their own.
-    pub(super) fn is_overview_or_mask(source: &Source, ifd: &Ifd) -> Result<bool> {
+    pub(super) fn is_overview_or_mask(source: &CubeFile, ifd: &Ifd) -> Result<bool> {
         Ok(ifd.uint(source, 254, 0)? & 0b101 != 0)
     }
 
     /// Reads one of so many pages, once it is known that the cube which they make has at most
     /// `max_bytes`.
-    pub(super) fn read(source: &Source, ifd: &Ifd, pages: usize, max_bytes: u64) -> Result<Self> {
+    pub(super) fn read(source: &CubeFile, ifd: &Ifd, pages: usize, max_bytes: u64) -> Result<Self> {
         let width = ifd.required(source, 256, "ImageWidth")?;
         let height = ifd.required(source, 257, "ImageLength")?;
         let bands = ifd.uint(source, 277, 1)?;
@@ -84,7 +84,7 @@ impl Page {
             ));
         }
         let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
-        Layout { dtype, big_endian: false, shape: [height, width, channels], order: Order::Bip }
+        CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: Order::Bip }
             .bytes(source, max_bytes)?;
         let of_tiles = if tiled { (ifd.uints(source, 324)?, ifd.uints(source, 325)?) } else { (None, None) };
         // Old writers give those of tiles under the names of strips.
@@ -113,7 +113,7 @@ impl Page {
         Ok(page)
     }
 
-    fn check_chunks(&self, source: &Source) -> Result<()> {
+    fn check_chunks(&self, source: &CubeFile) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let expected = self.across().checked_mul(self.down()).and_then(|chunks| chunks.checked_mul(planes));
         let found = self.offsets.len() as u64;
@@ -142,7 +142,7 @@ impl Page {
 
     /// Adds every strip and tile to the sums of the file. A chunk that cannot come out of its bytes
     /// is refused here, before any memory is allocated for it.
-    pub(super) fn add_chunks(&self, source: &Source, chunks: &mut Chunks) -> Result<()> {
+    pub(super) fn add_chunks(&self, source: &CubeFile, chunks: &mut Chunks) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let (across, down) = (self.across(), self.down());
         let mut number = 0;
@@ -188,7 +188,7 @@ impl Page {
     }
 
     /// Offset and size of a chunk that decompresses to `needed` bytes.
-    fn range(&self, source: &Source, number: usize, needed: u64) -> Result<ChunkRange> {
+    fn range(&self, source: &CubeFile, number: usize, needed: u64) -> Result<ChunkRange> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
         if offset == 0 || count == 0 {
@@ -223,7 +223,7 @@ impl Page {
 
     /// Decodes every strip or tile into `out`: planar pages as bands, rows, columns, others as
     /// rows, columns, bands.
-    pub(super) fn read_into(&self, source: &Source, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read_into(&self, source: &CubeFile, out: &mut [u8]) -> Result<()> {
         let pixel = size(self.bands_per_chunk() * self.dtype.bytes());
         let (width, height) = (size(self.width), size(self.height));
         let (tile_width, tile_height) = (size(self.tile_width), size(self.tile_height));
@@ -260,7 +260,7 @@ impl Page {
     }
 
     /// Decodes strip or tile `number`, which fills `out` in rows of `row` bytes.
-    fn decode(&self, source: &Source, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
+    fn decode(&self, source: &CubeFile, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
         source.check_cancel()?;
         let range = self.range(source, number, out.len() as u64)?;
         chunk::decode(source, self.compression, number, range, out, packed)?;
@@ -279,7 +279,7 @@ fn size(length: u64) -> usize {
     to_usize(length)
 }
 
-fn dtype(source: &Source, ifd: &Ifd) -> Result<Dtype> {
+fn dtype(source: &CubeFile, ifd: &Ifd) -> Result<Dtype> {
     let one = |tag: u16, name: &str, default: u64| {
         let values = ifd.uints(source, tag)?.unwrap_or_default();
         let first = values.first().copied().unwrap_or(default);

@@ -4,7 +4,7 @@
 use super::chunk::Compression;
 use crate::cubes::error::Result;
 use crate::cubes::gather::swap_in_place;
-use crate::cubes::source::Source;
+use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
 /// What was done to each row before compression.
@@ -16,7 +16,7 @@ pub(super) enum Predictor {
 }
 
 impl Predictor {
-    pub(super) fn from_code(source: &Source, code: u64, dtype: Dtype, compression: Compression) -> Result<Self> {
+    pub(super) fn from_code(source: &CubeFile, code: u64, dtype: Dtype, compression: Compression) -> Result<Self> {
         let predictor = match code {
             1 => return Ok(Self::None),
             2 if dtype != Dtype::Bool => Self::Horizontal,
