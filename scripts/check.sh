@@ -111,6 +111,7 @@ wait "$environment"
 step "wheel"             scripts/package.sh "${wheel[@]}"
 # A process a core, each with whole files of tests.
 pytest=(-m pytest --quiet -rs --numprocesses auto --maxprocesses 4 --dist loadfile -p no:cacheprovider)
+[[ $long == no ]] || pytest+=(-m '')
 step "command tests"     "$python" "${pytest[@]}" tests/python
 step "package tests"     "$package" "${pytest[@]}" python/tests
 if "$package" -c 'import torch' 2>/dev/null; then

@@ -299,6 +299,7 @@ def test_arrays_that_unpack_to_gibibytes(tmp_path: Path) -> None:
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="groups", samples="groups", max_sample_bytes=7)
 
 
+@pytest.mark.long
 def test_an_entry_of_a_dictionary_that_every_row_names(tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     large = pa.DictionaryArray.from_arrays(pa.array([0] * 64, pa.int32()), pa.array(["x" * (40 << 20)]))

@@ -265,7 +265,9 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("codec", BOMBS)
+@pytest.mark.parametrize(
+    "codec", ["gzip", "zstd", *(pytest.param(c, marks=pytest.mark.long) for c in BOMBS if c not in ("gzip", "zstd"))]
+)
 def test_a_chunk_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path, codec: str) -> None:
     data = BOMBS[codec]()
     out = bounded("zarr", v2(tmp_path / "2.zarr", data, compressor={"id": codec}))
@@ -440,13 +442,16 @@ def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
         raw.write(one * int(np.prod(shape)))
 
 
+@pytest.mark.long
 def test_one_large_text_many_times(tmp_path: Path) -> None:
     many_times(tmp_path / "a.h5", (60,), b"x" * (64 << 20))
     out = bounded("hdf5", tmp_path / "a.h5", group="s")
     assert out.count("sample None") == 60
 
 
-@pytest.mark.parametrize("shape", [(200,), (1, 200), (2, 200)])
+@pytest.mark.parametrize(
+    "shape", [(200,), pytest.param((1, 200), marks=pytest.mark.long), pytest.param((2, 200), marks=pytest.mark.long)]
+)
 def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
     # By groups, by rows, and as an array of varying shape.
     many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))

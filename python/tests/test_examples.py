@@ -208,7 +208,7 @@ def test_dataloader() -> None:
     assert epochs[0][4] != epochs[1][4]
 
 
-@pytest.mark.parametrize("kind", ["pictures", "cubes"])
+@pytest.mark.parametrize("kind", ["pictures", pytest.param("cubes", marks=pytest.mark.long)])
 def test_metric(kind: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     source, masks = tmp_path / "in", tmp_path / "masks"
