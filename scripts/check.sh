@@ -122,7 +122,6 @@ fi
 step "package stubs"     "$package" -m mypy.stubtest shardpack._shardpack --mypy-config-file python/pyproject.toml
 if [[ $long == yes ]]; then
   step "without features" cargo test --package shardpack-sources --lib hdf5
-  step "without encoder" cargo check --package shardpack-loader
   step "crates"          cargo package --workspace --exclude shardpack-python --exclude shardpack-gpu-play --allow-dirty
   step "long campaigns"  cargo test --release --package shardpack --test integration -- --ignored mutations
   step "played kernels" cargo test --release --package shardpack-gpu --lib -- --ignored

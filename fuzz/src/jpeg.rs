@@ -4,12 +4,12 @@
 use crate::shard::limits;
 use shardpack_format::Result;
 use shardpack_jpeg::{
-    CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, Scale, TileOptions, Tiled, View,
+    CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, TileOptions, Tiled, View,
     end_of_image,
 };
 use shardpack_jpeg::{PictureCheck, PictureDecoder};
 
-/// Bytes behind the JPEG that say what is cut out of it: four numbers of a rectangle, and a scale.
+/// Bytes behind the JPEG that say what is cut out of it: four numbers of a rectangle, and a byte without meaning.
 const REQUEST_BYTES: usize = 9;
 
 /// A tiled JPEG of six tiles.
@@ -38,13 +38,12 @@ pub fn cut(data: &[u8]) -> bool {
     if let Some(end) = end_of_image(jpeg, header.scan_offset) {
         assert!(end <= jpeg.len() as u64, "the end lies within the file");
     }
-    let [x0, x1, y0, y1, w0, w1, h0, h1, scale] = *request;
+    let [x0, x1, y0, y1, w0, w1, h0, h1, _] = *request;
     let number = |low, high| u32::from(u16::from_le_bytes([low, high]));
     let (width, height) = (u32::from(header.width), u32::from(header.height));
     let (x, y) = (number(x0, x1) % width, number(y0, y1) % height);
     let rect = Rect { x, y, width: 1 + number(w0, w1) % (width - x), height: 1 + number(h0, h1) % (height - y) };
-    let scale = [Scale::Full, Scale::Half, Scale::Quarter, Scale::Eighth][usize::from(scale & 3)];
-    let plan = CutPlan::new(jpeg, &header, rect, scale).expect("a rectangle within the picture");
+    let plan = CutPlan::new(jpeg, &header, rect).expect("a rectangle within the picture");
     let shown = plan.cut().shown;
     assert!(shown.contains(&rect) && Rect::whole(width, height).contains(&shown), "{rect} in {shown}");
     let mut out = Vec::new();

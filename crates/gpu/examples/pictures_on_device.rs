@@ -79,7 +79,7 @@ fn compare(
     changes: &[Augmentation],
     output: Output,
 ) -> Result<[usize; 3], GpuError> {
-    let options = StagingOptions { output, scaled: false, ..Default::default() };
+    let options = StagingOptions { output, ..Default::default() };
     let (batch, taken) = stage(decoder.staging()?, pictures, changes, options);
     decoder.submit(&batch)?;
     let (out, status) = decoder.read(&batch)?;
@@ -88,7 +88,7 @@ fn compare(
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                let mut host = JpegDecoder::new(DecodeOptions { scaled: false, ..Default::default() });
+                let mut host = JpegDecoder::new(DecodeOptions::default());
                 let mut expected = Vec::new();
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
@@ -212,7 +212,6 @@ fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&
 fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], (count, seed): (usize, u64), changes: &[Augmentation]) -> Batch {
     let options = StagingOptions {
         output: output(Dtype::Float16, PixelLayout::ChannelsHeightWidth),
-        scaled: false,
         ..Default::default()
     };
     let mut staging = Staging::new(memory, options);

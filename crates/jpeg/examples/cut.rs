@@ -4,7 +4,7 @@
 //! `cargo run --release -p shardpack-jpeg --example cut -- FOLDER [ROUNDS]`
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example that prints figures")]
 
-use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, JpegTiler, Rect, Sampling, Scale, TileOptions, TileOutcome};
+use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, JpegTiler, Rect, Sampling, TileOptions, TileOutcome};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
@@ -104,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for _ in 0..REPEATS {
                 let start = Instant::now();
                 let header = JpegHeader::parse(jpeg)?;
-                let plan = CutPlan::new(jpeg, &header, rect, Scale::Full)?;
+                let plan = CutPlan::new(jpeg, &header, rect)?;
                 kind = plan.cut().kind;
                 if kind != CutKind::Whole {
                     plan.write(&mut out)?;

@@ -142,9 +142,7 @@ fn bare(name: &'static str, tiled: bool) -> Way {
 fn ways() -> Vec<Way> {
     let (hwc, chw) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
     let on = DecodeOptions::default();
-    let exact = DecodeOptions { scaled: false, ..on.clone() };
-    let whole = DecodeOptions { partial: false, ..exact.clone() };
-    let whole_scaled = DecodeOptions { partial: false, ..on.clone() };
+    let whole = DecodeOptions { partial: false, ..on.clone() };
     let turbo = |options: &DecodeOptions| DecodeOptions { own_decoder: false, ..options.clone() };
     let random = View::random_resized_crop(224, 224).with_flip(0.5);
     let centre = View::center_crop(256, 224, 224);
@@ -156,37 +154,14 @@ fn ways() -> Vec<Way> {
         through("whole, tiled, libjpeg-turbo", true, turbo(&on), View::whole(), hwc),
         through("random 224, source, decoded whole, libjpeg-turbo", false, turbo(&whole), random, hwc),
         through("random 224, source, decoded whole", false, whole.clone(), random, hwc),
-        through("random 224, source, decoded whole, DCT scaling", false, whole_scaled.clone(), random, hwc),
-        through("random 224, source", false, exact.clone(), random, hwc),
-        through("random 224, tiled", true, exact.clone(), random, hwc),
-        through("random 224, tiled, libjpeg-turbo", true, turbo(&exact), random, hwc),
-        through("random 224, tiled, DCT scaling", true, on.clone(), random, hwc),
-        through("random 224, tiled, DCT scaling, planes", true, on.clone(), random, chw),
+        through("random 224, source", false, on.clone(), random, hwc),
+        through("random 224, tiled", true, on.clone(), random, hwc),
+        through("random 224, tiled, libjpeg-turbo", true, turbo(&on), random, hwc),
+        through("random 224, tiled, planes", true, on.clone(), random, chw),
         through("centre 224 of 256, source, decoded whole, libjpeg-turbo", false, turbo(&whole), centre, hwc),
-        through("centre 224 of 256, tiled", true, exact.clone(), centre, hwc),
-        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(&exact), centre, hwc),
-        through("centre 224 of 256, tiled, DCT scaling", true, on, centre, hwc),
+        through("centre 224 of 256, tiled", true, on.clone(), centre, hwc),
+        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(&on), centre, hwc),
     ]
-}
-
-/// Mean difference between pixels decoded at a scale and the exact ones, in levels of 255, over the
-/// scaled pictures, and the number of these.
-fn cost_of_scaling(pictures: &[Picture], view: View) -> Result<(f64, usize)> {
-    let mut scaled = JpegDecoder::new(DecodeOptions::default());
-    let mut exact = JpegDecoder::new(DecodeOptions { scaled: false, ..Default::default() });
-    let (height, width) = view.size().ok_or("a view of a size of its own")?;
-    let bytes = height as usize * width as usize * 3;
-    let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);
-    let (mut sum, mut count) = (0.0, 0_u32);
-    for (sample, picture) in (0..).zip(pictures) {
-        let how = Rendering { view, key: DrawKey { seed: 1, epoch: 0, sample }, ..Default::default() };
-        if scaled.decode_into(&picture.source, &how, &mut a)?.scale > 1 {
-            exact.decode_into(&picture.source, &how, &mut b)?;
-            sum += a.iter().zip(&b).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / bytes as f64;
-            count += 1;
-        }
-    }
-    Ok((sum / f64::from(count), count as usize))
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -232,16 +207,6 @@ fn main() -> Result<()> {
         let each = seconds / pictures.len() as f64;
         let share = way.handed as f64 / (rounds * source) as f64;
         println!("{:<50} {:>9.1} {:>9.0} {:>8.3} {:>8.3}", way.name, each * 1e6, 1.0 / each, base / seconds, share);
-    }
-    let views = [
-        ("random 224", View::random_resized_crop(224, 224)),
-        ("random 96", View::random_resized_crop(96, 96)),
-        ("whole at 160 × 160", View::resize(160, 160)),
-        ("whole at 64 × 64", View::resize(64, 64)),
-    ];
-    for (name, view) in views {
-        let (mean, count) = cost_of_scaling(&pictures, view)?;
-        println!("{name}: DCT scaling in {count} of {}, mean difference there {mean:.2} of 255", pictures.len());
     }
     Ok(())
 }

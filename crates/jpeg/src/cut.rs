@@ -11,7 +11,6 @@ use super::grid::{Grid, Tiles};
 use super::header::JpegHeader;
 use super::rect::Rect;
 use super::scan::{End, Segments};
-use super::turbo::Scale;
 use super::upsample::Needs;
 use super::walk::Walk;
 use shardpack_format::{Error, Result};
@@ -67,26 +66,22 @@ pub struct Cut {
 /// of `out` is unspecified.
 pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     let header = JpegHeader::parse(jpeg).map_err(damaged)?;
-    let plan = CutPlan::new(jpeg, &header, rect, Scale::Full)?;
+    let plan = CutPlan::new(jpeg, &header, rect)?;
     plan.write(out)?;
     Ok(plan.cut())
 }
 
 /// A cut that is planned from the header alone, before the scan is read. Use it if you have already
-/// read the header, decode at a scale, or can use the picture in place if there is nothing to leave
-/// out.
+/// read the header, or can use the picture in place if there is nothing to leave out.
 ///
 /// ```
-/// use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, Rect, Scale};
+/// use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, Rect};
 /// let jpeg = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/tiles.jpg"));
 /// let header = JpegHeader::parse(jpeg).unwrap();
-/// let corner = CutPlan::new(jpeg, &header, Rect::whole(16, 16), Scale::Full)?;
+/// let corner = CutPlan::new(jpeg, &header, Rect::whole(16, 16))?;
 /// // The last column is interpolated with the tile on its right, the last row with the one below: four tiles.
 /// assert_eq!(corner.cut().shown, Rect::whole(32, 32));
-/// // At half the size, libjpeg needs no upsampling for 4:2:0.
-/// let corner = CutPlan::new(jpeg, &header, Rect::whole(16, 16), Scale::Half)?;
-/// assert_eq!(corner.cut().shown, Rect::whole(16, 16));
-/// let all = CutPlan::new(jpeg, &header, Rect::whole(48, 32), Scale::Full)?;
+/// let all = CutPlan::new(jpeg, &header, Rect::whole(48, 32))?;
 /// assert_eq!(all.cut().kind, CutKind::Whole);
 /// assert_eq!(all.expected_bytes(), jpeg.len() as u64);
 /// # Ok::<(), shardpack_format::Error>(())
@@ -102,19 +97,16 @@ pub struct CutPlan<'a> {
 
 impl<'a> CutPlan<'a> {
     /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is
-    /// `header`, for a decoder that scales by `scale`.
-    ///
-    /// The cut shows every pixel of the scaled picture that `rect` touches, and what those pixels
-    /// need at this scale. At another scale it may show too little.
+    /// `header`. The cut shows the pixels of `rect`, and what they need beside them.
     ///
     /// # Errors
     /// `Usage` if `rect` is empty or not within the picture.
-    pub fn new(jpeg: &'a [u8], header: &JpegHeader, rect: Rect, scale: Scale) -> Result<Self> {
+    pub fn new(jpeg: &'a [u8], header: &JpegHeader, rect: Rect) -> Result<Self> {
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         rect.check(width, height)?;
-        let needs = Needs::of(header.components(), width, scale);
+        let needs = Needs::of(header.components(), width);
         let tiles = Grid::of(header)
-            .map(|grid| (grid, grid.tiles(&rect, &needs, scale)))
+            .map(|grid| (grid, grid.tiles(&rect, &needs)))
             .filter(|(grid, tiles)| *tiles != grid.all());
         let cut = match &tiles {
             Some((grid, tiles)) => {
@@ -275,5 +267,5 @@ fn damaged(error: JpegError) -> Error {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod tests;

@@ -7,11 +7,11 @@ use super::render::{Plan, Renderer};
 use super::resize::Pixels;
 use super::shared::{grown, trim};
 use super::tidy::tidied;
-use super::turbo::{Color, Frame, Picture, PixelFormat};
+use super::turbo::{Color, Picture, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
 use super::{
-    Bounds, CutKind, CutPlan, Decompressor, Interpolation, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings,
+    Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings,
 };
 use shardpack_format::{Error, Limits, Result};
 
@@ -19,7 +19,7 @@ use shardpack_format::{Error, Limits, Result};
 ///
 /// ```
 /// use shardpack_jpeg::DecodeOptions;
-/// assert!(!DecodeOptions::default().scaled && !DecodeOptions::default().lenient);
+/// assert!(DecodeOptions::default().partial && !DecodeOptions::default().lenient);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeOptions {
@@ -30,27 +30,21 @@ pub struct DecodeOptions {
     /// Whether to show pictures with damage that the decoder could get past. Default: damage is an
     /// error.
     pub lenient: bool,
-    /// Whether pictures that shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8
-    /// of their size (DCT scaling), and resized from there. For pictures many times the size of the
-    /// view this is faster; pixels differ slightly from the exact ones (on photographs by about 1
-    /// level of 255 on average). Default off: every pixel counts, on the host as on a device. Without
-    /// the feature `turbo` it has no effect.
-    pub scaled: bool,
     /// Whether to decode only the parts of a picture that a view needs: the tiles that it touches,
     /// if the picture has restart markers, and in any picture only the pixels needed. The pixels
     /// are the same, but damage in other parts is not noticed. Default on.
     pub partial: bool,
     /// Whether this crate's own decoder decodes baseline pictures. It is faster, above all on tiled
     /// ones. libjpeg-turbo decodes the pictures that it does not handle (progressive, CMYK, unusual
-    /// subsampling, DCT scaling, and those it finds damaged). The pixels are the same, and so are
-    /// the errors, with one exception: libjpeg-turbo may read more than a rectangle needs, and
-    /// refuse it for damage there. Default on. Without the feature `turbo` there is no other decoder.
+    /// subsampling, and those it finds damaged). The pixels are the same, and so are the errors,
+    /// with one exception: libjpeg-turbo may read more than a rectangle needs, and refuse it for
+    /// damage there. Default on.
     pub own_decoder: bool,
 }
 
 impl Default for DecodeOptions {
     fn default() -> Self {
-        Self { limits: Limits::default(), lenient: false, scaled: false, partial: true, own_decoder: true }
+        Self { limits: Limits::default(), lenient: false, partial: true, own_decoder: true }
     }
 }
 
@@ -61,8 +55,6 @@ pub struct Decoded {
     pub height: u32,
     /// Columns of the output.
     pub width: u32,
-    /// The picture was decoded at 1/n of its size: 1, 2, 4 or 8.
-    pub scale: u32,
     /// The part of the picture that was decoded.
     pub kind: CutKind,
     /// Bytes that the decoder read: for a cut, those of its header and its tiles.
@@ -159,16 +151,15 @@ impl JpegDecoder {
         let (frame, header) = (source.frame(), *source.header());
         let stored = (frame.width, frame.height);
         let plan = Plan::new(how, stored, slot.len())?;
-        let scale = self.scale(&plan, &frame);
         let whole = Rect::whole(frame.width, frame.height);
         let partial = self.options.partial && plan.window != whole;
-        let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window, scale)).transpose()?;
-        if self.options.own_decoder && scale == Scale::Full && matches!(frame.color, Color::Gray | Color::YCbCr) {
+        let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window)).transpose()?;
+        if self.options.own_decoder && matches!(frame.color, Color::Gray | Color::YCbCr) {
             let wanted = if partial { plan.window } else { whole };
             let kind = cut.map_or(CutKind::Whole, |plan| plan.cut().kind);
             if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, &plan, wanted, slot)? {
                 let (width, height) = plan.output;
-                return Ok(Decoded { height, width, scale: 1, kind, handed_bytes });
+                return Ok(Decoded { height, width, kind, handed_bytes });
             }
         }
         let (picture, handed_bytes, shown, kind) = match cut {
@@ -178,8 +169,7 @@ impl JpegDecoder {
             }
             _ => (source, jpeg.len(), whole, CutKind::Whole),
         };
-        let decoded =
-            Decoded { height: plan.output.1, width: plan.output.0, scale: scale.denominator(), kind, handed_bytes };
+        let decoded = Decoded { height: plan.output.1, width: plan.output.0, kind, handed_bytes };
         let format = match frame.color.format() {
             PixelFormat::Cmyk => PixelFormat::Cmyk,
             // Of the lossless process libjpeg-turbo converts no colours.
@@ -190,22 +180,22 @@ impl JpegDecoder {
             picture.decode(Scale::Full, format, slot, shown.width as usize * 3)?;
             return Ok(decoded);
         }
-        let (window, area) = scaled(&plan, shown, scale)?;
-        let all = Rect::whole(scale.of(shown.width), scale.of(shown.height));
-        let region = partial.then(|| region(&header, window, all, scale)).flatten().unwrap_or(all);
+        let (window, area) = within(&plan, shown)?;
+        let all = Rect::whole(shown.width, shown.height);
+        let region = partial.then(|| region(&header, window, all)).flatten().unwrap_or(all);
         let (width, height) = (region.width, region.height);
         let count = width as usize * height as usize;
         let pixels = grown(&mut self.pixels, count * 3);
         if format == PixelFormat::Cmyk {
             let inks = grown(&mut self.cmyk, count * 4);
-            picture.decode_region(scale, region, format, inks, width as usize * 4)?;
+            picture.decode_region(region, format, inks, width as usize * 4)?;
             cmyk_to_rgb(inks, pixels);
         } else if format == PixelFormat::Gray {
             let levels = grown(&mut self.cmyk, count);
-            picture.decode_region(scale, region, format, levels, width as usize)?;
+            picture.decode_region(region, format, levels, width as usize)?;
             pixels.as_chunks_mut::<3>().0.iter_mut().zip(levels).for_each(|(to, level)| *to = [*level; 3]);
         } else {
-            picture.decode_region(scale, region, format, pixels, width as usize * 3)?;
+            picture.decode_region(region, format, pixels, width as usize * 3)?;
         }
         let (x, y) = (area.x - f64::from(region.x), area.y - f64::from(region.y));
         let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };
@@ -229,42 +219,27 @@ impl JpegDecoder {
         let (width, height) = (wanted.width, wanted.height);
         let pixels = grown(&mut self.pixels, width as usize * height as usize * 3);
         let Some(bytes) = self.baseline.decode(jpeg, header, wanted, pixels) else { return Ok(None) };
-        let (window, area) = scaled(plan, wanted, Scale::Full)?;
+        let (window, area) = within(plan, wanted)?;
         self.renderer.render(plan, Pixels { bytes: pixels, width, height }, window, area, slot)?;
         Ok(Some(bytes))
     }
-
-    /// The smallest scale at which the picture still has to shrink.
-    fn scale(&self, plan: &Plan, frame: &Frame) -> Scale {
-        // The nearest pixel is one of the picture itself.
-        let is_nearest = plan.resizing.interpolation == Interpolation::Nearest;
-        let is_whole = !self.options.scaled || cfg!(not(feature = "turbo")) || frame.lossless;
-        if is_whole || is_nearest || plan.exact().is_some() {
-            return Scale::Full;
-        }
-        let shrinks = |scale: &Scale| {
-            let n = f64::from(scale.denominator());
-            plan.area.width >= n * f64::from(plan.resized.0) && plan.area.height >= n * f64::from(plan.resized.1)
-        };
-        [Scale::Eighth, Scale::Quarter, Scale::Half].into_iter().find(shrinks).unwrap_or(Scale::Full)
-    }
 }
 
-/// The part of the scaled picture `all` to make pixels of, so that those of `window` are exact;
-/// `None` for all of it.
-fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<Rect> {
+/// The part of the picture `all` to make pixels of, so that those of `window` are exact; `None` for
+/// all of it.
+fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     // If libjpeg-turbo's interface does not know the sampling, it cannot decode regions.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }
-    let needs = Needs::of(header.components(), u32::from(header.width), scale);
+    let needs = Needs::of(header.components(), u32::from(header.width));
     let (beside, above) = (u32::from(needs.beside), u32::from(needs.above));
-    let mcu = BLOCK * max_factors(header.components()).0 / scale.denominator();
+    let mcu = BLOCK * max_factors(header.components()).0;
     let mut x = window.x.saturating_sub(beside) / mcu * mcu;
     let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
     // In a region with a single column of chroma, libjpeg-turbo replicates chroma along both axes
     // (`jpeg_crop_scanline`); in the whole picture it interpolates.
-    while needs.beside && right - x < needs.min_width.div_ceil(scale.denominator()) && x > 0 {
+    while needs.beside && right - x < needs.min_width && x > 0 {
         x = x.saturating_sub(mcu);
     }
     let y = window.y.saturating_sub(above);
@@ -272,26 +247,16 @@ fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<
     Some(Rect { x, y, width: right - x, height: bottom - y })
 }
 
-/// Window and area of the plan, in pixels of the decoded picture.
-fn scaled(plan: &Plan, shown: Rect, scale: Scale) -> Result<(Rect, Area)> {
-    let n = scale.denominator();
-    let axis = |at: u32, extent: u32, from: u32, side: u32| {
-        let start = at.checked_sub(from)?;
-        let end = start.checked_add(extent).filter(|&end| end <= side)?;
-        Some((start / n, end.div_ceil(n) - start / n))
-    };
-    let Rect { x, y, width, height } = plan.window;
-    match (axis(x, width, shown.x, shown.width), axis(y, height, shown.y, shown.height)) {
-        (Some((x, width)), Some((y, height))) => {
-            let (f, n) = (f64::from, f64::from(n));
-            let Area { x: left, y: top, width: w, height: h } = plan.area;
-            let area = Area { x: (left - f(shown.x)) / n, y: (top - f(shown.y)) / n, width: w / n, height: h / n };
-            Ok((Rect { x, y, width, height }, area))
-        }
-        _ => Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}"))),
+/// Window and area of the plan, in pixels of the part `shown`.
+fn within(plan: &Plan, shown: Rect) -> Result<(Rect, Area)> {
+    if !shown.contains(&plan.window) {
+        return Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}")));
     }
+    let window = Rect { x: plan.window.x - shown.x, y: plan.window.y - shown.y, ..plan.window };
+    let area = Area { x: plan.area.x - f64::from(shown.x), y: plan.area.y - f64::from(shown.y), ..plan.area };
+    Ok((window, area))
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 #[path = "decode_tests.rs"]
 mod tests;

@@ -40,8 +40,8 @@ fn photo(width: u32, height: u32) -> Vec<u8> {
     encoded(width, height, PixelFormat::Rgb, Subsampling::S420, 2)
 }
 
-fn decoder(scaled: bool) -> JpegDecoder {
-    JpegDecoder::new(DecodeOptions { scaled, ..Default::default() })
+fn decoder() -> JpegDecoder {
+    JpegDecoder::new(DecodeOptions::default())
 }
 
 fn shown(decoder: &mut JpegDecoder, jpeg: &[u8], how: &Rendering) -> (Vec<u8>, Decoded) {
@@ -184,7 +184,7 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
     ]
 }
 
-/// Sides at which every scale is used.
+/// Larger sides.
 fn any_large_case() -> impl Strategy<Value = (Vec<u8>, Rendering)> {
     any_case_of(100..500)
 }
@@ -220,11 +220,9 @@ proptest! {
 
     #[test]
     fn the_same_pixels_whether_parts_are_decoded_or_the_whole((jpeg, how) in any_large_case()) {
-        for scaled in [false, true] {
-            let (parts, _) = shown(&mut decoder(scaled), &jpeg, &how);
-            let mut whole = JpegDecoder::new(DecodeOptions { partial: false, scaled, ..Default::default() });
-            prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}, scaled {scaled}");
-        }
+        let (parts, _) = shown(&mut decoder(), &jpeg, &how);
+        let mut whole = JpegDecoder::new(DecodeOptions { partial: false, ..Default::default() });
+        prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}");
     }
 }
 
@@ -233,13 +231,13 @@ proptest! {
 
     #[test]
     fn the_same_pixels_as_the_slow_twin((jpeg, how) in any_case()) {
-        let (fast, _) = shown(&mut decoder(false), &jpeg, &how);
+        let (fast, _) = shown(&mut decoder(), &jpeg, &how);
         prop_assert!(fast == twin(&jpeg, &how, true), "{how:?}");
     }
 
     #[test]
     fn turning_first_differs_by_rounding_alone((jpeg, how) in any_case()) {
-        let (fast, _) = shown(&mut decoder(false), &jpeg, &how);
+        let (fast, _) = shown(&mut decoder(), &jpeg, &how);
         let slow = twin(&jpeg, &how, false);
         if how.orientation == 1 || how.view.interpolation == Interpolation::Nearest {
             prop_assert!(fast == slow);
@@ -266,12 +264,10 @@ proptest! {
         let how = Rendering { view: View { framing: Framing::RandomResizedCrop { height: 9, width: 7, scale: (0.1, 1.0), ratio: (0.5, 2.0) }, ..how.view }, ..how };
         let mut slot = [0; 9 * 7 * 3];
         let limits = Limits { max_decoded_bytes: 1 << 24, ..Default::default() };
-        for scaled in [false, true] {
-            let mut decoder = JpegDecoder::new(DecodeOptions { limits: limits.clone(), lenient, scaled, ..Default::default() });
-            let _ = decoder.decode_into(&jpeg, &how, &mut slot);
-            // Whatever it was, the decoder continues to work.
-            prop_assert!(decoder.decode_into(&photo(40, 40), &how, &mut slot).is_ok());
-        }
+        let mut decoder = JpegDecoder::new(DecodeOptions { limits, lenient, ..Default::default() });
+        let _ = decoder.decode_into(&jpeg, &how, &mut slot);
+        // Whatever it was, the decoder continues to work.
+        prop_assert!(decoder.decode_into(&photo(40, 40), &how, &mut slot).is_ok());
     }
 }
 
@@ -283,27 +279,24 @@ fn regions_have_the_pixels_of_the_whole_picture() {
     for subsampling in [S444, S422, S420, S440, S411] {
         for (width, process) in (1..70).flat_map(|width| [(width, None), (width, Some(Process::Progressive))]) {
             let jpeg = encoded_by(process, width, 21, PixelFormat::Rgb, subsampling, 0);
-            for scale in [Scale::Full, Scale::Half, Scale::Quarter, Scale::Eighth] {
-                let all = Rect::whole(scale.of(width), scale.of(21));
-                let decoded = |region: Rect| {
-                    let mut out = vec![0; region.width as usize * region.height as usize * 3];
-                    let picture = decompressor.open(&jpeg).unwrap();
-                    let pitch = region.width as usize * 3;
-                    picture.decode_region(scale, region, PixelFormat::Rgb, &mut out, pitch).unwrap();
-                    out
+            let all = Rect::whole(width, 21);
+            let decoded = |region: Rect| {
+                let mut out = vec![0; region.width as usize * region.height as usize * 3];
+                let picture = decompressor.open(&jpeg).unwrap();
+                picture.decode_region(region, PixelFormat::Rgb, &mut out, region.width as usize * 3).unwrap();
+                out
+            };
+            let whole = decoded(all);
+            for columns in 1..=all.width.min(6) {
+                let window = Rect { x: all.width - columns, width: columns, y: 1, height: all.height - 1 };
+                let region = region(&JpegHeader::parse(&jpeg).unwrap(), window, all).unwrap();
+                let cut = |bytes: &[u8], from: Rect| {
+                    let pixels = Pixels { bytes, width: from.width, height: from.height };
+                    let at = Rect { x: window.x - from.x, y: window.y - from.y, ..window };
+                    pixels.rows(at).unwrap().flatten().copied().collect::<Vec<_>>()
                 };
-                let whole = decoded(all);
-                for columns in 1..=all.width.min(6) {
-                    let window = Rect { x: all.width - columns, width: columns, y: 1, height: all.height - 1 };
-                    let region = region(&JpegHeader::parse(&jpeg).unwrap(), window, all, scale).unwrap();
-                    let cut = |bytes: &[u8], from: Rect| {
-                        let pixels = Pixels { bytes, width: from.width, height: from.height };
-                        let at = Rect { x: window.x - from.x, y: window.y - from.y, ..window };
-                        pixels.rows(at).unwrap().flatten().copied().collect::<Vec<_>>()
-                    };
-                    let what = format!("{subsampling:?} {process:?} {scale:?}, {window} of {all} by {region}");
-                    assert!(cut(&decoded(region), region) == cut(&whole, all), "{what}");
-                }
+                let what = format!("{subsampling:?} {process:?}, {window} of {all} by {region}");
+                assert!(cut(&decoded(region), region) == cut(&whole, all), "{what}");
             }
         }
     }
@@ -315,9 +308,9 @@ fn planes_are_the_pixels_transposed() {
     for orientation in 1..=8 {
         for view in [View::whole(), View::resize(31, 17), View::resize(31, 17).with_flip(1.0)] {
             let how = Rendering { view, orientation, ..Default::default() };
-            let (pixels, _) = shown(&mut decoder(true), &jpeg, &how);
+            let (pixels, _) = shown(&mut decoder(), &jpeg, &how);
             let planes = Rendering { layout: PixelLayout::ChannelsHeightWidth, ..how };
-            let (planes, _) = shown(&mut decoder(true), &jpeg, &planes);
+            let (planes, _) = shown(&mut decoder(), &jpeg, &planes);
             let transposed: Vec<u8> = (0..3).flat_map(|c| pixels.iter().skip(c).step_by(3).copied()).collect();
             assert!(planes == transposed, "orientation {orientation}, {view:?}");
         }
@@ -325,34 +318,9 @@ fn planes_are_the_pixels_transposed() {
 }
 
 #[test]
-fn shrinking_pictures_are_decoded_small() {
-    let jpeg = photo(640, 480);
-    for (view, expected) in [
-        (View::resize(480, 640), 1),
-        (View::resize(241, 320), 1),
-        (View::resize(240, 320), 2),
-        (View::resize(100, 320), 2),
-        (View::resize(120, 160), 4),
-        (View::resize(60, 79), 8),
-        (View::resize(1, 1), 8),
-        (View::center_crop(128, 112, 112), 2),
-        (View::rectangle(Rect { x: 1, y: 2, width: 100, height: 100 }), 1),
-    ] {
-        let how = Rendering { view, ..Default::default() };
-        let (small, decoded) = shown(&mut decoder(true), &jpeg, &how);
-        assert_eq!(decoded.scale, expected, "{view:?}");
-        let (exact, decoded) = shown(&mut decoder(false), &jpeg, &how);
-        assert_eq!(decoded.scale, 1);
-        let mean = small.iter().zip(&exact).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / exact.len() as f64;
-        // Far more than on photographs: the texture is finer than the output shows.
-        assert!(mean < 5.0, "{view:?}: {mean}");
-    }
-}
-
-#[test]
 fn gray_and_cmyk_become_rgb() {
     let gray = encoded(33, 21, PixelFormat::Gray, Subsampling::Gray, 0);
-    let (rgb, _) = shown(&mut decoder(true), &gray, &Rendering::default());
+    let (rgb, _) = shown(&mut decoder(), &gray, &Rendering::default());
     let source = pixels(33, 21, 1);
     assert!(
         rgb.as_chunks::<3>().0.iter().zip(&source).all(|(p, &v)| p[0] == p[1] && p[1] == p[2] && p[0].abs_diff(v) < 30)
@@ -366,7 +334,7 @@ fn gray_and_cmyk_become_rgb() {
     let mut expected = [0; 3];
     cmyk_to_rgb(&[200, 100, 50, 220], &mut expected);
     for view in [View::whole(), View::resize(5, 5), View::rectangle(Rect { x: 3, y: 17, width: 9, height: 4 })] {
-        let (rgb, _) = shown(&mut decoder(true), &cmyk, &Rendering { view, ..Default::default() });
+        let (rgb, _) = shown(&mut decoder(), &cmyk, &Rendering { view, ..Default::default() });
         for pixel in rgb.as_chunks::<3>().0 {
             assert!(pixel.iter().zip(expected).all(|(a, b)| a.abs_diff(b) <= 3), "{pixel:?}, expected {expected:?}");
         }
@@ -378,7 +346,7 @@ fn damage_is_an_error_unless_lenient() {
     let mut jpeg = encoded(64, 64, PixelFormat::Rgb, Subsampling::S444, 0);
     jpeg.truncate(jpeg.len() / 2);
     let mut slot = vec![0; 64 * 64 * 3];
-    let error = decoder(true).decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap_err();
+    let error = decoder().decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
     let mut lenient = JpegDecoder::new(DecodeOptions { lenient: true, ..Default::default() });
     lenient.decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap();
@@ -389,12 +357,12 @@ fn damage_is_an_error_unless_lenient() {
 fn what_does_not_fit_is_refused() {
     let jpeg = photo(20, 10);
     for bytes in [0, 599, 601] {
-        let error = decoder(true).decode_into(&jpeg, &Rendering::default(), &mut vec![0; bytes]).unwrap_err();
+        let error = decoder().decode_into(&jpeg, &Rendering::default(), &mut vec![0; bytes]).unwrap_err();
         assert!(error.to_string().contains("600 bytes, 10 × 20 × 3"), "{error}");
     }
     for orientation in [0, 9] {
         let how = Rendering { orientation, ..Default::default() };
-        assert!(matches!(decoder(true).decode_into(&jpeg, &how, &mut [0; 600]), Err(Error::Usage { .. })));
+        assert!(matches!(decoder().decode_into(&jpeg, &how, &mut [0; 600]), Err(Error::Usage { .. })));
     }
     let limits = Limits { max_decoded_bytes: 799, ..Default::default() };
     let mut small = JpegDecoder::new(DecodeOptions { limits, ..Default::default() });
@@ -403,14 +371,14 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn a_picture_on_its_side_has_its_sides_exchanged() {
-    assert_eq!(decoder(true).size_of(&photo(20, 10), 1), Ok((10, 20)));
-    assert_eq!(decoder(true).size_of(&photo(20, 10), 6), Ok((20, 10)));
+    assert_eq!(decoder().size_of(&photo(20, 10), 1), Ok((10, 20)));
+    assert_eq!(decoder().size_of(&photo(20, 10), 6), Ok((20, 10)));
 }
 
 #[test]
 fn an_outlier_leaves_no_large_buffers() {
     let jpeg = encoded(4800, 4800, PixelFormat::Gray, Subsampling::Gray, 0);
-    let mut decoder = decoder(false);
+    let mut decoder = decoder();
     let mut slot = [0; 30 * 40 * 3];
     for fits in [true, false] {
         let view = if fits { View::resize(30, 40) } else { View::resize(30, 41) };
@@ -432,7 +400,7 @@ fn a_turned_crop_has_the_pixels_of_the_slow_twin() {
         let jpeg = encoded(width, height, PixelFormat::Rgb, Subsampling::S444, 0);
         for orientation in 1..=8 {
             let how = Rendering { view, orientation, ..Default::default() };
-            let (fast, _) = shown(&mut decoder(false), &jpeg, &how);
+            let (fast, _) = shown(&mut decoder(), &jpeg, &how);
             assert!(fast == twin(&jpeg, &how, true), "{width} × {height}, orientation {orientation}");
         }
     }

@@ -154,9 +154,6 @@ pub struct Placement {
     pub height: u32,
     /// Columns of the output.
     pub width: u32,
-    /// Whether a decoder with [`DecodeOptions::scaled`](super::DecodeOptions::scaled) would decode
-    /// it at half its size or less, and so make other pixels.
-    pub is_scaled: bool,
     /// Whether these numbers do not say all, because something lies beside the picture, or another
     /// [`Interpolation`] than the triangle resizes it: leave it to [`JpegDecoder`](super::JpegDecoder).
     pub is_incomplete: bool,
@@ -192,7 +189,6 @@ impl Placement {
         let (columns, rows) = turn.size((width, height));
         let turn = if flip { turn.flipped() } else { turn };
         let exact = area.rect().is_some_and(|rect| (rect.width, rect.height) == (columns, rows));
-        let half = |extent: f64, resized: u32| extent >= 2.0 * f64::from(resized);
         let Area { x, y, width: shown_width, height: shown_height } = area;
         let (transposed, mirrored_x, mirrored_y) = turn.parts();
         Ok(Self {
@@ -204,7 +200,6 @@ impl Placement {
             mirrored_y,
             height,
             width,
-            is_scaled: !exact && half(shown_width, columns) && half(shown_height, rows),
             is_incomplete: crop.is_padded() || !exact && how.view.interpolation != Interpolation::Bilinear,
         })
     }
@@ -220,7 +215,7 @@ impl ResizedAxis {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::sources::{encode, plain};
@@ -254,10 +249,8 @@ mod tests {
         // Upright it is 24 × 40: stored rows become columns, from the last one on.
         let placed = Placement::new(&how, 40, 24).unwrap();
         assert_eq!(placed.window, Rect { x: 5, y: 1, width: 10, height: 20 });
-        assert!(placed.x.copies && placed.y.copies && placed.transposed && !placed.is_scaled);
+        assert!(placed.x.copies && placed.y.copies && placed.transposed);
         assert_eq!((placed.height, placed.width, placed.x.resized), (10, 20, 10));
-        let small = Rendering { view: View::resize(12, 20), ..Default::default() };
-        assert!(Placement::new(&small, 40, 24).unwrap().is_scaled);
         let place = |view| Placement::new(&Rendering { view, ..Default::default() }, 40, 24).unwrap();
         assert!(place(View::pad(40, 40)).is_incomplete && !place(View::pad(12, 20)).is_incomplete);
         let bicubic = |view: View| place(view.with_interpolation(Interpolation::Bicubic));

@@ -2,7 +2,6 @@
 
 use super::header::JpegHeader;
 use super::rect::Rect;
-use super::turbo::Scale;
 use super::upsample::{BLOCK, Needs, max_factors};
 
 /// Tiles of equal size from the upper left corner; those at the right and at the bottom may extend
@@ -72,17 +71,16 @@ impl Grid {
     }
 
     /// The tiles that a decoder needs for `rect`, a rectangle of the picture.
-    pub(super) fn tiles(&self, rect: &Rect, needs: &Needs, scale: Scale) -> Tiles {
-        let (left, right) = span(rect.x, rect.right(), needs.beside, scale);
-        let (top, bottom) = span(rect.y, rect.bottom(), needs.above, scale);
+    pub(super) fn tiles(&self, rect: &Rect, needs: &Needs) -> Tiles {
+        let (left, right) = span(rect.x, rect.right(), needs.beside);
+        let (top, bottom) = span(rect.y, rect.bottom(), needs.above);
         let mut tiles = Tiles {
             left: left / self.tile_width,
             right: right.div_ceil(self.tile_width).min(self.columns),
             top: top / self.tile_height,
             bottom: bottom.div_ceil(self.tile_height).min(self.rows),
         };
-        // The last tile of a row may be too narrow for libjpeg to interpolate, and at a quarter
-        // even a whole one is.
+        // The last tile of a row may be too narrow for libjpeg to interpolate.
         while self.shown(&tiles).width < needs.min_width && tiles.right < self.columns {
             tiles.right += 1;
         }
@@ -101,10 +99,8 @@ impl Grid {
     }
 }
 
-/// One axis of a rectangle, widened to whole pixels of the scaled picture, and by one more on each
-/// side if `margin`.
-fn span(start: u32, end: u32, margin: bool, scale: Scale) -> (u32, u32) {
-    let n = scale.denominator();
+/// One axis of a rectangle, a pixel wider on each side if `margin`.
+fn span(start: u32, end: u32, margin: bool) -> (u32, u32) {
     let margin = u32::from(margin);
-    ((start / n).saturating_sub(margin) * n, (end.div_ceil(n) + margin) * n)
+    (start.saturating_sub(margin), end + margin)
 }

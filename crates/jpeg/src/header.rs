@@ -387,6 +387,6 @@ pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     None
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 #[path = "header_tests.rs"]
 mod tests;

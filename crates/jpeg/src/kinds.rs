@@ -1,5 +1,4 @@
-//! What is asked of a decoder, and its answers, as plain values: of libjpeg-turbo, or of what stands in
-//! its place without the feature `turbo`.
+//! Requests to libjpeg-turbo and its answers, as plain values.
 
 use super::JpegHeader;
 use super::shared::parse;
@@ -71,45 +70,30 @@ impl PixelFormat {
     }
 }
 
-/// DCT scaling: the picture is decoded at 1/n of its width and height.
-///
-/// ```
-/// use shardpack_jpeg::Scale;
-/// assert_eq!(Scale::Quarter.denominator(), 4);
-/// assert_eq!(Scale::Quarter.of(501), 126);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scale {
-    /// Full size.
+/// The size at which libjpeg-turbo decodes a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
     Full,
-    /// 1/2.
-    Half,
-    /// 1/4.
-    Quarter,
-    /// 1/8: one pixel of each DCT block.
+    /// 1/8 of its width and height: one pixel of each DCT block.
     Eighth,
 }
 
 impl Scale {
     /// n of 1/n.
-    #[must_use]
-    pub const fn denominator(self) -> u32 {
+    pub(crate) const fn denominator(self) -> u32 {
         match self {
             Self::Full => 1,
-            Self::Half => 2,
-            Self::Quarter => 4,
             Self::Eighth => 8,
         }
     }
 
     /// An axis after scaling, rounded up as libjpeg does.
-    #[must_use]
-    pub const fn of(self, pixels: u32) -> u32 {
+    pub(crate) const fn of(self, pixels: u32) -> u32 {
         pixels.div_ceil(self.denominator())
     }
 }
 
-/// What the decoder reads from a header.
+/// The facts that the decoder reads from a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) width: u32,
@@ -131,7 +115,6 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    #[cfg(feature = "turbo")]
     pub(crate) const fn components(self) -> usize {
         match self {
             Self::Gray => 1,

@@ -12,7 +12,7 @@
 //! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
 //! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its
 //! `unsafe`. `baseline` is our own decoder for what we store (docs/adr/0011-own-decoder.md): the
-//! same pixels, faster. Without the feature `turbo` it is the only one, and there is no C in the crate.
+//! same pixels, faster.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -27,7 +27,6 @@
 
 mod baseline;
 mod bmp;
-#[cfg(feature = "turbo")]
 mod check;
 mod color;
 mod cut;
@@ -38,9 +37,7 @@ mod frames;
 mod grid;
 mod header;
 mod interpolation;
-#[cfg(feature = "turbo")]
 mod interval;
-#[cfg(feature = "turbo")]
 mod keep;
 mod kinds;
 mod markers;
@@ -61,24 +58,18 @@ mod scan;
 #[cfg(feature = "encode")]
 mod score;
 mod shared;
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod sources;
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 pub(crate) mod testing;
 mod tidy;
 mod tiff;
-#[cfg(feature = "turbo")]
 mod tile;
-#[cfg(feature = "turbo")]
-mod turbo;
-#[cfg(not(feature = "turbo"))]
-#[path = "without_turbo.rs"]
 mod turbo;
 mod upsample;
 mod view;
 mod walk;
 
-#[cfg(feature = "turbo")]
 pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
 pub use decode::{DecodeOptions, Decoded, JpegDecoder};
@@ -87,9 +78,7 @@ pub use error::JpegError;
 pub use frames::{FRAMES, Frames};
 pub use header::{Component, JpegHeader, Sampling, exif_orientation};
 pub use interpolation::Interpolation;
-#[cfg(feature = "turbo")]
 pub use interval::{Interval, restart_interval};
-#[cfg(feature = "turbo")]
 pub use keep::KeepReason;
 pub use markers::check_markers;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
@@ -108,11 +97,9 @@ pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::{grown, trim};
 pub use tidy::tidied;
-#[cfg(feature = "turbo")]
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
-pub use turbo::Scale;
-pub(crate) use turbo::{Bounds, Decompressor, Warnings};
-#[cfg(all(test, feature = "turbo"))]
+pub(crate) use turbo::{Bounds, Decompressor, Scale, Warnings};
+#[cfg(test)]
 pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 pub use view::{Area, Crop, Framing, View};
 pub use walk::end_of_image;

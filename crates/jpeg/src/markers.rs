@@ -144,7 +144,7 @@ fn damaged(error: &JpegError) -> Error {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 #[path = "markers_tests.rs"]
 mod tests;

@@ -169,7 +169,6 @@ const fn exif(orientation: u8) -> [u8; 32] {
 }
 
 /// Writes orientation 1 over any Exif orientation in `jpeg`: for a picture that was turned upright.
-#[cfg(feature = "turbo")]
 pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     // Collect the positions first: the walk borrows the bytes.
     let places: Vec<(usize, bool)> = segments(jpeg)
@@ -209,6 +208,6 @@ pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> 
     })
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 #[path = "metadata_tests.rs"]
 mod tests;

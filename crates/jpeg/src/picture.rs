@@ -67,7 +67,7 @@ impl PictureCheck {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Compressor, Encoding, PixelFormat, Subsampling};

@@ -128,7 +128,6 @@ impl PictureDecoder {
         let decoded = Decoded {
             height: plan.output.1,
             width: plan.output.0,
-            scale: 1,
             kind: CutKind::Whole,
             handed_bytes: stored_bytes,
         };

@@ -65,7 +65,7 @@ pub fn tidied(jpeg: &[u8]) -> Option<Vec<u8>> {
     is_odd.then_some(out)
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 #[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;

@@ -17,8 +17,7 @@
 
 mod kinds;
 
-pub use crate::kinds::Scale;
-pub(crate) use crate::kinds::{Bounds, Color, Frame, PixelFormat, Warnings};
+pub(crate) use crate::kinds::{Bounds, Color, Frame, PixelFormat, Scale, Warnings};
 #[cfg(test)]
 pub(crate) use kinds::Process;
 #[cfg(any(test, feature = "encode"))]
@@ -238,17 +237,21 @@ impl Picture<'_> {
     /// if it asks for too much; `Usage` if `out` is too small.
     pub(crate) fn decode(self, scale: Scale, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
-        self.decode_region(scale, whole, format, out, pitch)
+        self.decode_at(scale, whole, format, out, pitch)
     }
 
-    /// Decodes `region` of the scaled picture. Entropy-coded data above it and next to it are read,
+    /// Decodes `region` of the picture. Entropy-coded data above it and next to it are read,
     /// below it they are not; pixels are made only for the region. Its left edge must be the edge
     /// of an MCU. libjpeg interpolates chroma within the region: if that matters, the region must
     /// be a pixel larger on each side than the part that is used.
     ///
     /// # Errors
     /// As [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
-    pub(crate) fn decode_region(
+    pub(crate) fn decode_region(self, region: Rect, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
+        self.decode_at(Scale::Full, region, format, out, pitch)
+    }
+
+    fn decode_at(
         mut self,
         scale: Scale,
         region: Rect,

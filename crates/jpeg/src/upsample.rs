@@ -9,7 +9,6 @@
 //! replicated and needs nothing (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
-use super::turbo::Scale;
 
 /// Samples that a DCT block has on an axis.
 pub(super) const BLOCK: u32 = 8;
@@ -33,39 +32,20 @@ pub(super) fn max_factors(components: &[Component]) -> (u32, u32) {
 }
 
 impl Needs {
-    /// What a picture of these components needs when it is decoded at `scale`.
-    pub(super) fn of(components: &[Component], width: u32, scale: Scale) -> Self {
+    /// The needs of a picture of these components.
+    pub(super) fn of(components: &[Component], width: u32) -> Self {
         let mut needs = Self { min_width: 1, ..Self::default() };
         let (max_h, max_v) = max_factors(components);
-        let block = BLOCK / scale.denominator();
-        if block == 1 {
-            // At an eighth libjpeg has no context rows, and replicates everything.
-            return needs;
-        }
         for component in components {
             let (h, v) = (u32::from(component.h), u32::from(component.v));
-            // If it can, libjpeg compensates for subsampling by scaling the component's DCT less
-            // than the others': 4:2:0 at a half needs no upsampling at all.
-            let mut scaled = block;
-            while scaled < BLOCK
-                && (max_h * block).is_multiple_of(h * scaled * 2)
-                && (max_v * block).is_multiple_of(v * scaled * 2)
-            {
-                scaled *= 2;
-            }
-            let (h_in, v_in) = (h * scaled / block, v * scaled / block);
-            // Samples of this component in a row of the first `pixels` columns.
-            let samples = |pixels: u32| u64::from(pixels) * u64::from(h * scaled);
-            let per_row = u64::from(max_h * BLOCK);
-            let interpolates = samples(width).div_ceil(per_row) > 2;
-            if h_in * 2 == max_h && (v_in == max_v || v_in * 2 == max_v) && interpolates {
+            // Samples of this component in a row of the picture: interpolated if there are three or more.
+            let interpolates = (width * h).div_ceil(max_h) > 2;
+            if h * 2 == max_h && (v == max_v || v * 2 == max_v) && interpolates {
                 needs.beside = true;
-                needs.above |= v_in * 2 == max_v;
-                // More than two samples: the first width whose samples, rounded up, are three.
-                let min_width =
-                    u32::try_from(2 * per_row / u64::from(h * scaled)).unwrap_or(u32::MAX).saturating_add(1);
-                needs.min_width = needs.min_width.max(min_width);
-            } else if h_in == max_h && v_in * 2 == max_v {
+                needs.above |= v * 2 == max_v;
+                // The first width whose samples, rounded up, are three.
+                needs.min_width = needs.min_width.max(2 * max_h / h + 1);
+            } else if h == max_h && v * 2 == max_v {
                 needs.above = true;
             }
         }
@@ -73,32 +53,28 @@ impl Needs {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    fn needs(y: (u8, u8), scale: Scale) -> (bool, bool, u32) {
+    fn needs(y: (u8, u8)) -> (bool, bool, u32) {
         let component = |(h, v)| Component { id: 1, h, v, table: 0 };
-        let needs = Needs::of(&[component(y), component((1, 1)), component((1, 1))], 500, scale);
+        let needs = Needs::of(&[component(y), component((1, 1)), component((1, 1))], 500);
         (needs.beside, needs.above, needs.min_width)
     }
 
     #[test]
     fn margins_of_the_usual_samplings() {
         let table = [
-            // luma factors → full, half, quarter, eighth
-            ((1, 1), [(false, false, 1); 4]),
-            ((2, 1), [(true, false, 5), (true, false, 9), (true, false, 17), (false, false, 1)]),
-            ((1, 2), [(false, true, 1), (false, true, 1), (false, true, 1), (false, false, 1)]),
-            ((2, 2), [(true, true, 5), (false, false, 1), (false, false, 1), (false, false, 1)]),
-            ((4, 1), [(false, false, 1); 4]),
-            // At a half, chroma of 4:1:0 is decoded at full size, and only a factor of two is left
-            // to interpolate.
-            ((4, 2), [(false, false, 1), (true, false, 9), (true, false, 17), (false, false, 1)]),
+            ((1, 1), (false, false, 1)),
+            ((2, 1), (true, false, 5)),
+            ((1, 2), (false, true, 1)),
+            ((2, 2), (true, true, 5)),
+            ((4, 1), (false, false, 1)),
+            ((4, 2), (false, false, 1)),
         ];
         for (y, expected) in table {
-            let found = [Scale::Full, Scale::Half, Scale::Quarter, Scale::Eighth].map(|scale| needs(y, scale));
-            assert_eq!(found, expected, "{y:?}");
+            assert_eq!(needs(y), expected, "{y:?}");
         }
     }
 
@@ -106,7 +82,7 @@ mod tests {
     fn narrow_pictures_and_lone_components_need_nothing() {
         let component = |h, v| Component { id: 1, h, v, table: 0 };
         let none = Needs { min_width: 1, ..Needs::default() };
-        assert_eq!(Needs::of(&[component(2, 2), component(1, 1), component(1, 1)], 4, Scale::Full), none);
-        assert_eq!(Needs::of(&[component(2, 2)], 500, Scale::Full), none);
+        assert_eq!(Needs::of(&[component(2, 2), component(1, 1), component(1, 1)], 4), none);
+        assert_eq!(Needs::of(&[component(2, 2)], 500), none);
     }
 }

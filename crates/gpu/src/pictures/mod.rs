@@ -128,8 +128,7 @@ pub enum Reason {
     /// Segments of more blocks than [`StagingOptions::max_segment_blocks`]: a picture without
     /// restart markers is one segment.
     LongSegments,
-    /// It shrinks so much that the host decodes it at a smaller scale, or that a pixel of the
-    /// output is made of too many.
+    /// It shrinks so much that a pixel of the output is made of too many.
     Shrinks,
     /// It has more pixels than [`StagingOptions::max_bytes`] allows.
     Limit,

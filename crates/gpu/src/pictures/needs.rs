@@ -137,9 +137,6 @@ impl<'a> Needs<'a> {
         if place.is_incomplete {
             return Err(Reason::OnHost);
         }
-        if options.scaled && place.is_scaled {
-            return Err(Reason::Shrinks);
-        }
         let tile = tiles::tile(&place.x, &place.y).ok_or(Reason::Shrinks)?;
         let shown = frame.shown(&place);
         let changes = Changes::resolve(changes, how, [place.height, place.width]);

@@ -11,10 +11,6 @@ use shardpack_jpeg::{JpegHeader, Rendering};
 pub struct StagingOptions {
     /// What the kernels write.
     pub output: Output,
-    /// Whether the host decodes pictures that shrink to half or less at a smaller scale, as
-    /// `DecodeOptions::scaled` says. Then they are left to it, so that the pixels are the same
-    /// whoever decodes them. Default off, as there.
-    pub scaled: bool,
     /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time
     /// of a batch. Default 2048.
     pub max_segment_blocks: u32,
@@ -27,7 +23,6 @@ impl Default for StagingOptions {
     fn default() -> Self {
         Self {
             output: Output::default(),
-            scaled: false,
             max_segment_blocks: JpegHeader::DEVICE_SEGMENT_BLOCKS,
             max_bytes: u64::MAX,
         }

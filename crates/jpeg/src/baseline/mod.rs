@@ -104,7 +104,7 @@ impl BaselineDecoder {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod rules_tests;
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 mod tests;

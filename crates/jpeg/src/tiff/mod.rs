@@ -430,6 +430,6 @@ impl Chunk {
     }
 }
 
-#[cfg(all(test, feature = "turbo"))]
+#[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests;

@@ -29,7 +29,6 @@ impl Compression {
             8 | 32946 => Self::Deflate,
             32773 => Self::PackBits,
             // 34926 was used before libtiff registered the other number.
-            #[cfg(feature = "turbo")]
             50000 | 34926 => Self::Zstd,
             other => {
                 let name = match other {
@@ -39,7 +38,6 @@ impl Compression {
                     34712 => " (JPEG 2000)",
                     34887 => " (LERC)",
                     34925 => " (LZMA)",
-                    50000 | 34926 => " (zstd, which this build does not have)",
                     50001 => " (WebP)",
                     _ => "",
                 };
@@ -67,12 +65,9 @@ pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u
         Compression::Lzw => lzw(packed, out),
         Compression::Deflate => inflate(flate2::read::ZlibDecoder::new(packed), out),
         Compression::PackBits => pack_bits(packed, out),
-        #[cfg(feature = "turbo")]
         Compression::Zstd => {
             inflate(zstd::stream::read::Decoder::with_buffer(packed).map_err(|error| error.to_string())?, out)
         }
-        #[cfg(not(feature = "turbo"))]
-        Compression::Zstd => Err("zstd".to_owned()),
         // Decoded to pixels elsewhere.
         Compression::Jpeg => Err("JPEG".to_owned()),
     }

@@ -14,7 +14,7 @@ fn by_host(case: &Case, row: &Row, output: &Output) -> Vec<u8> {
     let Case { jpeg, how, changes } = case;
     let (height, width) = (row.height as usize, row.width as usize);
     let mut levels = vec![0; height * width * 3];
-    let options = DecodeOptions { scaled: false, partial: false, ..Default::default() };
+    let options = DecodeOptions { partial: false, ..Default::default() };
     let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
     JpegDecoder::new(options).decode_into(jpeg, &plain, &mut levels).unwrap();
     let mut picture = Picture::new(&mut levels, height, width).unwrap();

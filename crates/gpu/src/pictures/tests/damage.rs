@@ -26,7 +26,7 @@ fn round(random: &mut Random) -> (bool, bool) {
         .collect();
     damage(random, &mut pictures[1].0);
     let mut memory = vec![0xCC; 2 << 20];
-    let mut staging = Staging::new(&mut memory, StagingOptions { scaled: false, ..Default::default() });
+    let mut staging = Staging::new(&mut memory, StagingOptions::default());
     let rows: Vec<_> = pictures.iter().map(|(jpeg, how)| staging.push(jpeg, how).ok()).collect();
     let batch = staging.finish().unwrap();
     let mut flagged = false;

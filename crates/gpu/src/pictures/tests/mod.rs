@@ -35,7 +35,7 @@ fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> 
 fn by_host(jpeg: &[u8], how: &Rendering, row: &Row, output: &Output) -> Result<Vec<u8>, shardpack_format::Error> {
     // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates
     // chroma that it interpolates in the whole picture.
-    decoded(DecodeOptions { scaled: false, partial: false, ..Default::default() }, jpeg, how, row, output)
+    decoded(DecodeOptions { partial: false, ..Default::default() }, jpeg, how, row, output)
 }
 
 fn decoded(
@@ -59,7 +59,7 @@ fn bytes_of<'a>(played: &'a Played, row: &Row, output: &Output) -> &'a [u8] {
 }
 
 fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) -> Batch {
-    let options = StagingOptions { output, scaled: false, ..Default::default() };
+    let options = StagingOptions { output, ..Default::default() };
     let mut staging = Staging::new(memory, options);
     for (n, (jpeg, how)) in pictures.iter().enumerate() {
         assert_eq!(staging.push(jpeg, how), Ok(n), "{how:?}");
@@ -157,7 +157,7 @@ fn of_sources(sources: &[Source], seed: u64) -> usize {
     };
     let mut memory = vec![0; 1 << 20];
     let mut shrinks = |(jpeg, how): &(Vec<u8>, Rendering)| {
-        let options = StagingOptions { output, scaled: false, ..Default::default() };
+        let options = StagingOptions { output, ..Default::default() };
         Staging::new(&mut memory, options).push(jpeg, how) == Err(Reason::Shrinks)
     };
     let all: Vec<_> = sources.iter().filter(|source| is_taken(source)).map(picture).collect();
@@ -244,10 +244,8 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
         assert_eq!(staged, if taken { Ok(0) } else { Err(Reason::LongSegments) });
         assert_eq!(JpegHeader::parse(&jpeg).unwrap().device_decodable(), taken);
     }
-    let small = Rendering { view: View::resize(24, 32), ..Default::default() };
-    let mut other = vec![0; 1 << 20];
-    let scaled = StagingOptions { scaled: true, ..Default::default() };
-    assert_eq!(odd(&jpeg, &small, &mut Staging::new(&mut other, scaled)), Reason::Shrinks);
+    let large = Source { size: (600, 600), interval: 8, ..good }.encoded();
+    assert_eq!(odd(&large, &Rendering { view: View::resize(1, 1), ..whole }, &mut staging), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
     // The host pads: unless the picture has the proportions of the view.

@@ -16,19 +16,17 @@ fn survive(bytes: &[u8], rect: Rect, out: &mut Vec<u8>) -> bool {
     let x = rect.x % width;
     let y = rect.y % height;
     let rect = Rect { x, y, width: 1 + rect.width % (width - x), height: 1 + rect.height % (height - y) };
-    for scale in [Scale::Full, Scale::Half, Scale::Quarter, Scale::Eighth] {
-        let plan = CutPlan::new(bytes, &header, rect, scale).expect("a rectangle within the picture");
-        assert!(plan.cut().shown.contains(&rect), "{rect} in {:?}", plan.cut());
-        if plan.write(out).is_err() {
-            return false;
-        }
-        let shown = JpegHeader::parse(out).expect("a header");
-        assert_eq!(
-            (u32::from(shown.width), u32::from(shown.height)),
-            (plan.cut().shown.width, plan.cut().shown.height)
-        );
-        assert!(out.len() <= bytes.len(), "larger: {} of {}", out.len(), bytes.len());
+    let plan = CutPlan::new(bytes, &header, rect).expect("a rectangle within the picture");
+    assert!(plan.cut().shown.contains(&rect), "{rect} in {:?}", plan.cut());
+    if plan.write(out).is_err() {
+        return false;
     }
+    let shown = JpegHeader::parse(out).expect("a header");
+    assert_eq!(
+        (u32::from(shown.width), u32::from(shown.height)),
+        (plan.cut().shown.width, plan.cut().shown.height)
+    );
+    assert!(out.len() <= bytes.len(), "larger: {} of {}", out.len(), bytes.len());
     true
 }
 
@@ -58,7 +56,7 @@ proptest! {
         let mut out = Vec::new();
         if survive(&bytes, rect, &mut out) {
             // The rest of the picture, if it is one, goes through the decoder without harm.
-            let _ = decode(&out, Scale::Full);
+            let _ = decode(&out);
         }
     }
 
@@ -138,7 +136,7 @@ fn damaged_markers_are_named_with_their_place() {
 #[test]
 fn what_decoders_skip_is_no_damage() {
     let jpeg = tiled();
-    let whole = decode(&jpeg, Scale::Full).unwrap();
+    let whole = decode(&jpeg).unwrap();
     let at = markers(&jpeg);
     let end = jpeg.len() - 2;
     let fill = [&jpeg[..at[5]], &[0xFF, 0xFF], &jpeg[at[5]..]].concat();
@@ -148,12 +146,12 @@ fn what_decoders_skip_is_no_damage() {
     let comment = [&jpeg[..end], b"\xFF\xFE\0\x05abc", &jpeg[end..]].concat();
     for (what, bytes) in [("fill", fill), ("marker", trailing_marker), ("tail", bytes_behind), ("comment", comment)] {
         let header = JpegHeader::parse(&bytes).unwrap();
-        let plan = CutPlan::new(&bytes, &header, RECT, Scale::Full).unwrap();
+        let plan = CutPlan::new(&bytes, &header, RECT).unwrap();
         let mut out = Vec::new();
         plan.write(&mut out).unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(plan.cut().kind, CutKind::Tiles);
         let inside = RECT.within(&plan.cut().shown).unwrap();
-        assert!(decode(&out, Scale::Full).unwrap().rows(inside).eq(whole.rows(RECT)), "{what}");
+        assert!(decode(&out).unwrap().rows(inside).eq(whole.rows(RECT)), "{what}");
     }
 }
 

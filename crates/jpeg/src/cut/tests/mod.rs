@@ -9,7 +9,7 @@ mod pixels;
 mod structure;
 
 use super::*;
-use crate::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Sampling, Subsampling, Warnings};
+use crate::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Sampling, Scale, Subsampling, Warnings};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use shardpack_format::Limits;
 
@@ -114,13 +114,13 @@ struct Pixels {
     bytes: Vec<u8>,
 }
 
-fn decode(jpeg: &[u8], scale: Scale) -> Result<Pixels> {
+fn decode(jpeg: &[u8]) -> Result<Pixels> {
     let decoder = decompressor();
     let picture = decoder.open(jpeg)?;
     let frame = picture.frame();
-    let (width, height) = (scale.of(frame.width), scale.of(frame.height));
+    let (width, height) = (frame.width, frame.height);
     let mut bytes = vec![0; (width * height * 3) as usize];
-    picture.decode(scale, PixelFormat::Rgb, &mut bytes, (width * 3) as usize)?;
+    picture.decode(Scale::Full, PixelFormat::Rgb, &mut bytes, (width * 3) as usize)?;
     Ok(Pixels { width, bytes })
 }
 
@@ -133,11 +133,10 @@ impl Pixels {
     }
 }
 
-/// Decodes the cut and the whole, and compares every pixel of the scaled picture that `rect`
-/// touches.
-fn check_equal(jpeg: &[u8], whole: &Pixels, rect: Rect, scale: Scale) -> (Cut, usize) {
+/// Decodes the cut and the whole, and compares every pixel of `rect`.
+fn check_equal(jpeg: &[u8], whole: &Pixels, rect: Rect) -> (Cut, usize) {
     let header = JpegHeader::parse(jpeg).unwrap();
-    let plan = CutPlan::new(jpeg, &header, rect, scale).unwrap();
+    let plan = CutPlan::new(jpeg, &header, rect).unwrap();
     let cut = plan.cut();
     assert!(cut.shown.contains(&rect), "{rect} in {cut:?}");
     let mut out = vec![1, 2, 3];
@@ -145,13 +144,10 @@ fn check_equal(jpeg: &[u8], whole: &Pixels, rect: Rect, scale: Scale) -> (Cut, u
     assert!(out.len() <= jpeg.len(), "never larger: {} of {}", out.len(), jpeg.len());
     let shown = JpegHeader::parse(&out).unwrap();
     assert_eq!((u32::from(shown.width), u32::from(shown.height)), (cut.shown.width, cut.shown.height));
-    let pixels = decode(&out, scale).unwrap();
-    let n = scale.denominator();
-    let (x, y) = (rect.x / n, rect.y / n);
-    let scaled = Rect { x, y, width: rect.right().div_ceil(n) - x, height: rect.bottom().div_ceil(n) - y };
-    let inside = Rect { x: x - cut.shown.x / n, y: y - cut.shown.y / n, ..scaled };
-    for (row, (found, expected)) in pixels.rows(inside).zip(whole.rows(scaled)).enumerate() {
-        assert!(found == expected, "row {row} of {rect} at {scale:?}, cut {cut:?}");
+    let pixels = decode(&out).unwrap();
+    let inside = Rect { x: rect.x - cut.shown.x, y: rect.y - cut.shown.y, ..rect };
+    for (row, (found, expected)) in pixels.rows(inside).zip(whole.rows(rect)).enumerate() {
+        assert!(found == expected, "row {row} of {rect}, cut {cut:?}");
     }
     (cut, out.len())
 }

@@ -9,20 +9,9 @@ proptest! {
     fn a_cut_decodes_to_the_pixels_of_the_whole(case in cases(200)) {
         let mut random = Random(case.seed);
         let jpeg = case.jpeg(&mut random);
-        let whole = decode(&jpeg, Scale::Full).unwrap();
+        let whole = decode(&jpeg).unwrap();
         for _ in 0..2 {
-            check_equal(&jpeg, &whole, random.rect(case.width, case.height), Scale::Full);
-        }
-    }
-
-    #[test]
-    fn a_scaled_cut_decodes_to_the_pixels_of_the_scaled_whole(case in cases(200)) {
-        let mut random = Random(case.seed);
-        let jpeg = case.jpeg(&mut random);
-        let scale = [Scale::Half, Scale::Quarter, Scale::Eighth][random.below(3) as usize];
-        let whole = decode(&jpeg, scale).unwrap();
-        for _ in 0..2 {
-            check_equal(&jpeg, &whole, random.rect(case.width, case.height), scale);
+            check_equal(&jpeg, &whole, random.rect(case.width, case.height));
         }
     }
 }

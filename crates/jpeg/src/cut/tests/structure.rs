@@ -13,14 +13,14 @@ fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u1
     out
 }
 
-fn plan(jpeg: &[u8], rect: (u32, u32, u32, u32), scale: Scale) -> Cut {
+fn plan(jpeg: &[u8], rect: (u32, u32, u32, u32)) -> Cut {
     let (x, y, width, height) = rect;
     let header = JpegHeader::parse(jpeg).unwrap();
-    CutPlan::new(jpeg, &header, Rect { x, y, width, height }, scale).unwrap().cut()
+    CutPlan::new(jpeg, &header, Rect { x, y, width, height }).unwrap().cut()
 }
 
-fn shown(jpeg: &[u8], rect: (u32, u32, u32, u32), scale: Scale) -> (u32, u32, u32, u32) {
-    let Rect { x, y, width, height } = plan(jpeg, rect, scale).shown;
+fn shown(jpeg: &[u8], rect: (u32, u32, u32, u32)) -> (u32, u32, u32, u32) {
+    let Rect { x, y, width, height } = plan(jpeg, rect).shown;
     (x, y, width, height)
 }
 
@@ -41,19 +41,16 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
         ((161, 81, 29, 9), (160, 80, 30, 10)),
     ];
     for (rect, expected) in table {
-        assert_eq!(shown(&jpeg, rect, Scale::Full), expected, "{rect:?}");
+        assert_eq!(shown(&jpeg, rect), expected, "{rect:?}");
     }
-    // At a half, 4:2:0 is not interpolated, so the tile alone is enough.
-    assert_eq!(shown(&jpeg, (32, 16, 32, 16), Scale::Half), (32, 16, 32, 16));
     let full = noise(190, 90, Subsampling::S444, 4);
-    assert_eq!(shown(&full, (32, 16, 32, 16), Scale::Full), (32, 16, 32, 16));
+    assert_eq!(shown(&full, (32, 16, 32, 16)), (32, 16, 32, 16));
     let rows_only = noise(190, 90, Subsampling::S440, 4);
-    assert_eq!(shown(&rows_only, (32, 16, 32, 16), Scale::Full), (32, 0, 32, 48));
+    assert_eq!(shown(&rows_only, (32, 16, 32, 16)), (32, 0, 32, 48));
     let columns_only = noise(190, 90, Subsampling::S422, 2);
-    assert_eq!(shown(&columns_only, (32, 16, 32, 16), Scale::Full), (0, 16, 96, 16));
-    // Pixel 33 is in the second column of the tile, but in the first at half the size.
-    assert_eq!(shown(&columns_only, (33, 16, 20, 16), Scale::Full), (32, 16, 32, 16));
-    assert_eq!(shown(&columns_only, (33, 16, 20, 16), Scale::Half), (0, 16, 64, 16));
+    assert_eq!(shown(&columns_only, (32, 16, 32, 16)), (0, 16, 96, 16));
+    // Pixel 33 is in the second column of the tile.
+    assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
 /// Chroma of two columns is not interpolated: a cut must not be that narrow if the whole picture is
@@ -61,19 +58,19 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
-    assert_eq!(shown(&jpeg, (98, 1, 2, 14), Scale::Full), (80, 0, 20, 16));
+    assert_eq!(shown(&jpeg, (98, 1, 2, 14)), (80, 0, 20, 16));
     let wider = noise(101, 40, Subsampling::S420, 1);
-    assert_eq!(shown(&wider, (98, 1, 3, 14), Scale::Full), (96, 0, 5, 16));
+    assert_eq!(shown(&wider, (98, 1, 3, 14)), (96, 0, 5, 16));
 }
 
 #[test]
 fn rows_and_groups_of_rows() {
     let jpeg = noise(100, 100, Subsampling::S444, 13);
-    assert_eq!(plan(&jpeg, (10, 20, 10, 10), Scale::Full).kind, CutKind::Rows);
-    assert_eq!(shown(&jpeg, (10, 20, 10, 10), Scale::Full), (0, 16, 100, 16));
+    assert_eq!(plan(&jpeg, (10, 20, 10, 10)).kind, CutKind::Rows);
+    assert_eq!(shown(&jpeg, (10, 20, 10, 10)), (0, 16, 100, 16));
     let groups = noise(100, 100, Subsampling::S444, 39);
-    assert_eq!(shown(&groups, (10, 30, 10, 10), Scale::Full), (0, 24, 100, 24));
-    assert_eq!(shown(&groups, (10, 97, 10, 3), Scale::Full), (0, 96, 100, 4));
+    assert_eq!(shown(&groups, (10, 30, 10, 10)), (0, 24, 100, 24));
+    assert_eq!(shown(&groups, (10, 97, 10, 3)), (0, 96, 100, 4));
 }
 
 #[test]
@@ -103,7 +100,7 @@ fn pictures_without_a_grid_are_copied() {
     }
     // The same picture, without the obstacle, is cut.
     let jpeg = with(|_| ());
-    assert_eq!(plan(&jpeg, (0, 0, 3, 3), Scale::Full).kind, CutKind::Tiles);
+    assert_eq!(plan(&jpeg, (0, 0, 3, 3)).kind, CutKind::Tiles);
 }
 
 /// The factors of a lone component have no meaning: its tiles are those of 8 × 8 blocks.
@@ -112,10 +109,10 @@ fn sampling_factors_of_gray_do_not_count() {
     let mut jpeg = noise(40, 24, Subsampling::Gray, 1);
     let header = JpegHeader::parse(&jpeg).unwrap();
     jpeg[header.sof_offset as usize + 11] = 0x22;
-    let whole = decode(&jpeg, Scale::Full).unwrap();
+    let whole = decode(&jpeg).unwrap();
     for (x, y) in [(0, 0), (8, 8), (16, 0), (30, 15)] {
         let rect = Rect { x, y, width: 9, height: 9 };
-        let (cut, _) = check_equal(&jpeg, &whole, rect, Scale::Full);
+        let (cut, _) = check_equal(&jpeg, &whole, rect);
         assert_eq!(cut.shown.x, x / 8 * 8);
         assert_eq!(cut.shown.y, y / 8 * 8);
     }
@@ -171,7 +168,7 @@ fn expects_about_what_it_writes() {
     let mut random = Random(4);
     let mut out = Vec::new();
     for _ in 0..50 {
-        let plan = CutPlan::new(&jpeg, &header, random.rect(400, 400), Scale::Full).unwrap();
+        let plan = CutPlan::new(&jpeg, &header, random.rect(400, 400)).unwrap();
         plan.write(&mut out).unwrap();
         let (expected, found) = (plan.expected_bytes() as f64, out.len() as f64);
         assert!((expected / found - 1.0).abs() < 0.05, "expected {expected}, found {found}");
