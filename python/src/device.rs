@@ -4,7 +4,7 @@ use crate::errors::NoDeviceError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use shardpack_gpu::CudaStage;
-use shardpack_gpu::driver::GpuError;
+use shardpack_gpu::GpuError;
 use std::sync::Arc;
 
 /// The legacy default stream, by the driver and by DLPack.

@@ -90,7 +90,7 @@ impl ArraySource for Array {
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
     // No source can fill a shape that overflows: it ends at the first read.
-    bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, |n| to_usize(n)))
+    bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 
 /// Elements of the array.

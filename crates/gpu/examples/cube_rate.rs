@@ -12,8 +12,8 @@
 use half::f16;
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Limits};
-use shardpack_gpu::cubes::{CubeKernels, Fault, Payload, Stager, Work};
-use shardpack_gpu::driver::{Device, GpuError, Memory, Pinned, Stream};
+use shardpack_gpu::kernels::{CubeKernels, CubeStager, CubeWork, Fault, Payload};
+use shardpack_gpu::kernels::{Device, GpuError, Memory, Pinned, Stream};
 use shardpack_reader::Dataset;
 use std::error::Error;
 use std::time::Instant;
@@ -28,7 +28,7 @@ struct Lane {
     pinned: Pinned,
     slot: Memory,
     out: Memory,
-    work: Work,
+    work: CubeWork,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -148,7 +148,7 @@ fn measure(
 }
 
 fn lane(device: &Device, stored: &[Stored], batch: usize, to: As) -> Result<Lane, Box<dyn Error>> {
-    let mut stager = Stager::default();
+    let mut stager = CubeStager::default();
     let upload = batch * (64 << 20);
     let mut pinned = Pinned::new(device, upload)?;
     let mut staged = stager.begin(pinned.bytes_mut()?)?;

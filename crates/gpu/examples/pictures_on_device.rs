@@ -12,8 +12,10 @@ mod jpegs;
 
 use jpegs::{Random, Source};
 use shardpack_augment::{Augmentation, Picture, Scratch};
-use shardpack_gpu::driver::{Device, GpuError, Module};
-use shardpack_gpu::pictures::{Batch, Dtype, Output, PictureDecoder, Row, Scaling, Staging, StagingOptions};
+use shardpack_gpu::kernels::{Device, GpuError, Module};
+use shardpack_gpu::kernels::{
+    Dtype, Output, PictureBatch, PictureDecoder, PictureRow, Scaling, Staging, StagingOptions,
+};
 use shardpack_jpeg::{
     DecodeOptions, DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
 };
@@ -46,7 +48,7 @@ fn recipe(number: usize) -> Vec<Augmentation> {
 }
 
 /// Changes what the host has decoded, row by row and pixel by pixel.
-fn change(levels: &mut Vec<u8>, row: Row, how: &Rendering, changes: &[Augmentation]) {
+fn change(levels: &mut Vec<u8>, row: PictureRow, how: &Rendering, changes: &[Augmentation]) {
     let (height, width) = (row.height as usize, row.width as usize);
     let mut picture = Picture::new(levels, height, width).expect("a whole picture");
     for (place, change) in (0..).zip(changes) {
@@ -64,7 +66,7 @@ fn stage(
     pictures: &[(Vec<u8>, Rendering)],
     changes: &[Augmentation],
     options: StagingOptions,
-) -> (Batch, Vec<usize>) {
+) -> (PictureBatch, Vec<usize>) {
     let mut staging = Staging::new(memory, options);
     let taken = pictures.iter().enumerate().filter(|(_, (jpeg, how))| staging.push_changed(jpeg, how, changes).is_ok());
     let taken = taken.map(|(n, _)| n).collect();
@@ -209,11 +211,14 @@ fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&
     })
 }
 
-fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], (count, seed): (usize, u64), changes: &[Augmentation]) -> Batch {
-    let options = StagingOptions {
-        output: output(Dtype::Float16, PixelLayout::ChannelsHeightWidth),
-        ..Default::default()
-    };
+fn stage_crops(
+    memory: &mut [u8],
+    photos: &[Vec<u8>],
+    (count, seed): (usize, u64),
+    changes: &[Augmentation],
+) -> PictureBatch {
+    let options =
+        StagingOptions { output: output(Dtype::Float16, PixelLayout::ChannelsHeightWidth), ..Default::default() };
     let mut staging = Staging::new(memory, options);
     for (jpeg, how) in crops(photos, count, seed) {
         _ = staging.push_changed(jpeg, &how, changes);

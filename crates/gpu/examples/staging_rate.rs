@@ -18,7 +18,7 @@ use shardpack_format::{
     shard_name,
 };
 use shardpack_gpu::CudaStage;
-use shardpack_gpu::driver::{Arena, GpuError, Heap, Loan, LoanPart};
+use shardpack_gpu::kernels::{Arena, GpuError, Heap, Loan, LoanPart};
 use shardpack_loader::order::End;
 use shardpack_loader::stage::{
     DeviceId, FieldSource, FieldSpec, Prepared, Room, Spot, Stage, StageSlot, StagedPart, StagedParts, StagedRoom,

@@ -7,7 +7,7 @@ use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, St
 pub(crate) const STATUS_BYTES: usize = 4;
 
 /// A PTX file, made by `scripts/make_ptx.py`.
-pub(crate) struct Source<const N: usize> {
+pub(crate) struct KernelSource<const N: usize> {
     /// Its text.
     pub(crate) ptx: &'static str,
     /// Its kernels.
@@ -18,7 +18,7 @@ pub(crate) struct Source<const N: usize> {
     pub(crate) expected: [u32; N],
 }
 
-impl<const N: usize> Source<N> {
+impl<const N: usize> KernelSource<N> {
     /// Has the driver compile the kernels for its device, or take them from its cache, and checks that
     /// they and this crate mean the same.
     ///

@@ -1,7 +1,7 @@
 //! Values that stay on the device: what a batch needs of them is copied to its slot by a kernel,
 //! before the other kernels look for it there.
 
-use crate::config::Source;
+use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ const THREADS: u32 = 128;
 const PIECE_BYTES: u64 = 8 << 10;
 /// The kernel.
 #[expect(clippy::cast_possible_truncation, reason = "a small number")]
-pub(crate) const SOURCE: Source<2> = Source {
+pub(crate) const SOURCE: KernelSource<2> = KernelSource {
     ptx: include_str!("../ptx/gather.ptx"),
     kernels: &["gather_config", "gather"],
     config: "gather_config",

@@ -16,11 +16,26 @@
 )]
 
 mod config;
-pub mod cubes;
-pub mod driver;
+mod cubes;
+mod driver;
 mod gather;
 mod mix;
-pub mod pictures;
+mod pictures;
 mod stage;
 
+pub use driver::{Device, GpuError, Properties};
 pub use stage::{CudaStage, DryStage};
+
+/// The kernels and the driver without a loader: for the tests and measurements of this crate on a device.
+#[doc(hidden)]
+pub mod kernels {
+    pub use crate::cubes::{CubeBatch, CubeKernels, CubeStager, CubeWork, DecodedArray, Fault, Payload};
+    pub use crate::driver::{
+        Arena, ArenaPart, Block, Device, Event, GpuError, Heap, Launch, Loan, LoanPart, Memory, Module, Params, Pinned,
+        Stream,
+    };
+    pub use crate::pictures::{
+        CONFIG, Dtype, KERNELS, Output, PictureBatch, PictureDecoder, PictureRow, Reason, Regions, Scaling, Staging,
+        StagingOptions, Timing,
+    };
+}

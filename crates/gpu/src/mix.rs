@@ -1,6 +1,6 @@
 //! Mixup and CutMix on the device: rows of a batch that is done, in its output.
 
-use crate::config::Source;
+use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
 use crate::pictures::Dtype;
 use shardpack_augment::Mixed;
@@ -13,7 +13,7 @@ const THREADS: u32 = 256;
 const MOST_BLOCKS: u64 = 4096;
 
 /// The kernel.
-pub(crate) const SOURCE: Source<1> = Source {
+pub(crate) const SOURCE: KernelSource<1> = KernelSource {
     ptx: include_str!("../ptx/mix.ptx"),
     kernels: &["mix_config", "mix"],
     config: "mix_config",
@@ -31,12 +31,7 @@ pub(crate) struct Mixing {
 impl Mixing {
     /// To mix rows of an output of `output_bytes` at `out`, with the table at `table`, a multiple of
     /// 8. `None` if it is not for the kernel, or a row is not in the output.
-    pub(crate) fn new(
-        rows: &[Range<usize>],
-        mix: &RowMix,
-        (out, output_bytes): (u64, usize),
-        table: u64,
-    ) -> Option<Self> {
+    pub(crate) fn new(rows: &[Range<usize>], mix: &RowMix, out: u64, output_bytes: usize, table: u64) -> Option<Self> {
         let dtype = Dtype::of(mix.dtype)?;
         let bytes = rows.first()?.len();
         let fits = |row: &Range<usize>| {
@@ -125,7 +120,7 @@ mod tests {
                 let out = device.upload(&memory);
                 let table = device.alloc(8 * rows.len());
                 let at = (device.address(out), memory.len());
-                let mixing = Mixing::new(&rows, &mix, at, device.address(table)).unwrap();
+                let mixing = Mixing::new(&rows, &mix, at.0, at.1, device.address(table)).unwrap();
                 device.bytes_mut(table).unwrap().copy_from_slice(&mixing.table);
                 let launch = mixing.launch;
                 device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
@@ -138,7 +133,7 @@ mod tests {
     fn rows_outside_of_the_output_are_not_for_the_kernel() {
         let dtype = ElementType::Dtype(shardpack_format::Dtype::F16);
         let mix = RowMix { how: Mixed::Sum { share: 0.5 }, dtype, layout: PixelLayout::default(), columns: 2 };
-        let of = |rows: &[Range<usize>]| Mixing::new(rows, &mix, (0, 36), 0).is_some();
+        let of = |rows: &[Range<usize>]| Mixing::new(rows, &mix, 0, 36, 0).is_some();
         assert!(of(&[0..12, 12..24, 24..36]));
         for rows in [&[0..12, 26..38][..], &[0..12, 12..22], &[1..13, 13..25], &[]] {
             assert!(!of(rows), "{rows:?}");

@@ -154,12 +154,12 @@ impl<'a> Bmp<'a> {
         }
         let stored = to_usize(self.row_bytes());
         let rows = rgb.chunks_exact_mut(self.width as usize * 3);
-        let each = |(from, to): (&[u8], &mut [u8])| self.decode_row(from, to.as_chunks_mut::<3>().0, &color);
+        let decode = |from: &[u8], to: &mut [u8]| self.decode_row(from, to.as_chunks_mut::<3>().0, &color);
         let pixels = self.pixels.chunks_exact(stored);
         if self.is_top_first {
-            pixels.zip(rows).for_each(each)
+            pixels.zip(rows).for_each(|(from, to)| decode(from, to))
         } else {
-            pixels.zip(rows.rev()).for_each(each)
+            pixels.zip(rows.rev()).for_each(|(from, to)| decode(from, to))
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::rect::Rect;
 use super::scan::{End, Segments};
 use super::upsample::Needs;
 use super::walk::Walk;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, bug};
 
 /// How much of a picture can be left out, depending on its restart markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,9 +105,8 @@ impl<'a> CutPlan<'a> {
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         rect.check(width, height)?;
         let needs = Needs::of(header.components(), width);
-        let tiles = Grid::of(header)
-            .map(|grid| (grid, grid.tiles(&rect, &needs)))
-            .filter(|(grid, tiles)| *tiles != grid.all());
+        let tiles =
+            Grid::of(header).map(|grid| (grid, grid.tiles(&rect, &needs))).filter(|(grid, tiles)| *tiles != grid.all());
         let cut = match &tiles {
             Some((grid, tiles)) => {
                 let kind = if grid.columns > 1 { CutKind::Tiles } else { CutKind::Rows };
@@ -176,12 +175,12 @@ impl<'a> CutPlan<'a> {
                 continue;
             }
             out.extend([0xFF, marker]);
-            out.extend(be16(body.len() + 2)?);
+            out.extend(be16(body.len() + 2));
             match body {
                 [precision, _, _, _, _, components @ ..] if offset == self.header.sof_offset => {
                     out.push(*precision);
-                    out.extend(be16(self.cut.shown.height)?);
-                    out.extend(be16(self.cut.shown.width)?);
+                    out.extend(be16(self.cut.shown.height));
+                    out.extend(be16(self.cut.shown.width));
                     out.extend_from_slice(components);
                 }
                 _ => out.extend_from_slice(body),
@@ -197,7 +196,9 @@ impl<'a> CutPlan<'a> {
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
         let offset = self.header.scan_offset;
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
-        let scan = scan.ok_or_else(|| Error::internal("scan of a JPEG", self.jpeg.len(), offset))?;
+        let scan = scan.ok_or_else(|| {
+            Error::usage("header of a JPEG", "that of its bytes", format!("a scan at {offset} of {}", self.jpeg.len()))
+        })?;
         let mut segments = Segments::new(scan);
         let last = grid.all().count() - 1;
         let (mut index, mut written) = (0_u32, 0_u32);
@@ -255,9 +256,8 @@ impl<'a> CutPlan<'a> {
 }
 
 /// A number that came from two bytes, or is less than such a number.
-fn be16<T: TryInto<u16> + Copy + std::fmt::Display>(n: T) -> Result<[u8; 2]> {
-    let bytes = n.try_into().map(u16::to_be_bytes);
-    bytes.map_err(|_| Error::internal("number of a JPEG's header", "at most 65535", n))
+fn be16(n: impl TryInto<u16>) -> [u8; 2] {
+    n.try_into().map_or_else(|_| bug("a number of a JPEG's header has more than two bytes"), u16::to_be_bytes)
 }
 
 fn damaged(error: JpegError) -> Error {

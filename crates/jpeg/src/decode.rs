@@ -2,17 +2,15 @@
 
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
-use super::orientation::Turn;
-use super::render::{Plan, Renderer};
-use super::resize::Pixels;
+use super::orientation::Orientation;
+use super::render::{RenderPlan, Renderer};
+use super::resize::{Cutout, Pixels};
 use super::shared::{grown, trim};
 use super::tidy::tidied;
 use super::turbo::{Color, Picture, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
-use super::{
-    Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings,
-};
+use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
 use shardpack_format::{Error, Limits, Result};
 
 /// How pictures are decoded.
@@ -112,12 +110,12 @@ impl JpegDecoder {
     /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the
     /// orientation is none of 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
-        let turn = Turn::of(orientation)?;
+        let turn = Orientation::of(orientation)?;
         let frame = match self.jpeg.open(jpeg) {
             Ok(picture) => picture.frame(),
             Err(error) => self.jpeg.open(&tidied(jpeg).ok_or(error)?)?.frame(),
         };
-        let (width, height) = turn.size((frame.width, frame.height));
+        let (width, height) = turn.size(frame.width, frame.height);
         Ok((height, width))
     }
 
@@ -149,8 +147,7 @@ impl JpegDecoder {
     /// Decodes `source`, which is that of `jpeg`.
     fn decode_opened(&mut self, jpeg: &[u8], source: Picture<'_>, how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let (frame, header) = (source.frame(), *source.header());
-        let stored = (frame.width, frame.height);
-        let plan = Plan::new(how, stored, slot.len())?;
+        let plan = RenderPlan::new(how, frame.width, frame.height, slot.len())?;
         let whole = Rect::whole(frame.width, frame.height);
         let partial = self.options.partial && plan.window != whole;
         let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window)).transpose()?;
@@ -197,9 +194,10 @@ impl JpegDecoder {
         } else {
             picture.decode_region(region, format, pixels, width as usize * 3)?;
         }
-        let (x, y) = (area.x - f64::from(region.x), area.y - f64::from(region.y));
+        let area = Area { x: area.x - f64::from(region.x), y: area.y - f64::from(region.y), ..area };
         let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };
-        self.renderer.render(&plan, Pixels { bytes: pixels, width, height }, window, Area { x, y, ..area }, slot)?;
+        let pixels = Pixels { bytes: pixels, width, height };
+        self.renderer.render(&plan, &Cutout { pixels, window, area }, slot)?;
         Ok(decoded)
     }
 
@@ -209,7 +207,7 @@ impl JpegDecoder {
         &mut self,
         jpeg: &[u8],
         header: &JpegHeader,
-        plan: &Plan,
+        plan: &RenderPlan,
         wanted: Rect,
         slot: &mut [u8],
     ) -> Result<Option<usize>> {
@@ -220,7 +218,8 @@ impl JpegDecoder {
         let pixels = grown(&mut self.pixels, width as usize * height as usize * 3);
         let Some(bytes) = self.baseline.decode(jpeg, header, wanted, pixels) else { return Ok(None) };
         let (window, area) = within(plan, wanted)?;
-        self.renderer.render(plan, Pixels { bytes: pixels, width, height }, window, area, slot)?;
+        let pixels = Pixels { bytes: pixels, width, height };
+        self.renderer.render(plan, &Cutout { pixels, window, area }, slot)?;
         Ok(Some(bytes))
     }
 }
@@ -248,7 +247,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
 }
 
 /// Window and area of the plan, in pixels of the part `shown`.
-fn within(plan: &Plan, shown: Rect) -> Result<(Rect, Area)> {
+fn within(plan: &RenderPlan, shown: Rect) -> Result<(Rect, Area)> {
     if !shown.contains(&plan.window) {
         return Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}")));
     }

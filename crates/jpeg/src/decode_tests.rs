@@ -1,5 +1,5 @@
 use super::*;
-use crate::resize::How;
+use crate::resize::Resizing;
 use crate::turbo::Process;
 use crate::{Compressor, Crop, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Subsampling, View};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn encoded_by(
     if let Some(process) = process {
         compressor.write(process);
     }
-    compressor.encode(&source, (width, height), format, how, &mut out).unwrap();
+    compressor.encode(&source, width, height, format, how, &mut out).unwrap();
     out
 }
 
@@ -105,13 +105,15 @@ impl Table {
     }
 
     /// An area, resized, of which nothing outside of `window` is seen.
-    fn part(&self, window: Rect, area: Area, (width, height): (u32, u32), how: How) -> Self {
+    fn part(&self, window: Rect, area: Area, width: u32, height: u32, how: Resizing) -> Self {
         let seen = self.cropped(window);
         let area = Area { x: area.x - f64::from(window.x), y: area.y - f64::from(window.y), ..area };
         let mut out = vec![0; (width * height * 3) as usize];
         let from = Pixels { bytes: seen.at.as_flattened(), width: window.width, height: window.height };
         let all = Rect::whole(window.width, window.height);
-        crate::resize::Resizer::new().resize(from, all, area, (width, height), how, &mut out).unwrap();
+        crate::resize::Resizer::new()
+            .resize(&Cutout { pixels: from, window: all, area }, width, height, how, &mut out)
+            .unwrap();
         Self { width: width as usize, height: height as usize, at: out.as_chunks().0.to_vec() }
     }
 
@@ -148,13 +150,15 @@ fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let resized = if turned_last {
         // Turned in the whole picture, as in the decoder: in the crop, the coordinates would be rounded
         // otherwise, which sometimes changes a weight by its last bit.
-        let (turn, whole) = (Turn::of(how.orientation).unwrap(), (stored.width as u32, stored.height as u32));
-        let (area, window) = (turn.stored_area(crop.area, whole), turn.stored_rect(crop.window, whole));
+        let (turn, columns, rows) =
+            (Orientation::of(how.orientation).unwrap(), stored.width as u32, stored.height as u32);
+        let (area, window) = (turn.stored_area(crop.area, columns, rows), turn.stored_rect(crop.window, columns, rows));
         let resizing = turn.resizing(how.view.interpolation);
-        stored.part(window, area, turn.size(size), resizing).upright(how.orientation)
+        let (columns, rows) = turn.size(size.0, size.1);
+        stored.part(window, area, columns, rows, resizing).upright(how.orientation)
     } else {
-        let upright_how = How { interpolation: how.view.interpolation, mirrored: [false; 2], transposed: false };
-        upright.part(crop.window, crop.area, size, upright_how)
+        let upright_how = Resizing { interpolation: how.view.interpolation, mirrored: [false; 2], transposed: false };
+        upright.part(crop.window, crop.area, size.0, size.1, upright_how)
     };
     let shown = if crop.flip { resized.flipped() } else { resized };
     shown.padded(&crop).bytes(how.layout)
@@ -330,7 +334,7 @@ fn gray_and_cmyk_become_rgb() {
     let inks = [200, 100, 50, 220].repeat(32 * 32);
     let how = Encoding { quality: 100, subsampling: Subsampling::S444, restart_interval: 2 };
     let mut cmyk = Vec::new();
-    Compressor::new().encode(&inks, (32, 32), PixelFormat::Cmyk, how, &mut cmyk).unwrap();
+    Compressor::new().encode(&inks, 32, 32, PixelFormat::Cmyk, how, &mut cmyk).unwrap();
     let mut expected = [0; 3];
     cmyk_to_rgb(&[200, 100, 50, 220], &mut expected);
     for view in [View::whole(), View::resize(5, 5), View::rectangle(Rect { x: 3, y: 17, width: 9, height: 4 })] {

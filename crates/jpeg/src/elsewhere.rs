@@ -5,7 +5,7 @@
 //! [`JpegDecoder`](super::JpegDecoder) makes.
 #![deny(clippy::indexing_slicing)]
 
-use super::orientation::Turn;
+use super::orientation::Orientation;
 use super::view::{Area, Crop};
 use super::walk::Walk;
 use super::{Interpolation, JpegHeader, Rect, Rendering};
@@ -180,13 +180,13 @@ impl Placement {
     /// # Errors
     /// `Usage` if the view cannot be taken of such a picture, or the orientation is none of 1..=8.
     pub fn new(how: &Rendering, width: u32, height: u32) -> Result<Self> {
-        let turn = Turn::of(how.orientation)?;
-        let stored = (width, height);
-        let (w, h) = turn.size(stored);
+        let turn = Orientation::of(how.orientation)?;
+        let (w, h) = turn.size(width, height);
         let crop = how.view.resolve(w, h, &how.key)?;
-        let Crop { area, window, height, width, flip, .. } = crop;
-        let (area, window) = (turn.stored_area(area, stored), turn.stored_rect(window, stored));
-        let (columns, rows) = turn.size((width, height));
+        let area = turn.stored_area(crop.area, width, height);
+        let window = turn.stored_rect(crop.window, width, height);
+        let Crop { height, width, flip, .. } = crop;
+        let (columns, rows) = turn.size(width, height);
         let turn = if flip { turn.flipped() } else { turn };
         let exact = area.rect().is_some_and(|rect| (rect.width, rect.height) == (columns, rows));
         let Area { x, y, width: shown_width, height: shown_height } = area;

@@ -82,15 +82,16 @@ pub use interval::{Interval, restart_interval};
 pub use keep::KeepReason;
 pub use markers::check_markers;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
-pub(crate) use orientation::Turn;
+pub(crate) use orientation::Orientation;
+pub use orientation::PixelLayout;
 pub use picture::PictureCheck;
 pub use picture_decoder::PictureDecoder;
 pub use rect::Rect;
 #[cfg(feature = "encode")]
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
-pub use render::{PixelLayout, Rendering};
-pub(crate) use render::{Plan, Renderer};
-pub(crate) use resize::Pixels;
+pub use render::Rendering;
+pub(crate) use render::{RenderPlan, Renderer};
+pub(crate) use resize::{Cutout, Pixels};
 pub use scaling::{FloatTable, Scaling};
 #[cfg(feature = "encode")]
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};

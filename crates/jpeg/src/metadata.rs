@@ -6,7 +6,7 @@
 
 use super::shared::parse;
 use super::walk::Walk;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, bug};
 
 /// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB,
 /// those of printers up to 2 MB.
@@ -134,31 +134,28 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
     // JFIF must come directly after SOI, and readers expect Exif before the profile.
     let behind = segments(jpeg).next().filter(|&(marker, body, _)| marker == 0xE0 && body.starts_with(b"JFIF\0"));
     let end = behind.map_or(2, |(.., end)| end);
-    let (head, tail) = jpeg.split_at_checked(end).ok_or_else(|| Error::internal("JFIF segment", jpeg.len(), end))?;
+    let (head, tail) = jpeg.split_at(end);
     out.extend_from_slice(head);
     if orientation != 1 && !header.exif {
-        push_segment(out, 0xE1, &[&exif(orientation)])?;
+        push_segment(out, 0xE1, &[&exif(orientation)]);
     }
     if let Some(profile) = icc.filter(|_| !header.icc) {
         let chunks = profile.chunks(ICC_CHUNK);
-        let found = chunks.len();
-        let count = u8::try_from(found).map_err(|_| Error::internal("chunks of an ICC profile", u8::MAX, found))?;
+        let count = u8::try_from(chunks.len()).unwrap_or_else(|_| bug("a profile of 4 MiB has too many chunks"));
         for (chunk, number) in chunks.zip(1..=u8::MAX) {
-            push_segment(out, 0xE2, &[ICC_TAG, &[number, count], chunk])?;
+            push_segment(out, 0xE2, &[ICC_TAG, &[number, count], chunk]);
         }
     }
     out.extend_from_slice(tail);
     Ok(())
 }
 
-fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) -> Result<()> {
+fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
     let length: usize = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
-    let length =
-        u16::try_from(length).map_err(|_| Error::internal("segment of a JPEG", "at most 65535 bytes", length))?;
+    let length = u16::try_from(length).unwrap_or_else(|_| bug("a segment of a JPEG has more than 65,535 bytes"));
     out.extend([0xFF, marker]);
     out.extend(length.to_be_bytes());
     parts.iter().for_each(|part| out.extend_from_slice(part));
-    Ok(())
 }
 
 /// The smallest Exif segment: one directory with one entry.

@@ -1,16 +1,25 @@
 //! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag
-//! 0x0112).
+//! 0x0112), and the order of the axes in which it is written.
 
-use super::resize::How;
+use super::resize::Resizing;
 use super::view::Area;
-use super::{Interpolation, PixelLayout, Rect};
-use shardpack_base::parts::check_length;
-use shardpack_format::{Error, Result};
+use super::{Interpolation, Rect};
+use shardpack_format::{Error, Result, bug};
+
+/// Order of the axes of the output. Three channels: red, green, blue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum PixelLayout {
+    /// `[height, width, 3]`, like stored pictures and the output of nvJPEG.
+    #[default]
+    HeightWidthChannels,
+    /// `[3, height, width]`, for PyTorch's convolutions.
+    ChannelsHeightWidth,
+}
 
 /// How a stored picture becomes upright. Pixel (x, y) of the upright picture is pixel (x, y), or
 /// (y, x) if transposed, of the stored one. Mirrored axes are counted from the other edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct Orientation {
     transposed: bool,
     /// Along the stored x axis.
     mirrored_x: bool,
@@ -18,7 +27,7 @@ pub(crate) struct Turn {
     mirrored_y: bool,
 }
 
-impl Turn {
+impl Orientation {
     /// By the Exif orientation, 1..=8.
     pub(crate) fn of(orientation: u8) -> Result<Self> {
         let (transposed, mirrored_x, mirrored_y) = match orientation {
@@ -41,8 +50,8 @@ impl Turn {
     }
 
     /// How a picture that is stored so is resized as if it were upright.
-    pub(crate) const fn resizing(self, interpolation: Interpolation) -> How {
-        How { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
+    pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
+        Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
 
     /// The same, and a reflection of the upright picture left to right.
@@ -69,12 +78,12 @@ impl Turn {
     }
 
     /// Width and height after turning.
-    pub(crate) const fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
+    pub(crate) const fn size(self, width: u32, height: u32) -> (u32, u32) {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
     /// The place of a rectangle of the upright picture in a stored picture of the given size.
-    pub(crate) const fn stored_rect(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
+    pub(crate) const fn stored_rect(self, rect: Rect, width: u32, height: u32) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {
             (x, y, w, h) = (y, x, h, w);
@@ -89,7 +98,7 @@ impl Turn {
     }
 
     /// The same for an area.
-    pub(crate) fn stored_area(self, area: Area, (width, height): (u32, u32)) -> Area {
+    pub(crate) fn stored_area(self, area: Area, width: u32, height: u32) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {
             (x, y, w, h) = (y, x, h, w);
@@ -106,40 +115,50 @@ impl Turn {
     /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into
     /// `out`. `width` and `height` are those of `out`.
     ///
-    /// # Errors
-    /// `Internal` if the rows do not fill `out`, or do not fit.
+    /// # Panics
+    /// If the rows do not fill `out`, or do not fit.
     pub(crate) fn write<'a>(
         self,
         rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator,
-        (width, height): (usize, usize),
+        width: usize,
+        height: usize,
         layout: PixelLayout,
         out: &mut [u8],
-    ) -> Result<()> {
-        check_length("bytes of the output's pixels", width * height * 3, out.len())?;
-        if width == 0 || height == 0 {
-            return Ok(());
+    ) {
+        if out.len() != width * height * 3 {
+            bug("the output of a picture has another size than its pixels");
         }
-        check_length("rows of the stored pixels", if self.transposed { width } else { height }, rows.len())?;
+        if width == 0 || height == 0 {
+            return;
+        }
+        if rows.len() != if self.transposed { width } else { height } {
+            bug("the rows of a picture are not as many as those of its output");
+        }
         if self.mirrored_y {
-            self.write_rows(rows.rev(), (width, height), layout, out)
+            self.write_rows(rows.rev(), width, height, layout, out)
         } else {
-            self.write_rows(rows, (width, height), layout, out)
+            self.write_rows(rows, width, height, layout, out)
         }
     }
 
     fn write_rows<'a>(
         self,
         rows: impl Iterator<Item = &'a [[u8; 3]]>,
-        (width, height): (usize, usize),
+        width: usize,
+        height: usize,
         layout: PixelLayout,
         out: &mut [u8],
-    ) -> Result<()> {
+    ) {
         let across = if self.transposed { height } else { width };
-        let rows = rows.map(|row| check_length("pixels of a stored row", across, row.len()).map(|()| row));
+        let rows = rows.inspect(|row| {
+            if row.len() != across {
+                bug("a row of a picture is not as long as those of its output");
+            }
+        });
         match (layout, self.transposed) {
             (PixelLayout::HeightWidthChannels, false) => {
                 for (from, to) in rows.zip(out.as_chunks_mut::<3>().0.chunks_exact_mut(width)) {
-                    to.copy_from_slice(from?);
+                    to.copy_from_slice(from);
                     if self.mirrored_x {
                         to.reverse();
                     }
@@ -152,7 +171,7 @@ impl Turn {
                     red.chunks_exact_mut(width).zip(green.chunks_exact_mut(width)).zip(blue.chunks_exact_mut(width));
                 for (from, ((red, green), blue)) in rows.zip(planes) {
                     for (((&[r, g, b], red), green), blue) in
-                        from?.iter().zip(&mut *red).zip(&mut *green).zip(&mut *blue)
+                        from.iter().zip(&mut *red).zip(&mut *green).zip(&mut *blue)
                     {
                         (*red, *green, *blue) = (r, g, b);
                     }
@@ -167,7 +186,6 @@ impl Turn {
             (PixelLayout::HeightWidthChannels, true) => {
                 let pixels = out.as_chunks_mut::<3>().0;
                 for (x, from) in rows.enumerate() {
-                    let from = from?;
                     let column = pixels.iter_mut().skip(x).step_by(width);
                     if self.mirrored_x {
                         column.zip(from.iter().rev()).for_each(|(to, from)| *to = *from);
@@ -180,7 +198,6 @@ impl Turn {
                 let (red, rest) = out.split_at_mut(width * height);
                 let (green, blue) = rest.split_at_mut(width * height);
                 for (x, from) in rows.enumerate() {
-                    let from = from?;
                     let column = |plane: &mut [u8], channel: usize| {
                         let column = plane.iter_mut().skip(x).step_by(width);
                         if self.mirrored_x {
@@ -195,6 +212,5 @@ impl Turn {
                 }
             }
         }
-        Ok(())
     }
 }

@@ -44,12 +44,12 @@ impl PictureCheck {
     }
 
     fn check_one(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
-        if self.decoder.as_ref().is_none_or(|(known, _)| known != limits) {
-            let options = DecodeOptions { limits: limits.clone(), ..DecodeOptions::default() };
-            self.decoder = Some((limits.clone(), PictureDecoder::new(options)));
-        }
-        let Some((_, decoder)) = &mut self.decoder else {
-            return Err(Error::internal("decoder of pictures", "one", "none"));
+        let decoder = match &mut self.decoder {
+            Some((known, decoder)) if known == limits => decoder,
+            other => {
+                let options = DecodeOptions { limits: limits.clone(), ..DecodeOptions::default() };
+                &mut other.insert((limits.clone(), PictureDecoder::new(options))).1
+            }
         };
         let (height, width) = decoder.size_of(media_type, bytes, 1)?;
         let (width, height) = (u64::from(width), u64::from(height));
@@ -78,7 +78,7 @@ mod tests {
         let mut out = Vec::new();
         let how = Encoding { quality: 90, subsampling: Subsampling::S420, restart_interval: 0 };
         let size = (u32::try_from(width).unwrap(), u32::try_from(height).unwrap());
-        Compressor::new().encode(&pixels, size, PixelFormat::Rgb, how, &mut out).unwrap();
+        Compressor::new().encode(&pixels, size.0, size.1, PixelFormat::Rgb, how, &mut out).unwrap();
         out
     }
 

@@ -3,7 +3,8 @@
 
 use crate::picture_open::{Opened, open};
 use crate::{
-    CutKind, DecodeOptions, Decoded, Frames, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim,
+    CutKind, Cutout, DecodeOptions, Decoded, Frames, JpegDecoder, Orientation, Pixels, Rect, RenderPlan, Renderer,
+    Rendering, grown, trim,
 };
 use shardpack_format::{Error, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,7 +76,8 @@ impl PictureDecoder {
             let Some(opened) = open(frames.media_type(), bytes, &decoder.options.limits)? else {
                 return decoder.jpeg.size_of(bytes, orientation);
             };
-            let (width, height) = Turn::of(orientation)?.size(opened.dimensions());
+            let (width, height) = opened.dimensions();
+            let (width, height) = Orientation::of(orientation)?.size(width, height);
             Ok((height, width))
         })
     }
@@ -124,13 +126,9 @@ impl PictureDecoder {
         slot: &mut [u8],
     ) -> Result<Decoded> {
         let (width, height) = opened.dimensions();
-        let plan = Plan::new(how, (width, height), slot.len())?;
-        let decoded = Decoded {
-            height: plan.output.1,
-            width: plan.output.0,
-            kind: CutKind::Whole,
-            handed_bytes: stored_bytes,
-        };
+        let plan = RenderPlan::new(how, width, height, slot.len())?;
+        let decoded =
+            Decoded { height: plan.output.1, width: plan.output.0, kind: CutKind::Whole, handed_bytes: stored_bytes };
         if plan.is_plain() && plan.exact() == Some(Rect::whole(width, height)) {
             opened.decode(&mut self.raw, slot)?;
             return Ok(decoded);
@@ -138,7 +136,7 @@ impl PictureDecoder {
         let pixels = grown(&mut self.pixels, width as usize * height as usize * 3);
         opened.decode(&mut self.raw, pixels)?;
         let pixels = Pixels { bytes: pixels, width, height };
-        self.renderer.render(&plan, pixels, plan.window, plan.area, slot)?;
+        self.renderer.render(&plan, &Cutout { pixels, window: plan.window, area: plan.area }, slot)?;
         Ok(decoded)
     }
 }

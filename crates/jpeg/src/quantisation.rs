@@ -4,7 +4,7 @@
 use super::JpegHeader;
 use super::metadata::segments;
 use super::turbo::{Compressor, Encoding, PixelFormat, Subsampling};
-use shardpack_format::{Error, Result};
+use shardpack_format::Result;
 
 /// DQT.
 const QUANTISATION: u8 = 0xDB;
@@ -49,10 +49,8 @@ impl Steps {
     pub(super) fn at(quality: u8, encoder: &mut Compressor) -> Result<Option<Self>> {
         let mut jpeg = Vec::new();
         let how = Encoding { quality, subsampling: Subsampling::S444, restart_interval: 0 };
-        encoder.encode(&[128; 8 * 8 * 3], (8, 8), PixelFormat::Rgb, how, &mut jpeg)?;
-        let header = JpegHeader::parse(&jpeg);
-        let header = header.map_err(|e| Error::internal("picture that was just encoded", "a header", e))?;
-        Ok(Self::of(&jpeg, &header))
+        encoder.encode(&[128; 8 * 8 * 3], 8, 8, PixelFormat::Rgb, how, &mut jpeg)?;
+        Ok(JpegHeader::parse(&jpeg).ok().and_then(|header| Self::of(&jpeg, &header)))
     }
 
     /// Whether none of the steps of the first `components` is finer than its counterpart in

@@ -13,7 +13,7 @@ use super::color::cmyk_to_rgb;
 use super::interval::McuGrid;
 use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
-use super::orientation::Turn;
+use super::orientation::Orientation;
 use super::quantisation::Steps;
 use super::resize::Pixels;
 use super::score::Reference;
@@ -24,7 +24,7 @@ use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
-use shardpack_format::{Error, Limits, Result, to_usize};
+use shardpack_format::{Error, Limits, Result, bug, to_usize};
 
 /// What was done with the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,9 +158,9 @@ impl JpegReencoder {
         out: &mut Vec<u8>,
     ) -> Result<Reencoded> {
         let header = parse(jpeg)?;
-        let turn = Turn::of(header.orientation.unwrap_or(1))?;
-        let upright = turn.size((header.width.into(), header.height.into()));
-        let size = options.resize.of(upright);
+        let turn = Orientation::of(header.orientation.unwrap_or(1))?;
+        let upright = turn.size(header.width.into(), header.height.into());
+        let size = options.resize.of(upright.0, upright.1);
         let resized = size != upright;
         let encodable = match KeepReason::of(&header) {
             None | Some(KeepReason::Arithmetic | KeepReason::Lossless) => true,
@@ -180,7 +180,7 @@ impl JpegReencoder {
             return self.source(jpeg, options, out);
         }
         self.decode(jpeg, &options.tile.limits)?;
-        self.turn(turn, upright)?;
+        self.turn(turn, upright);
         self.shrink(upright, size)?;
         let source_bytes = picture_bytes(jpeg, header.scan_offset);
         let (quality, interval, score) = match options.quality {
@@ -238,7 +238,7 @@ impl JpegReencoder {
             let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
             return Err(Error::usage("pixels", "one byte, or three, for each", found));
         }
-        let size = options.resize.of(from);
+        let size = options.resize.of(from.0, from.1);
         if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
             return Err(Error::usage("sides of a JPEG", "1 to 65535 pixels", format!("{} × {}", size.0, size.1)));
         }
@@ -329,19 +329,18 @@ impl JpegReencoder {
         Ok(())
     }
 
-    fn turn(&mut self, turn: Turn, upright: (u32, u32)) -> Result<()> {
+    fn turn(&mut self, turn: Orientation, upright: (u32, u32)) {
         if turn.is_none() {
-            return Ok(());
+            return;
         }
-        let (width, height) = turn.size(upright);
+        let (width, height) = turn.size(upright.0, upright.1);
         let stored = Pixels { bytes: &self.pixels, width, height };
         self.other.resize(self.pixels.len(), 0);
         let rows = stored.rows(Rect::whole(width, height));
-        let missing = || Error::internal("pixels to turn", format!("{width} × {height}"), self.pixels.len());
-        let size = (upright.0 as usize, upright.1 as usize);
-        turn.write(rows.ok_or_else(missing)?, size, PixelLayout::HeightWidthChannels, &mut self.other)?;
+        let rows = rows.unwrap_or_else(|| bug("the pixels to turn are fewer than those of their picture"));
+        let (columns, lines) = (upright.0 as usize, upright.1 as usize);
+        turn.write(rows, columns, lines, PixelLayout::HeightWidthChannels, &mut self.other);
         std::mem::swap(&mut self.pixels, &mut self.other);
-        Ok(())
     }
 
     /// `rgb`, `[height, width, 3]`, shrunk as before encoding. `from` and `to` are width and height.
@@ -378,11 +377,11 @@ impl JpegReencoder {
         size: (u32, u32),
         options: &ReencodeOptions,
     ) -> Result<u16> {
-        let grid = grid(subsampling, size);
-        let interval = options.tile.interval.of(grid, expected_bytes(quality, size));
+        let grid = grid(subsampling, size.0, size.1);
+        let interval = options.tile.interval.of(grid, expected_bytes(quality, size.0, size.1));
         self.encoded.clear();
         let how = Encoding { quality, subsampling, restart_interval: interval };
-        self.encoder.encode(&self.pixels, size, PixelFormat::Rgb, how, &mut self.encoded)?;
+        self.encoder.encode(&self.pixels, size.0, size.1, PixelFormat::Rgb, how, &mut self.encoded)?;
         Ok(interval)
     }
 
@@ -432,8 +431,8 @@ impl JpegReencoder {
 }
 
 /// The subsampling to use for encoding.
-fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
-    let sampling = match (header.sampling(), turn.size((1, 2)) == (2, 1)) {
+fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation) -> Subsampling {
+    let sampling = match (header.sampling(), turn.size(1, 2) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
         // The encoder cannot write a quarter of the rows.
@@ -453,7 +452,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Sub
 }
 
 /// The MCUs of a picture that is not encoded yet.
-const fn grid(subsampling: Subsampling, (width, height): (u32, u32)) -> McuGrid {
+const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     let (mcu_width, mcu_height, blocks) = match subsampling {
         Subsampling::Gray => (8, 8, 1),
         Subsampling::S444 => (8, 8, 3),
@@ -467,7 +466,7 @@ const fn grid(subsampling: Subsampling, (width, height): (u32, u32)) -> McuGrid 
 
 /// About the size of a photo: 0.2 bytes per pixel at quality 80. Tiles must be chosen before the
 /// picture is encoded.
-fn expected_bytes(quality: u8, (width, height): (u32, u32)) -> usize {
+fn expected_bytes(quality: u8, width: u32, height: u32) -> usize {
     let permille = match quality {
         0..=49 => 80,
         50..=69 => 130,

@@ -1,22 +1,12 @@
 //! From decoded pixels to the caller's slot: crop, resize, turn, reflect. Shared by all kinds of
 //! pictures.
 
-use super::orientation::Turn;
-use super::resize::{How, Pixels, Resizer};
+use super::orientation::{Orientation, PixelLayout};
+use super::resize::{Cutout, Resizer, Resizing};
 use super::shared::{grown, trim};
 use super::view::{Area, Crop};
 use super::{DrawKey, Rect, View};
 use shardpack_format::{Error, Result};
-
-/// Order of the axes of the output. Three channels: red, green, blue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum PixelLayout {
-    /// `[height, width, 3]`, like stored pictures and the output of nvJPEG.
-    #[default]
-    HeightWidthChannels,
-    /// `[3, height, width]`, for PyTorch's convolutions.
-    ChannelsHeightWidth,
-}
 
 /// What to make from a picture.
 ///
@@ -52,28 +42,36 @@ impl Default for Rendering {
 
 /// A rendering of one picture, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    pub(crate) turn: Turn,
-    /// What is shown.
+pub(crate) struct RenderPlan {
+    turn: Orientation,
+    /// The part that is shown.
     pub(crate) area: Area,
     /// The pixels that may be used.
     pub(crate) window: Rect,
     /// Size after resizing: width, height.
-    pub(crate) resized: (u32, u32),
+    resized: (u32, u32),
     /// Size of the output: width, height.
     pub(crate) output: (u32, u32),
-    pub(crate) layout: PixelLayout,
-    pub(crate) resizing: How,
-    /// Where in the output the picture lies, and the colour beside it, if there is something.
-    border: Option<(Rect, [u8; 3])>,
+    layout: PixelLayout,
+    resizing: Resizing,
+    /// The border around the picture, if there is one.
+    border: Option<Border>,
 }
 
-impl Plan {
-    /// Plans the rendering of a picture of `stored` = (width, height) pixels into a slot of
+/// A border around a picture.
+#[derive(Debug, Clone, Copy)]
+struct Border {
+    /// The place of the picture in the output.
+    inner: Rect,
+    fill: [u8; 3],
+}
+
+impl RenderPlan {
+    /// Plans the rendering of a picture of `columns` × `rows` stored pixels into a slot of
     /// `slot_bytes`.
-    pub(crate) fn new(how: &Rendering, stored: (u32, u32), slot_bytes: usize) -> Result<Self> {
-        let turn = Turn::of(how.orientation)?;
-        let (width, height) = turn.size(stored);
+    pub(crate) fn new(how: &Rendering, columns: u32, rows: u32, slot_bytes: usize) -> Result<Self> {
+        let turn = Orientation::of(how.orientation)?;
+        let (width, height) = turn.size(columns, rows);
         let crop = how.view.resolve(width, height, &how.key)?;
         let Crop { area, window, height, width, flip, inner, fill } = crop;
         let needed = u64::from(width) * u64::from(height) * 3;
@@ -81,11 +79,11 @@ impl Plan {
             let found = format!("{slot_bytes} bytes");
             return Err(Error::usage("slot of a picture", format!("{needed} bytes, {height} × {width} × 3"), found));
         }
-        let (area, window) = (turn.stored_area(area, stored), turn.stored_rect(window, stored));
-        let resized = turn.size((inner.width, inner.height));
+        let (area, window) = (turn.stored_area(area, columns, rows), turn.stored_rect(window, columns, rows));
+        let resized = turn.size(inner.width, inner.height);
         let resizing = turn.resizing(how.view.interpolation);
         let turn = if flip { turn.flipped() } else { turn };
-        let border = crop.is_padded().then_some((inner, fill));
+        let border = crop.is_padded().then_some(Border { inner, fill });
         Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, resizing, border })
     }
 
@@ -126,51 +124,41 @@ impl Renderer {
         self.resizer.trim();
     }
 
-    /// Renders `from` into `slot`; `window` and `area` are those of the plan, in coordinates of
-    /// `from`.
-    pub(crate) fn render(
-        &mut self,
-        plan: &Plan,
-        from: Pixels<'_>,
-        window: Rect,
-        area: Area,
-        slot: &mut [u8],
-    ) -> Result<()> {
-        if let Some((inner, fill)) = plan.border {
-            return self.padded(plan, (inner, fill), from, (window, area), slot);
+    /// Renders `from`, the pixels that the plan needs, into `slot`.
+    pub(crate) fn render(&mut self, plan: &RenderPlan, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
+        if let Some(border) = plan.border {
+            return self.padded(plan, border, from, slot);
         }
         let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
-        if let Some(rect) = area.rect().filter(|rect| (rect.width, rect.height) == plan.resized) {
-            let rows =
-                from.rows(rect).ok_or_else(|| Error::usage("crop", "within the picture", format!("{rect:?}")))?;
-            return plan.turn.write(rows, (width, height), plan.layout, slot);
+        if let Some(rect) = from.area.rect().filter(|rect| (rect.width, rect.height) == plan.resized) {
+            let rows = from
+                .pixels
+                .rows(rect)
+                .ok_or_else(|| Error::usage("crop", "within the picture", format!("{rect:?}")))?;
+            plan.turn.write(rows, width, height, plan.layout, slot);
+            return Ok(());
         }
+        let (columns, rows) = plan.resized;
         if plan.turn.keeps_rows() && plan.layout == PixelLayout::HeightWidthChannels {
-            self.resizer.resize(from, window, area, plan.resized, plan.resizing, slot)?;
+            self.resizer.resize(from, columns, rows, plan.resizing, slot)?;
             if plan.turn.mirrors_rows() && width > 0 {
                 slot.as_chunks_mut::<3>().0.chunks_exact_mut(width).for_each(<[_]>::reverse);
             }
             return Ok(());
         }
         let resized = grown(&mut self.resized, slot.len());
-        self.resizer.resize(from, window, area, plan.resized, plan.resizing, resized)?;
-        let rows = resized.as_chunks::<3>().0.chunks_exact(plan.resized.0 as usize);
-        plan.turn.write(rows, (width, height), plan.layout, slot)
+        self.resizer.resize(from, columns, rows, plan.resizing, resized)?;
+        let rows = resized.as_chunks::<3>().0.chunks_exact(columns as usize);
+        plan.turn.write(rows, width, height, plan.layout, slot);
+        Ok(())
     }
 
-    /// Renders what lies between borders, and fills these.
-    fn padded(
-        &mut self,
-        plan: &Plan,
-        (inner, fill): (Rect, [u8; 3]),
-        from: Pixels<'_>,
-        (window, area): (Rect, Area),
-        slot: &mut [u8],
-    ) -> Result<()> {
+    /// Renders the picture between borders, and fills these.
+    fn padded(&mut self, plan: &RenderPlan, border: Border, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
+        let Border { inner, fill } = border;
         let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
         let bytes = inner.width as usize * inner.height as usize * 3;
-        let plan = Plan { output: (inner.width, inner.height), border: None, ..*plan };
-        let outside = || Error::internal("place of a padded picture", "within its view", inner);
+        let plan = RenderPlan { output: (inner.width, inner.height), border: None, ..*plan };
         let pixel = match plan.layout {
             PixelLayout::HeightWidthChannels => {
                 slot.as_chunks_mut::<3>().0.fill(fill);
@@ -185,18 +173,17 @@ impl Renderer {
         let stride = width * pixel;
         // Without borders at the sides its rows follow each other in the output, too.
         if pixel == 3 && inner.width as usize == width {
-            let rows = slot.get_mut(inner.y as usize * stride..).and_then(|rows| rows.get_mut(..bytes));
-            return self.render(&plan, from, window, area, rows.ok_or_else(outside)?);
+            return self.render(&plan, from, &mut slot[inner.y as usize * stride..][..bytes]);
         }
         let mut pixels = std::mem::take(&mut self.inner);
-        let rendered = self.render(&plan, from, window, area, grown(&mut pixels, bytes));
+        let rendered = self.render(&plan, from, grown(&mut pixels, bytes));
         let (row, left) = (inner.width as usize * pixel, inner.x as usize * pixel);
         let plane = row * inner.height as usize;
         let planes = pixels.chunks_exact(plane.max(1)).zip(slot.chunks_exact_mut((stride * height).max(1)));
         for (from, to) in planes {
             let rows = to.chunks_exact_mut(stride.max(1)).skip(inner.y as usize);
             for (from, to) in from.chunks_exact(row.max(1)).zip(rows) {
-                to.get_mut(left..left + row).ok_or_else(outside)?.copy_from_slice(from);
+                to[left..left + row].copy_from_slice(from);
             }
         }
         self.inner = pixels;

@@ -21,7 +21,7 @@ const TIE: f64 = 1e-7;
 
 /// How a picture is resized, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct How {
+pub(crate) struct Resizing {
     pub(crate) interpolation: Interpolation,
     /// Which axes the upright picture counts from the other edge: a centre between two pixels takes
     /// the one that is right of it, or below, as it is seen.
@@ -52,6 +52,15 @@ impl<'a> Pixels<'a> {
     }
 }
 
+/// An area of a picture, to be resized.
+#[derive(Clone, Copy)]
+pub(crate) struct Cutout<'a> {
+    pub(crate) pixels: Pixels<'a>,
+    /// The pixels that the filter may use.
+    pub(crate) window: Rect,
+    pub(crate) area: Area,
+}
+
 /// A resizer for one thread.
 pub(super) struct Resizer {
     inner: fir::Resizer,
@@ -75,26 +84,26 @@ impl Resizer {
         }
     }
 
-    /// Resizes `area` to `width` × `height` into `out`. The filter uses nothing outside `window`.
+    /// Resizes an area to `width` × `height` into `out`.
     ///
     /// # Errors
     /// `Usage` if the window is not within the picture, or `out` has another size.
     pub(super) fn resize(
         &mut self,
-        from: Pixels<'_>,
-        window: Rect,
-        area: Area,
-        (width, height): (u32, u32),
-        how: How,
+        from: &Cutout<'_>,
+        width: u32,
+        height: u32,
+        how: Resizing,
         out: &mut [u8],
     ) -> Result<()> {
+        let Cutout { pixels: from, window, area } = *from;
         // Values that rounding puts outside the window would be refused.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
             Interpolation::Nearest => {
-                nearest(&mut self.columns, (x, w), (width, window.width), how.mirrored[0]);
-                nearest(&mut self.rows, (y, h), (height, window.height), how.mirrored[1]);
+                nearest(&mut self.columns, x, w, width, window.width, how.mirrored[0]);
+                nearest(&mut self.rows, y, h, height, window.height, how.mirrored[1]);
                 return self.take(from, window, out);
             }
             Interpolation::Bilinear => fir::FilterType::Bilinear,
@@ -150,7 +159,7 @@ impl Resizer {
 
 /// In which pixels of a side the centres of `count` pixels lie that show `extent` from `start` on.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
-fn nearest(out: &mut Vec<usize>, (start, extent): (f64, f64), (count, side): (u32, u32), mirrored: bool) {
+fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, mirrored: bool) {
     let last = side.saturating_sub(1) as usize;
     let start = if mirrored { f64::from(side) - start - extent } else { start };
     let step = extent / f64::from(count.max(1));

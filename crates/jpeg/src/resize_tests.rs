@@ -1,9 +1,9 @@
 use super::*;
 
-const ALL: [How; 3] = [how(Interpolation::Nearest), how(Interpolation::Bilinear), how(Interpolation::Bicubic)];
+const ALL: [Resizing; 3] = [how(Interpolation::Nearest), how(Interpolation::Bilinear), how(Interpolation::Bicubic)];
 
-const fn how(interpolation: Interpolation) -> How {
-    How { interpolation, mirrored: [false; 2], transposed: false }
+const fn how(interpolation: Interpolation) -> Resizing {
+    Resizing { interpolation, mirrored: [false; 2], transposed: false }
 }
 
 #[test]
@@ -14,7 +14,7 @@ fn a_flat_picture_stays_flat() {
     let area = Area { x: 0.3, y: 2.0, width: 50.5, height: 37.0 };
     let mut out = vec![0; 23 * 31 * 3];
     for how in ALL {
-        Resizer::new().resize(from, all, area, (23, 31), how, &mut out).unwrap();
+        Resizer::new().resize(&Cutout { pixels: from, window: all, area }, 23, 31, how, &mut out).unwrap();
         assert!(out.as_chunks::<3>().0.iter().all(|&p| p == [17, 130, 255]));
     }
 }
@@ -31,7 +31,7 @@ fn nothing_outside_of_the_window_is_seen() {
     for (width, height) in [(7, 9), (15, 10), (64, 47), (30, 11), (11, 20)] {
         let mut out = vec![0; (width * height * 3) as usize];
         for how in ALL {
-            Resizer::new().resize(from, window, area, (width, height), how, &mut out).unwrap();
+            Resizer::new().resize(&Cutout { pixels: from, window, area }, width, height, how, &mut out).unwrap();
             assert!(out.iter().all(|&v| v == 200), "{width} × {height} {how:?}");
         }
     }
@@ -50,8 +50,10 @@ fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
             let mut out = [vec![0; size.0 * size.1 * 3], vec![0; size.0 * size.1 * 3]];
             let to = (size.0 as u32, size.1 as u32);
             for (out, transposed) in out.iter_mut().zip([false, true]) {
-                let how = How { transposed, ..upright };
-                Resizer::new().resize(from, Rect::whole(37, 29), area, to, how, out).unwrap();
+                let how = Resizing { transposed, ..upright };
+                Resizer::new()
+                    .resize(&Cutout { pixels: from, window: Rect::whole(37, 29), area }, to.0, to.1, how, out)
+                    .unwrap();
             }
             // The order of the axes counts only where a value overshoots.
             let alike = out[0].iter().zip(&out[1]).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
@@ -166,7 +168,7 @@ fn pillow_makes_the_same_pixels_within_one_level() {
             let [x, y, w, h] = [rect.x, rect.y, rect.width, rect.height].map(f64::from);
             let mut out = vec![0; expected.len()];
             let area = Area { x, y, width: w, height: h };
-            Resizer::new().resize(from, rect, area, (width, height), how, &mut out).unwrap();
+            Resizer::new().resize(&Cutout { pixels: from, window: rect, area }, width, height, how, &mut out).unwrap();
             let far = out.iter().zip(expected).map(|(a, b)| a.abs_diff(*b)).max();
             assert!(far <= Some(most), "{rect:?} {how:?}: {far:?}");
         }
@@ -179,7 +181,7 @@ fn pillow_makes_the_same_pixels_within_one_level() {
 fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     let at = |start, extent, count, side, mirrored| {
         let mut out = Vec::new();
-        nearest(&mut out, (start, extent), (count, side), mirrored);
+        nearest(&mut out, start, extent, count, side, mirrored);
         out
     };
     assert_eq!(at(0.0, 8.0, 4, 8, false), [1, 3, 5, 7]);

@@ -153,7 +153,7 @@ impl FloatTable {
     /// Makes floats of decoded pixels of three channels, little-endian.
     ///
     /// # Errors
-    /// `Internal` if `out` has not room for just these.
+    /// `Usage` if `out` has not room for just these.
     pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
         let filled = match &self.0 {
             Floats::Half(table) => look_up(table, levels, layout, out),
@@ -161,7 +161,7 @@ impl FloatTable {
         };
         match filled {
             true => Ok(()),
-            false => Err(Error::internal("floats of a picture", format!("room for {}", levels.len()), out.len())),
+            false => Err(Error::usage("floats of a picture", format!("room for {}", levels.len()), out.len())),
         }
     }
 }

@@ -54,7 +54,7 @@ impl Reference {
 }
 
 /// The part of a picture that is scored.
-fn centre((width, height): (u32, u32)) -> Rect {
+fn centre(width: u32, height: u32) -> Rect {
     let pixels = u64::from(width) * u64::from(height);
     if pixels <= SCORE_MAX_PIXELS {
         return Rect::whole(width, height);
@@ -68,14 +68,15 @@ fn centre((width, height): (u32, u32)) -> Rect {
 }
 
 fn slice(rgb: &[u8], size: (u32, u32)) -> Result<PixelSlice<'_>> {
-    let Rect { x, y, width, height } = centre(size);
+    let Rect { x, y, width, height } = centre(size.0, size.1);
     let row = size.0 as usize * 3;
     let start = y as usize * row + x as usize * 3;
     let rows = rgb.get(start..).ok_or_else(|| unfit(size, format!("{} bytes of pixels", rgb.len())))?;
     PixelSlice::new(rows, width, height, row, PixelDescriptor::RGB8_SRGB).map_err(|e| unfit(size, e))
 }
 
-fn unfit((width, height): (u32, u32), error: impl std::fmt::Display) -> Error {
+fn unfit(size: (u32, u32), error: impl std::fmt::Display) -> Error {
+    let (width, height) = size;
     Error::usage("picture to score", "a picture that SSIMULACRA2 takes", format!("{width} × {height} ({error})"))
 }
 
@@ -85,10 +86,10 @@ mod tests {
 
     #[test]
     fn the_centre_has_the_shape_of_the_picture() {
-        assert_eq!(centre((4000, 2000)), Rect::whole(4000, 2000));
-        assert_eq!(centre((8000, 4000)), Rect { x: 2000, y: 1000, width: 4000, height: 2000 });
+        assert_eq!(centre(4000, 2000), Rect::whole(4000, 2000));
+        assert_eq!(centre(8000, 4000), Rect { x: 2000, y: 1000, width: 4000, height: 2000 });
         for size in [(65_535, 65_535), (65_535, 123), (123, 65_535), (4001, 2000), (2829, 2829)] {
-            let Rect { x, y, width, height } = centre(size);
+            let Rect { x, y, width, height } = centre(size.0, size.1);
             let pixels = u64::from(width) * u64::from(height);
             assert!(pixels <= SCORE_MAX_PIXELS && pixels > SCORE_MAX_PIXELS * 98 / 100, "{size:?}: {pixels}");
             assert!(size.0 - (x * 2 + width) <= 1 && size.1 - (y * 2 + height) <= 1, "{size:?}: in the middle");
@@ -101,7 +102,7 @@ mod tests {
         let size = (8000, 2000);
         let source: Vec<u8> = (0..8000 * 2000).flat_map(|i| [(i % 8000 / 9) as u8, (i / 8000) as u8, 40]).collect();
         let reference = Reference::new(&source, size).unwrap();
-        let Rect { x, y, width, height } = centre(size);
+        let Rect { x, y, width, height } = centre(size.0, size.1);
         let mut other = source;
         let paint = |other: &mut [u8], x: u32, y: u32| {
             let at = (y as usize * 8000 + x as usize) * 3;

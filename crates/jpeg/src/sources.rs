@@ -22,7 +22,7 @@ pub(super) fn encode(size: (u32, u32), format: PixelFormat, how: Encoding, proce
         encoder.write(process);
     }
     let mut out = Vec::new();
-    encoder.encode(&pixels(size.0, size.1, format.bytes() as u32), size, format, how, &mut out).unwrap();
+    encoder.encode(&pixels(size.0, size.1, format.bytes() as u32), size.0, size.1, format, how, &mut out).unwrap();
     out
 }
 

@@ -27,7 +27,7 @@ pub(crate) use kinds::{Operation, Transcoding};
 use super::{JpegHeader, Rect, end_of_image};
 use crate::kinds::checked_header;
 use kinds::number_of;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, to_usize};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use turbojpeg_sys as sys;
@@ -325,15 +325,13 @@ impl Output {
     ///
     /// # Safety
     /// The call that got this buffer has succeeded.
-    unsafe fn append_to(&self, out: &mut Vec<u8>) -> Result<()> {
+    unsafe fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
-            let len = usize::try_from(self.len);
-            let len = len.map_err(|_| Error::internal("JPEG in memory", "a length in memory", self.len))?;
+            let len = to_usize(self.len);
             // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`,
             // which it allocated and nobody else holds.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
-        Ok(())
     }
 }
 
@@ -408,7 +406,7 @@ impl Transcoder {
             _ => {}
         }
         // SAFETY: the call has succeeded, perhaps with a warning.
-        unsafe { output.append_to(out) }?;
+        unsafe { output.append_to(out) };
         Ok(true)
     }
 }
@@ -455,7 +453,8 @@ impl Compressor {
     pub(crate) fn encode(
         &self,
         pixels: &[u8],
-        (width, height): (u32, u32),
+        width: u32,
+        height: u32,
         format: PixelFormat,
         how: Encoding,
         out: &mut Vec<u8>,
@@ -489,7 +488,8 @@ impl Compressor {
         };
         handle.outcome(status).map_err(|(Failure::Warning(text) | Failure::Fatal(text))| refused(text))?;
         // SAFETY: the call has succeeded.
-        unsafe { output.append_to(out) }
+        unsafe { output.append_to(out) };
+        Ok(())
     }
 }
 

@@ -264,7 +264,7 @@ impl View {
                 format!("{height} × {width}"),
             )),
             Framing::RandomResizedCrop { scale, ratio, .. } => {
-                let good = |(low, high): (f64, f64)| low > 0.0 && low <= high && high.is_finite();
+                let good = |range: (f64, f64)| range.0 > 0.0 && range.0 <= range.1 && range.1.is_finite();
                 match (good(scale) && scale.1 <= 1.0, good(ratio)) {
                     (true, true) => Ok(()),
                     (false, _) => {
@@ -321,8 +321,8 @@ impl View {
             Framing::CenterCrop { short_side, height: rows, width: columns } => {
                 let short = width.min(height);
                 let support = self.interpolation.support();
-                let x = Centre::of((width, short), short_side, columns, support);
-                let y = Centre::of((height, short), short_side, rows, support);
+                let x = Centre::of(width, short, short_side, columns, support);
+                let y = Centre::of(height, short, short_side, rows, support);
                 let area = Area { x: x.start, y: y.start, width: x.extent, height: y.extent };
                 let window = Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 };
                 of(area, window, rows, columns)
@@ -369,7 +369,7 @@ impl Centre {
     /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the
     /// crop; `support`: how far the filter reaches.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
-    fn of((side, short): (u32, u32), short_side: u32, crop: u32, support: f64) -> Self {
+    fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
         // Like torchvision: the longer side is rounded down, the crop's start to the nearest,
         // halves to even.
         let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
@@ -391,7 +391,7 @@ impl Centre {
     reason = "compared with the sides, or rounded into them"
 )]
 fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
-    let between = |(low, high): (f64, f64), draw: f64| low + (high - low) * draw;
+    let between = |range: (f64, f64), draw: f64| range.0 + (range.1 - range.0) * draw;
     let (wide, high) = (f64::from(width), f64::from(height));
     // Use libm, so that every platform draws the same.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));

@@ -3,7 +3,7 @@
 use super::super::bench::DeviceArg;
 use anyhow::{Context, ensure};
 use shardpack_gpu::CudaStage;
-use shardpack_gpu::driver::GpuError;
+use shardpack_gpu::GpuError;
 use shardpack_loader::order::Weighted;
 use shardpack_loader::{Dataset, Loader, LoaderOptions};
 use shardpack_pack::report::DecodingDevice;

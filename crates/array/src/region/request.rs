@@ -23,7 +23,7 @@ impl Bands {
             Self::Range(range) => (range.clone(), &[][..]),
             Self::List(list) => (0..0, list.as_slice()),
         };
-        range.chain(list.iter().copied()).map(|band| to_usize(band))
+        range.chain(list.iter().copied()).map(to_usize)
     }
 }
 

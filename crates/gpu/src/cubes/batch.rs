@@ -2,21 +2,21 @@
 //! uploaded once.
 
 use super::ask::Ask;
-use super::needs::{Entry, Needs};
 use super::place::{CONSTANT_BYTES, write_constants};
+use super::prepared::PreparedArray;
+use super::scratch::{ALIGN, most_scratch_bytes};
+use super::staged::{DecodedArray, StagedArray};
 use super::wire::{BLOCK_ELEMENTS, CubeRow, PieceTask, Plane, StreamTask, Wire};
-use super::work::{Work, assemble};
+use super::work::{CubeWork, assemble};
+use crate::driver::ArenaPart;
 use shardpack_array::{Finish, Region, ZstdDecoder};
-use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, Limits, Result, Transform};
-
-/// Places in a slot that tables and scratch begin at.
-const ALIGN: usize = 256;
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, Transform};
 
 /// Makes batches, one after the other; keeps its memory, and zstd's, for the next one.
 #[derive(Default)]
-pub struct Stager {
+pub struct CubeStager {
     zstd: ZstdDecoder,
-    entries: Vec<Entry>,
+    entries: Vec<StagedArray>,
     tables: Vec<u8>,
 }
 
@@ -25,19 +25,8 @@ pub struct Stager {
 pub enum Payload<'a> {
     /// Anywhere; what the device needs of it is copied into the slot.
     Bytes(&'a [u8]),
-    /// The first bytes of [`Batch::room`], where somebody has put them.
+    /// The first bytes of [`CubeBatch::room`], where somebody has put them.
     Staged(usize),
-}
-
-/// What one cube decodes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Staged {
-    /// Type of the elements.
-    pub element: ElementType,
-    /// Axes.
-    pub shape: Vec<u64>,
-    /// Bytes of all elements.
-    pub bytes: u64,
 }
 
 /// A batch in the making, in the part of a slot that is uploaded.
@@ -45,12 +34,12 @@ pub struct Staged {
 /// ```
 /// use shardpack_array::{Array, ArrayEncoder, ArrayOptions, As, trial};
 /// use shardpack_format::{Dtype, Limits};
-/// use shardpack_gpu::cubes::{Payload, Stager};
+/// use shardpack_gpu::kernels::{Payload, CubeStager};
 ///
 /// let cube = Array::new(Dtype::U16, vec![8, 8, 4], (0..512).map(|i| i as u8).collect())?;
 /// let encoded = ArrayEncoder::new(trial(&[(&cube, None)], &ArrayOptions::default())?.settings)?.encode(&cube, None)?;
 ///
-/// let (mut stager, mut slot) = (Stager::default(), vec![0; 16 << 10]);
+/// let (mut stager, mut slot) = (CubeStager::default(), vec![0; 16 << 10]);
 /// let mut batch = stager.begin(&mut slot)?;
 /// let payload = Payload::Bytes(&encoded.payload);
 /// let staged = batch.push(encoded.codec, &encoded.descriptor, payload, None, &As::F32.into(), 0, &Limits::default())?;
@@ -59,8 +48,8 @@ pub struct Staged {
 /// assert!(work.upload_bytes() > encoded.payload.len() && work.cubes() == 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Batch<'a> {
-    stager: &'a mut Stager,
+pub struct CubeBatch<'a> {
+    stager: &'a mut CubeStager,
     slot: &'a mut [u8],
     /// Bytes in use.
     filled: usize,
@@ -68,14 +57,14 @@ pub struct Batch<'a> {
     scratch: u64,
 }
 
-impl Stager {
+impl CubeStager {
     /// Begins a batch in `slot`, the part of a slot that is uploaded: pinned memory, as a rule. It
     /// must have room for the payloads (of what is coded by zstd: for what it decodes to) and for
-    /// the tables, [`Stager::table_bytes`] a cube.
+    /// the tables, [`CubeStager::table_bytes`] a cube.
     ///
     /// # Errors
     /// `Limit` if the slot is too small for anything.
-    pub fn begin<'a>(&'a mut self, slot: &'a mut [u8]) -> Result<Batch<'a>> {
+    pub fn begin<'a>(&'a mut self, slot: &'a mut [u8]) -> Result<CubeBatch<'a>> {
         self.entries.clear();
         self.tables.clear();
         let held = slot.len();
@@ -84,7 +73,7 @@ impl Stager {
         };
         write_constants(constants);
         let scratch = held.next_multiple_of(ALIGN) as u64;
-        Ok(Batch { stager: self, slot, filled: CONSTANT_BYTES, scratch })
+        Ok(CubeBatch { stager: self, slot, filled: CONSTANT_BYTES, scratch })
     }
 
     /// How many bytes of tables a cube takes at most, besides its payload.
@@ -116,14 +105,7 @@ impl Stager {
     }
 }
 
-/// How many bytes of scratch `cubes` of `stored` bytes together take at most, of elements of `width`.
-pub(crate) fn most_scratch_bytes(stored: u64, width: u64, cubes: u64) -> u64 {
-    // The last block of each unit may be joined before it is turned.
-    let blocks = (BLOCK_ELEMENTS as u64 * width).saturating_mul(cubes).min(stored);
-    stored.saturating_add(blocks).saturating_add(cubes.saturating_mul(3 * ALIGN as u64))
-}
-
-impl Batch<'_> {
+impl CubeBatch<'_> {
     /// What is free of the slot: whoever reads a record can put its payload at the start of it, and
     /// hand it over as [`Payload::Staged`].
     #[must_use]
@@ -154,22 +136,22 @@ impl Batch<'_> {
         finish: &Finish,
         out: u64,
         limits: &Limits,
-    ) -> Result<Staged> {
+    ) -> Result<DecodedArray> {
         let (_, free) = self.slot.split_at_mut_checked(self.filled).unwrap_or_default();
-        let (bytes, payload_at, tail): (&[u8], _, _) = match payload {
+        let (bytes, payload_at, tail) = match payload {
             Payload::Bytes(bytes) => (bytes, None, free),
             Payload::Staged(len) => {
                 let held = free.len();
                 let (bytes, tail) = free
                     .split_at_mut_checked(len)
                     .ok_or_else(|| Error::usage("staged payload", format!("at most {held} bytes"), len))?;
-                (bytes, Some(self.filled as u64), tail)
+                (&*bytes, Some(self.filled as u64), tail)
             }
         };
         let at = self.filled + payload_at.map_or(0, |_| bytes.len());
-        let needs = Needs::of(codec, descriptor, bytes, region, finish, limits)?;
+        let needs = PreparedArray::of(codec, descriptor, bytes, region, finish, limits)?;
         let (entry, taken, scratch) =
-            needs.stage_in((at, tail), payload_at, self.scratch, out, &mut self.stager.zstd)?;
+            needs.stage_in(ArenaPart { at, bytes: tail }, payload_at, self.scratch, out, &mut self.stager.zstd)?;
         (self.filled, self.scratch) = (at + taken, self.scratch + scratch);
         self.stager.entries.push(entry);
         Ok(needs.staged().clone())
@@ -179,8 +161,8 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// `Limit` if the slot has no room for them.
-    pub fn finish(self) -> Result<Work> {
-        let Self { stager: Stager { entries, tables, .. }, slot, filled, scratch } = self;
+    pub fn finish(self) -> Result<CubeWork> {
+        let Self { stager: CubeStager { entries, tables, .. }, slot, filled, scratch } = self;
         let base = filled.next_multiple_of(ALIGN);
         let own: Vec<_> = entries.iter().map(|entry| (entry, None)).collect();
         let work = assemble(&own, &[], base, scratch, tables)?;

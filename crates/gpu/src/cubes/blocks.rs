@@ -31,23 +31,24 @@ impl Blocks {
             let runs = |band: u64| rows.clone().map(move |pixel| (band * ask.pixels + pixel, ask.region_columns));
             match &ask.picks {
                 Picks::List(list) if !ask.descriptor.band_difference => {
-                    list.iter().flat_map(|pick| runs(pick.band.into())).for_each(|run| blocks.need(run));
+                    list.iter()
+                        .flat_map(|pick| runs(pick.band.into()))
+                        .for_each(|(start, length)| blocks.need(start, length));
                 }
-                _ => ask.bands_read().flat_map(runs).for_each(|run| blocks.need(run)),
+                _ => ask.bands_read().flat_map(runs).for_each(|(start, length)| blocks.need(start, length)),
             }
         } else {
             let bands = ask.bands_read();
             let length = ask.region_columns.saturating_sub(1) * ask.bands + (bands.end - bands.start);
-            rows.for_each(|pixel| blocks.need((pixel * ask.bands + bands.start, length)));
+            rows.for_each(|pixel| blocks.need(pixel * ask.bands + bands.start, length));
         }
         blocks
     }
 
     /// So many elements from this one on.
-    fn need(&mut self, (start, length): (u64, u64)) {
+    fn need(&mut self, start: u64, length: u64) {
         let Some(last) = length.checked_sub(1).map(|more| (start + more) / EACH) else { return };
-        let number = |n: u64| to_usize(n);
-        if let Some(blocks) = self.needed.get_mut(number(start / EACH)..=number(last)) {
+        if let Some(blocks) = self.needed.get_mut(to_usize(start / EACH)..=to_usize(last)) {
             blocks.fill(true);
         }
     }

@@ -29,7 +29,7 @@ const ZSTD: u32 = 1;
 
 /// What is kept of an array, as [`keep`] has written it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept<'a> {
+pub(super) struct KeptArray<'a> {
     /// Where its payload begins in the kept memory, and its bytes.
     pub(super) payload: u64,
     pub(super) bytes: u64,
@@ -178,7 +178,7 @@ pub(super) fn stream(kept: &KeptStream) -> Stream {
     Stream { kind, offset, bytes, out_offset: 0, out_bytes }
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptArray<'a> {
     /// What [`keep`] has written. `None` if it is not that.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut words = Words(bytes);
@@ -229,10 +229,10 @@ mod tests {
             let units = Units::walk(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default()).unwrap();
             let mut out = vec![1; 3];
             keep(&units, &encoded.payload, 77 << 32, &mut out).unwrap();
-            let kept = Kept::read(&out[3..]).unwrap();
+            let kept = KeptArray::read(&out[3..]).unwrap();
             assert_eq!((kept.payload, kept.bytes), (77 << 32, encoded.payload.len() as u64));
             for cut in (3..out.len()).step_by(5) {
-                let kept = Kept::read(&out[3..cut]);
+                let kept = KeptArray::read(&out[3..cut]);
                 assert!(kept.is_none_or(|kept| kept.chunks().is_some_and(|mut chunks| chunks.any(|c| c.is_none()))));
             }
             match (units, kept.chunks()) {

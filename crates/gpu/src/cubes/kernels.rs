@@ -1,8 +1,8 @@
 //! The kernels for cubes, on a device.
 
 use super::wire::CONFIG;
-use super::work::Work;
-use crate::config::Source;
+use super::work::CubeWork;
+use crate::config::KernelSource;
 use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Stream};
 
 /// The kernels, compiled by the driver for a device.
@@ -12,7 +12,7 @@ pub struct CubeKernels {
 }
 
 /// Those of `cubes.cu`.
-pub(super) const SOURCE: Source<{ CONFIG.len() }> = Source {
+pub(super) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
     ptx: include_str!("../../ptx/cubes.ptx"),
     kernels: &["cube_frames", "cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_noise", "cube_config"],
     config: "cube_config",
@@ -39,7 +39,7 @@ impl CubeKernels {
     ///
     /// # Errors
     /// `Range` if the slot or the output is too short; `Driver` if the driver refuses.
-    pub fn run(&self, stream: &Stream, work: &Work, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
+    pub fn run(&self, stream: &Stream, work: &CubeWork, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
         Self::check(work, slot, out)?;
         for launch in work.launches(slot.address(), 0, out.address()) {
             stream.run(&self.module, &launch)?;
@@ -56,7 +56,7 @@ impl CubeKernels {
         &self,
         device: &Device,
         stream: &Stream,
-        work: &Work,
+        work: &CubeWork,
         slot: &Memory,
         out: &Memory,
     ) -> Result<Vec<(&'static str, f32)>, GpuError> {
@@ -66,7 +66,7 @@ impl CubeKernels {
         launches.map(|launch| Ok((launch.kernel, stream.time(&self.module, &launch, &marks)?))).collect()
     }
 
-    fn check(work: &Work, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
+    fn check(work: &CubeWork, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
         let short = |what, memory: &Memory, count: u64| match count <= memory.len() as u64 {
             true => Ok(()),
             false => Err(GpuError::Range { what, len: memory.len() as u64, offset: 0, count }),

@@ -1,7 +1,7 @@
 //! Cubes, and all other arrays, from payloads as they stand in shards (spec §4 and §5) to the
 //! values of a batch.
 //!
-//! The host walks a payload and checks every number in it ([`Stager`], [`Batch`]); compressed bytes
+//! The host walks a payload and checks every number in it ([`CubeStager`], [`CubeBatch`]); compressed bytes
 //! go to the device once and as they are. There, kernels decode LZ4 streams and zstd frames, turn bit planes
 //! to byte planes, and make values out of bytes: differences along the bands, transforms, reserved
 //! codes, the type and the order of the output, and of each array no more than the region that is
@@ -16,24 +16,28 @@ mod blocks;
 mod fault;
 mod kept;
 mod kernels;
-mod needs;
 mod payload;
 mod place;
 mod places;
+mod prepared;
+mod scratch;
+mod staged;
 #[cfg(test)]
 pub(crate) mod tests;
 mod wire;
 mod work;
 
-pub(crate) use batch::most_scratch_bytes;
-pub use batch::{Batch, Payload, Staged, Stager};
+pub use batch::{CubeBatch, CubeStager, Payload};
 pub(crate) use blocks::Most;
 pub use fault::Fault;
 pub(crate) use kept::keep;
 pub use kernels::CubeKernels;
-pub(crate) use needs::{Entry, Needs, is_taken_as_stored, known, takes};
 pub(crate) use payload::KeptPayload;
 pub(crate) use place::{CONSTANT_BYTES, write_constants};
-pub(crate) use places::Places;
-pub use work::Work;
+pub(crate) use places::BlockPlaces;
+pub(crate) use prepared::{PreparedArray, is_taken_as_stored, known, takes};
+pub(crate) use scratch::most_scratch_bytes;
+pub use staged::DecodedArray;
+pub(crate) use staged::StagedArray;
+pub use work::CubeWork;
 pub(crate) use work::{GAPS, MOST_CUBES, assemble};

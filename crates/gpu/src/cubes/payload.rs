@@ -1,17 +1,17 @@
 //! A payload, as it was walked or as it was kept: its chunks, and their streams.
 
-use super::kept::{Kept, KeptContent, KeptStream, stream};
+use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
 use shardpack_array::blosc2::{Content, Filters, Stream, StreamCoder};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Result, bug};
 use std::borrow::Cow;
 
 /// A payload, and what is known of it.
-pub(super) enum Payload<'a> {
+pub(super) enum PayloadSource<'a> {
     /// As it was walked.
     Walked(Units<'a>, &'a [u8]),
     /// What was kept of it.
-    Kept(Kept<'a>, KeptPayload<'a>),
+    Kept(KeptArray<'a>, KeptPayload<'a>),
 }
 
 /// Where the bytes of an array are of which tables were kept.
@@ -39,7 +39,7 @@ pub(super) enum Streams<'a> {
     Kept(&'a [KeptStream]),
 }
 
-impl Payload<'_> {
+impl PayloadSource<'_> {
     /// Its chunks, one for each unit; `None` if it has none.
     pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
         match self {
@@ -58,7 +58,7 @@ impl Payload<'_> {
             }))),
             Self::Walked(Units::Raw(_) | Units::Zstd(_), _) => None,
             Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
-                let chunk = chunk.ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
+                let chunk = chunk.unwrap_or_else(|| bug("the tables of a kept array are not those that were written"));
                 let holds = match chunk.content {
                     KeptContent::Stored => Holds::Stored,
                     KeptContent::Repeated(item) => Holds::Repeated(item),

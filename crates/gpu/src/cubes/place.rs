@@ -6,11 +6,11 @@
 //! zstd frames are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::blocks::Blocks;
-use super::payload::{Holds, Payload, Streams};
+use super::payload::{Holds, PayloadSource, Streams};
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
 use shardpack_array::blosc2::{Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, bug};
 
 /// The bytes 0 to 255, at the start of a slot.
 pub(crate) const CONSTANT_BYTES: usize = 256;
@@ -26,7 +26,7 @@ pub(crate) fn write_constants(to: &mut [u8]) {
 pub(super) type Copies<'a> = Vec<(&'a mut [u8], &'a [u8])>;
 
 /// Memory that is handed out from the start to the end.
-pub(super) struct Room<'a> {
+pub(super) struct SlotMemory<'a> {
     /// What is free of the part that is uploaded, and its place in the slot.
     pub(super) free: &'a mut [u8],
     pub(super) at: u64,
@@ -35,8 +35,8 @@ pub(super) struct Room<'a> {
     pub(super) copies: Copies<'a>,
 }
 
-impl<'a> Room<'a> {
-    /// Room for `bytes` that are uploaded: its place, and the bytes.
+impl<'a> SlotMemory<'a> {
+    /// SlotMemory for `bytes` that are uploaded: its place, and the bytes.
     fn take(&mut self, bytes: usize) -> Result<(u64, &'a mut [u8])> {
         let free = std::mem::take(&mut self.free);
         let held = free.len();
@@ -54,12 +54,12 @@ impl<'a> Room<'a> {
     }
 
     /// The place of so many bytes from `start` on, which are copied if they are on the host.
-    fn at_of(&mut self, from: From<'a>, start: usize, bytes: usize) -> Result<u64> {
+    fn at_of(&mut self, from: PayloadBytes<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
-            From::Slot(at) => Ok(at + start as u64),
-            From::Host(all) => {
+            PayloadBytes::Slot(at) => Ok(at + start as u64),
+            PayloadBytes::Host(all) => {
                 let found = all.get(start..start.saturating_add(bytes));
-                let found = found.ok_or_else(|| Error::internal("bytes of a payload", bytes, all.len()))?;
+                let found = found.unwrap_or_else(|| bug("a payload that was walked is shorter than it was"));
                 let (at, to) = self.take(bytes)?;
                 self.copies.push((to, found));
                 Ok(at)
@@ -74,7 +74,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Work that a cube makes.
+/// CubeWork that a cube makes.
 #[derive(Default)]
 pub(super) struct Tasks {
     pub(super) streams: Vec<StreamTask>,
@@ -83,7 +83,7 @@ pub(super) struct Tasks {
 
 /// The placing of one payload.
 pub(super) struct Placer<'a, 'b> {
-    pub(super) room: &'b mut Room<'a>,
+    pub(super) room: &'b mut SlotMemory<'a>,
     pub(super) tasks: &'b mut Tasks,
     pub(super) zstd: &'b mut ZstdDecoder,
     /// Where the payload is, if it is in the slot already, or among the values that stay on the
@@ -101,7 +101,7 @@ pub(super) struct Placer<'a, 'b> {
 
 /// Bytes that are to be filtered, or not.
 #[derive(Clone, Copy)]
-enum Source {
+enum DecodedBytes {
     /// At this place, and whether they are in scratch of their own.
     At(u64, bool),
     Run(u8),
@@ -109,14 +109,14 @@ enum Source {
 
 impl<'a> Placer<'a, '_> {
     /// Fills `planes` for a payload of `stored_bytes`.
-    pub(super) fn place(&mut self, payload: &'a Payload<'_>, stored_bytes: usize) -> Result<()> {
-        let from = self.payload_at.map_or(From::Host(payload.bytes()), From::Slot);
-        if let Payload::Walked(Units::Zstd(frames), _) = payload {
+    pub(super) fn place(&mut self, payload: &'a PayloadSource<'_>, stored_bytes: usize) -> Result<()> {
+        let from = self.payload_at.map_or(PayloadBytes::Host(payload.bytes()), PayloadBytes::Slot);
+        if let PayloadSource::Walked(Units::Zstd(frames), _) = payload {
             let (at, to) = self.room.take(stored_bytes)?;
             for (frame, unit) in frames.iter().zip(to.chunks_mut(UNIT_BYTES)) {
                 self.zstd.decode_unit(frame, unit)?;
             }
-            return self.elements(From::Slot(at), stored_bytes);
+            return self.elements(PayloadBytes::Slot(at), stored_bytes);
         }
         let Some(chunks) = payload.chunks() else { return self.elements(from, stored_bytes) };
         let (mut pos, mut left) = (0, stored_bytes);
@@ -131,7 +131,7 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// So many bytes of elements that stand beside each other.
-    fn elements(&mut self, from: From<'a>, bytes: usize) -> Result<()> {
+    fn elements(&mut self, from: PayloadBytes<'a>, bytes: usize) -> Result<()> {
         let block_bytes = BLOCK_ELEMENTS * self.width;
         for start in (0..bytes).step_by(block_bytes) {
             match self.needs_next() {
@@ -162,7 +162,7 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// A chunk that stands there, of `unit` bytes.
-    fn chunk(&mut self, from: From<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
+    fn chunk(&mut self, from: PayloadBytes<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
         match holds {
             Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
             Holds::Repeated(item) => {
@@ -201,10 +201,10 @@ impl<'a> Placer<'a, '_> {
         for stream in streams {
             let source = self.decoded(chunk, stream)?;
             let plane = match (source, filters.shuffle == Shuffle::Bits || filters.byte_delta) {
-                (Source::Run(value), false) => constant(value),
-                (Source::Run(value @ 0), true) => constant(value),
-                (Source::Run(value @ 0xFF), true) if !filters.byte_delta => constant(value),
-                (Source::At(at, _), false) => Plane { at, step: 1 },
+                (DecodedBytes::Run(value), false) => constant(value),
+                (DecodedBytes::Run(value @ 0), true) => constant(value),
+                (DecodedBytes::Run(value @ 0xFF), true) if !filters.byte_delta => constant(value),
+                (DecodedBytes::At(at, _), false) => Plane { at, step: 1 },
                 (source, true) => {
                     let (from, own) = self.in_slot(source, items);
                     let to = if own { from } else { self.room.scratch(items) };
@@ -232,12 +232,12 @@ impl<'a> Placer<'a, '_> {
                     self.decode_to(chunk, stream, at)?;
                     at += stream.out_bytes as u64;
                 }
-                Source::At(to, true)
+                DecodedBytes::At(to, true)
             }
         };
         let filtered = filters.shuffle == Shuffle::Bits || filters.byte_delta;
         match source {
-            Source::Run(value) if !filtered || value == 0 || (value == 0xFF && !filters.byte_delta) => {
+            DecodedBytes::Run(value) if !filtered || value == 0 || (value == 0xFF && !filters.byte_delta) => {
                 self.constant(value);
                 return Ok(());
             }
@@ -286,10 +286,10 @@ impl<'a> Placer<'a, '_> {
 
     /// The place of bytes that a kernel is to read, and whether they are in scratch of their own;
     /// runs are written out.
-    fn in_slot(&mut self, source: Source, bytes: usize) -> (u64, bool) {
+    fn in_slot(&mut self, source: DecodedBytes, bytes: usize) -> (u64, bool) {
         match source {
-            Source::At(at, own) => (at, own),
-            Source::Run(value) => {
+            DecodedBytes::At(at, own) => (at, own),
+            DecodedBytes::Run(value) => {
                 let to = self.room.scratch(bytes);
                 let out_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 let (source, row, number) = (StreamSource::Run(value), 0, self.number);
@@ -300,14 +300,14 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// Where a stream's bytes are once it is decoded.
-    fn decoded(&mut self, chunk: Placed<'a>, stream: &Stream) -> Result<Source> {
+    fn decoded(&mut self, chunk: Placed<'a>, stream: &Stream) -> Result<DecodedBytes> {
         match self.source(chunk, stream)? {
-            StreamSource::Run(value) => Ok(Source::Run(value)),
-            StreamSource::Stored(at) => Ok(Source::At(at, false)),
+            StreamSource::Run(value) => Ok(DecodedBytes::Run(value)),
+            StreamSource::Stored(at) => Ok(DecodedBytes::At(at, false)),
             source @ (StreamSource::Lz4(_) | StreamSource::Zstd(_)) => {
                 let to = self.room.scratch(stream.out_bytes);
                 self.stream(source, stream, to)?;
-                Ok(Source::At(to, true))
+                Ok(DecodedBytes::At(to, true))
             }
         }
     }
@@ -344,19 +344,19 @@ impl<'a> Placer<'a, '_> {
 #[derive(Clone, Copy)]
 struct Placed<'a> {
     coder: StreamCoder,
-    from: From<'a>,
+    from: PayloadBytes<'a>,
 }
 
-/// Where bytes are.
+/// The place of the bytes of a payload.
 #[derive(Clone, Copy)]
-enum From<'a> {
-    /// In memory of the host: what is needed of them is copied.
+enum PayloadBytes<'a> {
+    /// In memory of the host, from which they are copied.
     Host(&'a [u8]),
     /// At this place of the slot, or among the values that stay on the device.
     Slot(u64),
 }
 
-impl From<'_> {
+impl PayloadBytes<'_> {
     /// What follows the first `bytes`.
     fn after(self, bytes: usize) -> Self {
         match self {
@@ -385,8 +385,13 @@ fn blocks_of<'a>(
 
 /// Bytes that the device needs of a payload of `stored_bytes` that is on the host: the compressed ones of
 /// the blocks; of plain zstd, what it has coded.
-pub(super) fn needed_bytes(payload: &Payload<'_>, blocks: &Blocks, stored_bytes: usize, width: usize) -> Result<usize> {
-    if let Payload::Walked(Units::Zstd(_), _) = payload {
+pub(super) fn needed_bytes(
+    payload: &PayloadSource<'_>,
+    blocks: &Blocks,
+    stored_bytes: usize,
+    width: usize,
+) -> Result<usize> {
+    if let PayloadSource::Walked(Units::Zstd(_), _) = payload {
         return Ok(stored_bytes);
     }
     let block_bytes = BLOCK_ELEMENTS * width.max(1);

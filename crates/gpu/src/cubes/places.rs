@@ -8,7 +8,7 @@ use crate::config::STATUS_BYTES;
 
 /// Where the blocks of an array are, as far as they are placed, and the work that this makes.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct BlockPlaces {
     pub(super) tasks: Tasks,
     /// For each block and each byte of an element; of blocks that are not placed, anything.
     pub(super) planes: Vec<Plane>,
@@ -16,7 +16,7 @@ pub(crate) struct Places {
     placed: Vec<bool>,
 }
 
-impl Places {
+impl BlockPlaces {
     /// Of these blocks.
     pub(super) const fn new(planes: Vec<Plane>, tasks: Tasks) -> Self {
         Self { tasks, planes, placed: Vec::new() }

@@ -59,7 +59,7 @@ pub(super) const CONFIG: [u32; 23] = [
     FAULT_FIXED,
     FAULT_BOOL,
     QUAD_PIXELS as u32,
-    Walk::Quads as u32,
+    ValueWalk::Quads as u32,
     FAULT_ZSTD,
     FILL_NANS,
     NOISE_BUT,
@@ -194,9 +194,9 @@ pub(super) enum Mode {
     Float = 3,
 }
 
-/// How elements lie, and are walked: `Walk`.
+/// How elements lie, and are walked: `ValueWalk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Walk {
+pub(super) enum ValueWalk {
     Pixels = 0,
     Bands = 1,
     Quads = 2,
@@ -262,7 +262,7 @@ pub(super) struct CubeRow {
     pub(super) output: u32,
     pub(super) transform: u32,
     pub(super) mode: Mode,
-    pub(super) walk: Walk,
+    pub(super) walk: ValueWalk,
     pub(super) difference: bool,
     pub(super) out_by_band: bool,
     pub(super) columns: u32,
@@ -290,7 +290,7 @@ pub(super) struct CubeRow {
 impl CubeRow {
     /// Warps that its values take, of `cube_values`.
     pub(super) fn units(&self) -> u64 {
-        if self.walk == Walk::Quads {
+        if self.walk == ValueWalk::Quads {
             return 0;
         }
         self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
@@ -298,7 +298,7 @@ impl CubeRow {
 
     /// Blocks that they take, of `cube_quads`.
     pub(super) fn quads(&self) -> u64 {
-        if self.walk == Walk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
+        if self.walk == ValueWalk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
     }
 
     /// Blocks that its noise takes, of `cube_noise`.

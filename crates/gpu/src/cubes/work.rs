@@ -1,14 +1,14 @@
 //! From staged cubes to what is launched: each gets its place among the others, and the tables are
 //! written.
 
-use super::needs::{Entry, align};
-use super::places::Places;
+use super::places::BlockPlaces;
+use super::staged::{StagedArray, align};
 use super::wire::{
     CubeRow, NOISE_THREADS, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamSource, StreamTask, TILE_WARPS, Wire,
 };
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
-use shardpack_format::{Error, Result, to_usize};
+use shardpack_format::{Error, Result, bug, to_usize};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -23,18 +23,18 @@ pub(crate) const GAPS: usize = 5 * 16;
 /// multiple of 16. Scratch ends at `scratch`. With each entry comes the number of the `shared` array
 /// whose blocks it takes, if it has none of its own.
 pub(crate) fn assemble(
-    entries: &[(&Entry, Option<usize>)],
-    shared: &[&Places],
+    entries: &[(&StagedArray, Option<usize>)],
+    shared: &[&BlockPlaces],
     start: usize,
     scratch: u64,
     tables: &mut Vec<u8>,
-) -> Result<Work> {
+) -> Result<CubeWork> {
     let count =
         |n: usize| u32::try_from(n).map_err(|_| Error::limit("streams of a batch", "u32", u32::MAX.into(), n as u64));
     if entries.len() > MOST_CUBES {
         return Err(Error::limit("cubes of a batch", "blocks of a grid", MOST_CUBES as u64, entries.len() as u64));
     }
-    let put_planes = |places: &Places, tables: &mut Vec<u8>| {
+    let put_planes = |places: &BlockPlaces, tables: &mut Vec<u8>| {
         let at = start + align(tables);
         places.planes.iter().for_each(|plane| plane.put(tables));
         at as u64
@@ -45,7 +45,7 @@ pub(crate) fn assemble(
         let planes = match (&entry.places, sharing.and_then(|number| shared_planes.get(number))) {
             (Some(own), _) => put_planes(own, tables),
             (None, Some(planes)) => *planes,
-            (None, None) => return Err(Error::internal("blocks of an array", "places", "none")),
+            (None, None) => bug("the blocks of an array have no places"),
         };
         let base = (start + align(tables)) as u64;
         tables.extend_from_slice(&entry.tables);
@@ -59,7 +59,7 @@ pub(crate) fn assemble(
     let mut streams = Vec::new();
     // Behind those of the rows come the status words of what they share.
     let own = (0..).zip(entries).filter_map(|(row, (entry, _))| Some((row, entry.places.as_ref()?)));
-    let places: Vec<(u32, &Places)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
+    let places: Vec<(u32, &BlockPlaces)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
     for (row, places) in &places {
         streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
@@ -81,7 +81,7 @@ pub(crate) fn assemble(
         let most = rows.iter().map(of).max().unwrap_or(0);
         u32::try_from(most).map_err(|_| Error::limit("pixels of a cube", "2^31 warps", u32::MAX.into(), most))
     };
-    Ok(Work {
+    Ok(CubeWork {
         upload_bytes: start + tables.len(),
         slot_bytes: scratch + MARGIN,
         cubes: count(rows.len())?,
@@ -100,7 +100,7 @@ pub(crate) fn assemble(
 
 /// What is to be done for a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
+pub struct CubeWork {
     upload_bytes: usize,
     slot_bytes: u64,
     cubes: u32,
@@ -120,7 +120,7 @@ pub struct Work {
     out_bytes: u64,
 }
 
-impl Work {
+impl CubeWork {
     /// Bytes at the start of the slot that are to be uploaded.
     #[must_use]
     pub const fn upload_bytes(&self) -> usize {

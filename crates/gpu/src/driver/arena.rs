@@ -14,77 +14,21 @@
 //!    pointer.
 #![allow(unsafe_code)]
 
+use super::block::Block;
 use super::error::GpuError;
 use super::loan::{Loan, LoanPart};
-use std::cell::UnsafeCell;
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Parts begin at multiples of this.
 const ALIGN: usize = 16;
-
-/// Memory that an [`Arena`] divides.
-///
-/// # Safety
-/// `start` is the begin of `size` bytes that are initialised, belong to the value alone, and may be
-/// written through this pointer as long as the value is shared and neither moved nor dropped.
-pub unsafe trait Block: Send + Sync {
-    /// Its first byte.
-    fn start(&self) -> NonNull<u8>;
-
-    /// Its bytes.
-    fn size(&self) -> usize;
-
-    /// Waits until nobody else, such as a device, reads or writes it.
-    ///
-    /// # Errors
-    /// `Driver` if the device has failed.
-    fn settle(&mut self) -> Result<(), GpuError>;
-}
-
-/// Memory of the host, for tests and for devices that are played there.
-#[derive(Debug)]
-pub struct Heap(Box<[UnsafeCell<u8>]>);
-
-// SAFETY: a shared `Heap` gives a pointer only; who writes through it follows the rules above.
-unsafe impl Sync for Heap {}
-
-impl Heap {
-    /// As many bytes, all zero.
-    #[must_use]
-    pub fn new(len: usize) -> Self {
-        Self((0..len).map(|_| UnsafeCell::new(0)).collect())
-    }
-
-    /// What it holds.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the box has as many bytes, and it is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.size()) }
-    }
-}
-
-// SAFETY: the box owns the bytes, which are in cells: they may be written while it is shared.
-unsafe impl Block for Heap {
-    fn start(&self) -> NonNull<u8> {
-        NonNull::from(&*self.0).cast()
-    }
-
-    fn size(&self) -> usize {
-        self.0.len()
-    }
-
-    fn settle(&mut self) -> Result<(), GpuError> {
-        Ok(())
-    }
-}
 
 /// A [`Block`] that is divided anew for each batch.
 ///
 /// What is uploaded in one piece is claimed from the front, what goes somewhere else from the back.
 ///
 /// ```
-/// use shardpack_gpu::driver::{Arena, Heap};
+/// use shardpack_gpu::kernels::{Arena, Heap};
 /// let mut arena = Arena::new(Heap::new(64))?;
 /// let (front, back) = (arena.claim(10).unwrap(), arena.claim_back(20).unwrap());
 /// front.bytes.fill(1);
@@ -92,7 +36,7 @@ unsafe impl Block for Heap {
 /// assert_eq!((front.at, back.at, arena.used()), (0, 32, 16));
 /// assert!(arena.claim(17).is_none(), "16 bytes are between the two");
 /// assert_eq!(arena.memory()?.bytes_mut()[32..52], [2; 20]);
-/// # Ok::<(), shardpack_gpu::driver::GpuError>(())
+/// # Ok::<(), shardpack_gpu::GpuError>(())
 /// ```
 #[derive(Debug)]
 pub struct Arena<M> {
@@ -103,7 +47,7 @@ pub struct Arena<M> {
 
 /// A part of an [`Arena`], for whoever claimed it.
 #[derive(Debug)]
-pub struct Claim<'a> {
+pub struct ArenaPart<'a> {
     /// Where it begins: a multiple of 16.
     pub at: usize,
     /// Its bytes. What they hold is left from before.
@@ -156,7 +100,7 @@ impl<M: Block> Arena<M> {
     }
 
     /// A part behind those that were claimed so far; `None` if there is no room for it.
-    pub fn claim(&self, len: usize) -> Option<Claim<'_>> {
+    pub fn claim(&self, len: usize) -> Option<ArenaPart<'_>> {
         self.hand_out(len, |state, taken| {
             state.front += taken;
             state.front - taken
@@ -164,7 +108,7 @@ impl<M: Block> Arena<M> {
     }
 
     /// A part at the end, before those that were claimed there.
-    pub fn claim_back(&self, len: usize) -> Option<Claim<'_>> {
+    pub fn claim_back(&self, len: usize) -> Option<ArenaPart<'_>> {
         self.hand_out(len, |state, taken| {
             state.back -= taken;
             state.back
@@ -212,7 +156,7 @@ impl<M: Block> Arena<M> {
     }
 
     /// `take` moves one end of what is free by the bytes that it is told, and says where they begin.
-    fn hand_out(&self, len: usize, take: impl FnOnce(&mut State, usize) -> usize) -> Option<Claim<'_>> {
+    fn hand_out(&self, len: usize, take: impl FnOnce(&mut State, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,11 +168,11 @@ impl<M: Block> Arena<M> {
         // SAFETY: `len` bytes from `at` on were free and are within the block: rule 1. Nobody has
         // them but this claim, until `self` is borrowed exclusively: rules 2 to 4.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(at), len) };
-        Some(Claim { at, bytes })
+        Some(ArenaPart { at, bytes })
     }
 }
 
-impl Claim<'_> {
+impl ArenaPart<'_> {
     /// Where it is.
     #[must_use]
     pub const fn range(&self) -> Range<usize> {
@@ -238,7 +182,9 @@ impl Claim<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::block::Heap;
     use super::*;
+    use std::ptr::NonNull;
 
     fn arena(len: usize) -> Arena<Heap> {
         Arena::new(Heap::new(len)).unwrap()

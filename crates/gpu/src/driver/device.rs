@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A device.
 ///
 /// ```
-/// use shardpack_gpu::driver::{Device, GpuError};
+/// use shardpack_gpu::kernels::{Device, GpuError};
 /// match Device::open(0) {
 ///     Ok(device) => assert!(device.properties().multiprocessors > 0),
 ///     Err(GpuError::NoDriver | GpuError::NoDevice { .. }) => {} // Then the host decodes.

@@ -27,7 +27,7 @@ impl Launch {
 /// The one struct that a kernel takes, laid out as C does it.
 ///
 /// ```
-/// use shardpack_gpu::driver::Params;
+/// use shardpack_gpu::kernels::Params;
 /// let params = Params::new().u32(1).address(2);
 /// assert_eq!(params.bytes().len(), 16, "an address stands at a multiple of 8");
 /// ```

@@ -8,7 +8,7 @@
 //! 3. The loan gives out its bytes, for reading, when all its parts are dropped, and none can come.
 #![allow(unsafe_code)]
 
-use super::arena::Block;
+use super::block::Block;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of an arena that were lent to several threads: the right to read them when they are filled.
 ///
 /// ```
-/// use shardpack_gpu::driver::{Arena, Heap};
+/// use shardpack_gpu::kernels::{Arena, Heap};
 /// let mut arena = Arena::new(Heap::new(64))?;
 /// let (loan, parts) = arena.lend(40, 16).unwrap();
 /// assert_eq!((loan.at(), parts.len()), (0, 3));
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// assert!(arena.memory().is_err(), "it is still lent");
 /// drop(loan);
 /// assert_eq!(arena.memory()?.bytes_mut()[38..42], [3, 3, 0, 0]);
-/// # Ok::<(), shardpack_gpu::driver::GpuError>(())
+/// # Ok::<(), shardpack_gpu::GpuError>(())
 /// ```
 #[derive(Debug)]
 pub struct Loan<M> {

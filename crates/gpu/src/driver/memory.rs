@@ -1,9 +1,10 @@
 //! Memory of the device, and host memory that it reads and writes by itself.
 #![allow(unsafe_code)]
 
-use super::arena::Block;
+use super::Device;
+use super::block::Block;
 use super::error::GpuError;
-use super::{Device, Event, Stream};
+use super::stream::{Event, Stream};
 use cudarc::driver::{result, sys};
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -13,6 +13,8 @@
 //! returns.
 
 mod arena;
+mod block;
+mod copy;
 mod device;
 mod error;
 mod launch;
@@ -21,7 +23,8 @@ mod memory;
 mod module;
 mod stream;
 
-pub use arena::{Arena, Block, Claim, Heap};
+pub use arena::{Arena, ArenaPart};
+pub use block::{Block, Heap};
 pub use device::{Device, Properties};
 pub use error::GpuError;
 pub use launch::{Launch, Params};

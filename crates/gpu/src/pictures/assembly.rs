@@ -1,49 +1,13 @@
 //! From staged pictures to a batch: each gets its place among the others, and the tables are
 //! written.
 
-use super::batch::{Batch, Row, Sections, Writes};
-use super::needs::Entry;
-use super::record::Writer;
-use super::{Output, Reason};
+use super::Reason;
+use super::batch::{PictureBatch, PictureRow, Sections, Writes};
+use super::layout::TableWriter;
+use super::options::Output;
+use super::staged::StagedPicture;
+use super::totals::Totals;
 use std::cmp::Reverse;
-
-/// How much of everything some pictures have: for one of them behind them, where its own begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(super) pictures: u32,
-    pub(super) segments: u32,
-    pub(super) groups: u32,
-    pub(super) tiles: u32,
-    pub(super) codes: u32,
-    pub(super) spans: u32,
-    pub(super) weights: u32,
-    pub(super) blocks: u32,
-    pub(super) changed: u32,
-    pub(super) changes: u32,
-    pub(super) blur_weights: u32,
-}
-
-impl Totals {
-    /// Most bytes between the tables and before them.
-    pub(crate) const GAPS: usize = 8 * 16 + 16;
-
-    /// Both together. `None` if that is more than 32 bits count.
-    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
-        Some(Self {
-            pictures: self.pictures.checked_add(other.pictures)?,
-            segments: self.segments.checked_add(other.segments)?,
-            groups: self.groups.checked_add(other.groups)?,
-            tiles: self.tiles.checked_add(other.tiles)?,
-            codes: self.codes.checked_add(other.codes)?,
-            spans: self.spans.checked_add(other.spans)?,
-            weights: self.weights.checked_add(other.weights)?,
-            blocks: self.blocks.checked_add(other.blocks)?,
-            changed: self.changed.checked_add(other.changed)?,
-            changes: self.changes.checked_add(other.changes)?,
-            blur_weights: self.blur_weights.checked_add(other.blur_weights)?,
-        })
-    }
-}
 
 /// Appends the tables of a batch to `tables`, whose first byte stands at `start` among those that
 /// are uploaded, a multiple of 16, behind those of the pictures. The pictures' rows are in the
@@ -51,7 +15,7 @@ impl Totals {
 ///
 /// # Errors
 /// `Full` if there is more of something than 32 bits count.
-pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -> Result<Batch, Reason> {
+pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Vec<u8>) -> Result<PictureBatch, Reason> {
     let mut befores = Vec::with_capacity(entries.len());
     let mut totals = Totals::default();
     // Where the levels of each picture are that is changed, in words.
@@ -82,12 +46,12 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     };
     sections.pictures = align(tables);
     for ((entry, before), &levels) in entries.iter().zip(&befores).zip(&levels) {
-        Writer(tables).picture(entry, before, levels);
+        TableWriter(tables).picture(entry, before, levels);
     }
     sections.segments = align(tables);
     for entry in by_place.iter().filter_map(|&n| entries.get(n)) {
         for segment in &entry.segments {
-            Writer(tables).u32s([segment.offset, segment.number]);
+            TableWriter(tables).u32s([segment.offset, segment.number]);
         }
     }
     sections.groups = align(tables);
@@ -97,17 +61,17 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     }
     // Longest segments first, so that none of them is begun when the others are done.
     groups.sort_by_key(|&(blocks, _)| Reverse(blocks));
-    groups.iter().for_each(|&(_, group)| Writer(tables).u32s(group));
+    groups.iter().for_each(|&(_, group)| TableWriter(tables).u32s(group));
     sections.tiles = align(tables);
     let all = (0..).zip(entries.iter().copied());
-    let (changed, written): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| entry.is_changed());
+    let (changed, written) = all.partition::<Vec<_>, _>(|(_, entry)| entry.is_changed());
     let mut tiles = 0;
-    let mut tiles_of = |output: Option<Output>, pictures: &[(u32, &Entry)]| {
+    let mut tiles_of = |output: Option<Output>, pictures: &[(u32, &StagedPicture)]| {
         let first = tiles;
         for &(picture, entry) in pictures {
             let (columns, rows) = entry.tiles();
             for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-                Writer(tables).u32s([picture, row << 16 | column]);
+                TableWriter(tables).u32s([picture, row << 16 | column]);
                 tiles += 1;
             }
         }
@@ -127,7 +91,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
             let at = picture as usize;
             let (Some(before), Some(&levels)) = (befores.get(at), levels.get(at)) else { continue };
             let operations = entry.totals().changes;
-            Writer(tables).changed(levels, entry.out, entry.size(), before.changes, operations);
+            TableWriter(tables).changed(levels, entry.out, entry.size(), before.changes, operations);
             count += 1;
         }
         changes.push(Writes { output: Some(output), first, count });
@@ -137,7 +101,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     let mut next = 0;
     for (_, entry) in &changed {
         for operation in &entry.changes.operations {
-            next = Writer(tables).change(operation, entry.size(), next);
+            next = TableWriter(tables).change(operation, entry.size(), next);
         }
         weights.extend_from_slice(&entry.changes.weights);
     }
@@ -145,14 +109,15 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     weights.iter().for_each(|weight: &f32| tables.extend(weight.to_le_bytes()));
     sections.codes = align(tables);
     for code in entries.iter().flat_map(|entry| &entry.codes) {
-        Writer(tables).u32s(*code);
+        TableWriter(tables).u32s(*code);
     }
 
     let upload_bytes = start + tables.len();
     u32::try_from(upload_bytes).map_err(|_| Reason::Full)?;
-    let end = |entry: &&Entry| (entry.out + entry.elements()) * entry.output.dtype.bytes() as u64;
-    let row = |entry: &&Entry| Row { first: entry.out, height: entry.place.height, width: entry.place.width };
-    Ok(Batch {
+    let end = |entry: &&StagedPicture| (entry.out + entry.elements()) * entry.output.dtype.bytes() as u64;
+    let row =
+        |entry: &&StagedPicture| PictureRow { first: entry.out, height: entry.place.height, width: entry.place.width };
+    Ok(PictureBatch {
         sections,
         writes,
         changes,
@@ -165,18 +130,18 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
     })
 }
 
-fn first_byte(entry: &Entry) -> u32 {
+fn first_byte(entry: &StagedPicture) -> u32 {
     entry.segments.first().map_or(0, |segment| segment.offset)
 }
 
 /// Behind its last segment.
-fn last_byte(entry: &Entry) -> u32 {
+fn last_byte(entry: &StagedPicture) -> u32 {
     entry.segments.last().map_or(0, |segment| segment.offset)
 }
 
 /// The pictures, with their numbers, by what is written of them.
-fn by_output<'a>(pictures: &[(u32, &'a Entry)]) -> Vec<(Output, Vec<(u32, &'a Entry)>)> {
-    let mut outputs: Vec<(Output, Vec<(u32, &Entry)>)> = Vec::new();
+fn by_output<'a>(pictures: &[(u32, &'a StagedPicture)]) -> Vec<(Output, Vec<(u32, &'a StagedPicture)>)> {
+    let mut outputs: Vec<(Output, Vec<(u32, &StagedPicture)>)> = Vec::new();
     for &(picture, entry) in pictures {
         match outputs.iter_mut().find(|(output, _)| *output == entry.output) {
             Some((_, of_output)) => of_output.push((picture, entry)),

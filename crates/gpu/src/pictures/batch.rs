@@ -1,9 +1,11 @@
 //! A staged batch: how much memory it takes, and what is launched.
 
-use super::assembly::Totals;
-use super::changes::{CHANGE_THREADS, CHANGED_BYTES, PACKED};
-use super::record::{BYTES_THREADS, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
-use super::{Dtype, Output};
+use super::layout::{
+    BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PACKED,
+    PIXEL_THREADS, TILE_BYTES,
+};
+use super::options::{Dtype, Output};
+use super::totals::Totals;
 use crate::driver::{Launch, Params};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
@@ -23,7 +25,7 @@ pub(super) struct Sections {
 
 /// A row of a batch: one picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct PictureRow {
     /// Its first element in the output.
     pub first: u64,
     /// Rows of pixels.
@@ -44,12 +46,12 @@ pub(super) struct Writes {
 
 /// A batch that is ready to be uploaded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Batch {
+pub struct PictureBatch {
     pub(super) sections: Sections,
     pub(super) writes: Vec<Writes>,
     pub(super) changes: Vec<Writes>,
     pub(super) level_bytes: u64,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<PictureRow>,
     /// The staged bytes are below this one.
     pub(super) staged_bytes: usize,
     pub(super) upload_bytes: usize,
@@ -103,10 +105,10 @@ impl<T: Copy> Regions<T> {
     }
 }
 
-impl Batch {
+impl PictureBatch {
     /// The pictures in it, in order.
     #[must_use]
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[PictureRow] {
         &self.rows
     }
 

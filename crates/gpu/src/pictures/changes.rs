@@ -1,15 +1,8 @@
 //! Pictures that are changed at random once they are decoded: what `kernels/changes.cuh` is told.
 
-use super::record::Writer;
+use super::layout::TableWriter;
 use shardpack_augment::{Augmentation, Operation, blur_weights};
 use shardpack_jpeg::Rendering;
-
-/// `struct Change`, and `struct Changed`.
-pub(super) const CHANGE_BYTES: u32 = 80;
-pub(super) const CHANGED_BYTES: u32 = 32;
-pub(super) const CHANGE_THREADS: u32 = 512;
-/// The element type of levels that are changed.
-pub(super) const PACKED: u32 = 4;
 
 /// Words for each pixel: two copies of it, and for a blur three floats.
 const COPIES: u64 = 2;
@@ -68,7 +61,7 @@ pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     pixels.saturating_mul(4 * copies)
 }
 
-impl Writer<'_> {
+impl TableWriter<'_> {
     /// `struct Changed`: a row whose levels begin at word `pixels`, and its changes at number `first`.
     pub(super) fn changed(&mut self, pixels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
         self.0.extend(pixels.to_le_bytes());

@@ -1,12 +1,12 @@
 //! A slot on the device: memory for a batch, and the stream that decodes it.
 
-use super::{Batch, CONFIG, KERNELS, Regions};
-use crate::config::Source;
+use super::{CONFIG, KERNELS, PictureBatch, Regions};
+use crate::config::KernelSource;
 use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Pinned, Stream};
 use std::sync::Arc;
 
 /// The kernels.
-const SOURCE: Source<{ CONFIG.len() }> = Source {
+const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
     ptx: include_str!("../../ptx/pictures.ptx"),
     kernels: &KERNELS,
     config: "pictures_config",
@@ -81,7 +81,7 @@ impl PictureDecoder {
     ///
     /// # Errors
     /// `Range` if it needs more memory than the decoder has; `Driver` if the driver refuses.
-    pub fn submit(&mut self, batch: &Batch) -> Result<(), GpuError> {
+    pub fn submit(&mut self, batch: &PictureBatch) -> Result<(), GpuError> {
         let (at, _) = self.places(batch)?;
         self.stream.upload(&mut self.staging, 0..batch.upload_bytes(), &self.scratch, 0)?;
         self.launch(batch, &at)
@@ -92,7 +92,7 @@ impl PictureDecoder {
     ///
     /// # Errors
     /// As `submit`.
-    pub fn again(&mut self, batch: &Batch) -> Result<(), GpuError> {
+    pub fn again(&mut self, batch: &PictureBatch) -> Result<(), GpuError> {
         let (at, _) = self.places(batch)?;
         self.launch(batch, &at)
     }
@@ -102,13 +102,13 @@ impl PictureDecoder {
     ///
     /// # Errors
     /// As `submit`.
-    pub fn profile(&mut self, batch: &Batch) -> Result<Vec<(&'static str, f32)>, GpuError> {
+    pub fn profile(&mut self, batch: &PictureBatch) -> Result<Vec<(&'static str, f32)>, GpuError> {
         let (at, _) = self.places(batch)?;
         let time = |launch: Launch| Ok((launch.kernel, self.stream.time(&self.module, &launch, &self.marks)?));
         batch.launches(&at).into_iter().map(time).collect()
     }
 
-    fn launch(&mut self, batch: &Batch, at: &Regions<u64>) -> Result<(), GpuError> {
+    fn launch(&mut self, batch: &PictureBatch, at: &Regions<u64>) -> Result<(), GpuError> {
         let [begin, end] = &self.marks;
         begin.record(&self.stream)?;
         for launch in batch.launches(at) {
@@ -140,7 +140,7 @@ impl PictureDecoder {
     ///
     /// # Errors
     /// As `wait`.
-    pub fn read(&mut self, batch: &Batch) -> Result<(Vec<u8>, Vec<u32>), GpuError> {
+    pub fn read(&mut self, batch: &PictureBatch) -> Result<(Vec<u8>, Vec<u32>), GpuError> {
         let sizes = batch.sizes();
         let (_, status_at) = self.places(batch)?;
         self.stream.download(&self.out, 0..sizes.out, &mut self.read, 0)?;
@@ -151,7 +151,7 @@ impl PictureDecoder {
     }
 
     /// Where everything goes, and the offset of the status words.
-    fn places(&self, batch: &Batch) -> Result<(Regions<u64>, usize), GpuError> {
+    fn places(&self, batch: &PictureBatch) -> Result<(Regions<u64>, usize), GpuError> {
         let (offsets, end) = batch.layout(batch.upload_bytes());
         for (what, len, count) in [
             ("memory of the device", self.scratch.len(), end),

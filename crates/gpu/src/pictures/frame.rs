@@ -1,11 +1,12 @@
-//! The grid of a picture's MCUs, and which of them a view needs.
+//! The grid of a picture's MCUs, and the part of it that a view needs.
 
-use super::{Reason, StagingOptions};
+use super::Reason;
+use super::options::StagingOptions;
 use shardpack_jpeg::{JpegHeader, Placement};
 
 /// What a picture's frame header says, in MCUs unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
     pub(super) interval: u32,
@@ -20,14 +21,14 @@ pub(super) struct Frame {
 
 /// MCUs whose samples are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct McuRect {
     pub(super) left: u32,
     pub(super) top: u32,
     pub(super) right: u32,
     pub(super) bottom: u32,
 }
 
-impl Frame {
+impl McuGrid {
     pub(super) fn of(header: &JpegHeader, options: &StagingOptions) -> Result<Self, Reason> {
         if !header.is_plain() {
             return Err(Reason::Process);
@@ -36,8 +37,7 @@ impl Frame {
             return Err(Reason::Colours);
         }
         let mcu = header.sampling().mcu().ok_or(Reason::Sampling)?;
-        let size = (header.width.into(), header.height.into());
-        let frame = Self::new(size, mcu, header.restart_interval.into());
+        let frame = Self::new(header.width.into(), header.height.into(), mcu, header.restart_interval.into());
         // So narrow a row, libjpeg does not interpolate.
         if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
@@ -51,7 +51,7 @@ impl Frame {
     /// The grid of a picture of this width and height; `mcu` as [`Sampling::mcu`] has it.
     ///
     /// [`Sampling::mcu`]: shardpack_jpeg::Sampling::mcu
-    pub(super) fn new((width, height): (u32, u32), [h, v, components]: [u32; 3], interval: u32) -> Self {
+    pub(super) fn new(width: u32, height: u32, [h, v, components]: [u32; 3], interval: u32) -> Self {
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
         let mcus = columns * rows;
@@ -70,7 +70,7 @@ impl Frame {
     }
 
     /// The MCUs that hold the window, and what upsampling needs beside it.
-    pub(super) fn shown(&self, place: &Placement) -> Shown {
+    pub(super) fn shown(&self, place: &Placement) -> McuRect {
         let span = |start: u32, end: u32, factor: u32, most: u32| {
             let margin = u32::from(factor > 1);
             (start.saturating_sub(margin) / (8 * factor), (end + margin).div_ceil(8 * factor).min(most))
@@ -78,6 +78,24 @@ impl Frame {
         let window = place.window;
         let (left, right) = span(window.x, window.right(), self.h, self.columns);
         let (top, bottom) = span(window.y, window.bottom(), self.v, self.rows);
-        Shown { left, top, right, bottom }
+        McuRect { left, top, right, bottom }
     }
+}
+
+/// The header of a picture, and the grid of its MCUs.
+///
+/// # Errors
+/// Why it is not for the kernels.
+pub(super) fn inspect(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHeader, McuGrid), Reason> {
+    let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
+    // libjpeg warns of bytes between segments, and refuses segments that it does not know: the host
+    // says what comes of that.
+    if header.stray_bytes > 0 || header.unknown_segment {
+        return Err(Reason::Header);
+    }
+    if u64::from(header.width) * u64::from(header.height) * 4 > options.max_bytes {
+        return Err(Reason::Limit);
+    }
+    let frame = McuGrid::of(&header, options)?;
+    Ok((header, frame))
 }

@@ -1,5 +1,5 @@
-//! A picture whose scan stays on the device: what the host keeps of it, found once, so that a row
-//! of a batch needs neither its bytes nor a look at them.
+//! A picture whose scan stays on the device. The host keeps its tables, found once, so that a row of
+//! a batch needs neither its bytes nor a look at them.
 //!
 //! ```text
 //! offset  8   where the scan begins in the kept memory
@@ -10,20 +10,21 @@
 //! starts  …   where each segment begins in the scan, and the end: 4 bytes each
 //! ```
 
-use super::frame::Frame;
-use super::needs::{Tables, looked};
+use super::Reason;
+use super::coding::CodingTables;
+use super::frame::{McuGrid, inspect};
+use super::options::StagingOptions;
 use super::segments::starts;
-use super::{Reason, StagingOptions};
 use shardpack_jpeg::{Coding, StoredCode};
 
-/// What is kept of a picture, as it is read out of the bytes that [`keep`] wrote.
+/// The tables of a picture, read from the bytes that [`keep`] wrote.
 #[derive(Debug)]
-pub(super) struct Kept<'a> {
+pub(super) struct KeptPicture<'a> {
     /// Its scan in the kept memory.
     pub(super) scan: u64,
     pub(super) size: (u32, u32),
-    pub(super) frame: Frame,
-    pub(super) tables: Tables<'a>,
+    pub(super) frame: McuGrid,
+    pub(super) tables: CodingTables<'a>,
     /// Of each segment, and the end.
     pub(super) starts: &'a [[u8; 4]],
 }
@@ -39,9 +40,9 @@ pub(crate) fn keep<'a>(
     scan: u64,
     out: &mut Vec<u8>,
 ) -> Result<&'a [u8], Reason> {
-    let (header, frame) = looked(jpeg, options)?;
+    let (header, frame) = inspect(jpeg, options)?;
     let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
-    let tables = Tables::of(&coding)?;
+    let tables = CodingTables::of(&coding)?;
     let bytes = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
     let mut table = Vec::new();
     let end = starts(bytes, &frame, &mut table)?;
@@ -76,7 +77,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     Some(taken)
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptPicture<'a> {
     /// What [`keep`] has written. `None` if it is not that.
     pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let bytes = &mut bytes;
@@ -86,7 +87,7 @@ impl<'a> Kept<'a> {
         let &[h, v, components, codes] = take(bytes)?;
         let &[d0, d1, d2, a0, a1, a2] = take(bytes)?;
         let quantisers = [*take(bytes)?, *take(bytes)?, *take(bytes)?];
-        let mut tables = Tables {
+        let mut tables = CodingTables {
             codes: Vec::with_capacity(codes.into()),
             dc: [d0, d1, d2].map(u32::from),
             ac: [a0, a1, a2].map(u32::from),
@@ -102,7 +103,7 @@ impl<'a> Kept<'a> {
         if h == 0 || v == 0 {
             return None;
         }
-        let frame = Frame::new(size, [h, v, components].map(u32::from), interval);
+        let frame = McuGrid::new(size.0, size.1, [h, v, components].map(u32::from), interval);
         let starts = bytes.as_chunks().0.get(..=frame.segments() as usize)?;
         Some(Self { scan, size, frame, tables, starts })
     }
@@ -119,20 +120,20 @@ mod tests {
             let source =
                 Source { size: (37 + n as u16, 50), factors, interval: 1 + n as u16, detail: 9, seed: n as u64 };
             let jpeg = source.encoded();
-            let (header, frame) = looked(&jpeg, &StagingOptions::default()).unwrap();
+            let (header, frame) = inspect(&jpeg, &StagingOptions::default()).unwrap();
             let mut out = vec![9; 5];
             let scan = keep(&jpeg, &StagingOptions::default(), 1 << 40, &mut out).unwrap();
             assert!(jpeg.ends_with(scan) && scan.ends_with(&[0xFF, 0xD9]));
             // What follows belongs to another picture.
             out.extend([7; 9]);
-            let kept = Kept::read(&out[5..]).unwrap();
+            let kept = KeptPicture::read(&out[5..]).unwrap();
             assert_eq!((kept.scan, kept.size, kept.frame), (1 << 40, (37 + n as u32, 50), frame));
-            assert_eq!(kept.tables, Tables::of(&Coding::read(&jpeg, &header).unwrap()).unwrap());
+            assert_eq!(kept.tables, CodingTables::of(&Coding::read(&jpeg, &header).unwrap()).unwrap());
             let starts: Vec<u32> = kept.starts.iter().map(|start| u32::from_le_bytes(*start)).collect();
             assert_eq!((starts[0], starts[starts.len() - 1] as usize), (0, scan.len()));
             assert!(starts[1..].iter().all(|end| scan[*end as usize - 2] == 0xFF));
             for cut in 5..out.len() - 9 {
-                assert!(Kept::read(&out[5..cut]).is_none(), "{cut} of {}", out.len());
+                assert!(KeptPicture::read(&out[5..cut]).is_none(), "{cut} of {}", out.len());
             }
         }
         let mut out = Vec::new();

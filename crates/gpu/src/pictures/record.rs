@@ -1,70 +1,15 @@
-//! The structs of `kernels/pictures.cuh`, byte by byte, and the numbers that both sides share.
+//! `struct Picture` of `kernels/pictures.cuh`, byte by byte.
 
-use super::assembly::Totals;
-use super::changes::{CHANGE_BYTES, CHANGE_THREADS, CHANGED_BYTES};
-use super::needs::Entry;
+use super::layout::TableWriter;
+use super::staged::StagedPicture;
+use super::totals::Totals;
 use shardpack_jpeg::ResizedAxis;
-
-/// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the
-/// constants.
-pub const CONFIG: [u32; 16] = [
-    PICTURE_BYTES,
-    8,
-    8,
-    8,
-    8,
-    HUFFMAN_BYTES,
-    8,
-    TILE_PIXELS,
-    TILE_BETWEEN,
-    BYTES_THREADS,
-    DECODE_THREADS,
-    PIXEL_THREADS,
-    9,
-    CHANGE_BYTES,
-    CHANGED_BYTES,
-    CHANGE_THREADS,
-];
-
-/// The kernels of the module.
-pub const KERNELS: [&str; 7] = [
-    "pictures_config",
-    "picture_tables",
-    "picture_weights",
-    "picture_bytes",
-    "picture_blocks",
-    "picture_pixels",
-    "picture_changes",
-];
-
-pub(super) const PICTURE_BYTES: u32 = 400;
-/// Of a segment, and of a group of segments.
-pub(super) const SEGMENT_BYTES: usize = 8;
-pub(super) const TILE_BYTES: usize = 8;
-pub(super) const CODE_BYTES: usize = 8;
-pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;
-pub(super) const TILE_PIXELS: u32 = 6144;
-pub(super) const TILE_BETWEEN: u32 = 4096;
-pub(super) const BYTES_THREADS: u32 = 128;
-pub(super) const DECODE_THREADS: u32 = 128;
-pub(super) const PIXEL_THREADS: u32 = 256;
-
-/// Why a row is flagged: bits of its status word.
-pub(super) const ODD_ENTROPY: u32 = 1;
-pub(super) const ODD_RANGE: u32 = 2;
 
 const TRANSPOSED: u32 = 1;
 const MIRRORED_X: u32 = 2;
 const MIRRORED_Y: u32 = 4;
 
-/// Bytes in the device's order.
-pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
-
-impl Writer<'_> {
-    pub(super) fn u32s<const N: usize>(&mut self, values: [u32; N]) {
-        self.0.extend_from_slice(values.map(u32::to_le_bytes).as_flattened());
-    }
-
+impl TableWriter<'_> {
     fn axis(&mut self, axis: &ResizedAxis, taps: u32, spans: u32, weights: u32) {
         self.0.extend(axis.start.to_le_bytes());
         self.0.extend(axis.end.to_le_bytes());
@@ -73,8 +18,8 @@ impl Writer<'_> {
 
     /// `struct Picture`, behind what comes before it in the tables. It is written to the output, or
     /// to `levels` where it is changed first.
-    pub(super) fn picture(&mut self, entry: &Entry, before: &Totals, levels: u64) {
-        let Entry { place, frame, shown, blocks: (luma, chroma), .. } = entry;
+    pub(super) fn picture(&mut self, entry: &StagedPicture, before: &Totals, levels: u64) {
+        let StagedPicture { place, frame, shown, blocks: (luma, chroma), .. } = entry;
         let to = if entry.is_changed() { levels } else { entry.out };
         self.0.extend(to.to_le_bytes());
         self.axis(&place.x, entry.taps.0, before.spans, before.weights);

@@ -1,7 +1,7 @@
 //! Which segments of a scan a rectangle needs, and their bytes.
 
 use super::Reason;
-use super::frame::{Frame, Shown};
+use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
@@ -19,7 +19,7 @@ pub(super) const END: u32 = u32::MAX;
 /// The numbers of the segments that are decoded for `shown`, ascending, as runs that do not meet:
 /// those that hold its MCUs, or any MCU of its rows if segments are longer than a row, as on the
 /// host (docs/entropy-segments.md, The rectangle).
-fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32>> {
+fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
     let mut next = 0;
@@ -54,7 +54,7 @@ fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32
 /// has lost one, whatever is shown of it (docs/entropy-segments.md, rules 2 and 3).
 fn walk(
     scan: &[u8],
-    frame: &Frame,
+    frame: &McuGrid,
     mut each: impl FnMut(u32, Range<usize>) -> Result<(), Reason>,
 ) -> Result<(), Reason> {
     let final_segment = frame.segments() - 1;
@@ -83,8 +83,8 @@ fn offset(at: usize) -> Result<u32, Reason> {
 /// scan that hold them. Offsets count the bytes of these parts, which are returned.
 pub(super) fn select(
     scan: &[u8],
-    frame: &Frame,
-    shown: &Shown,
+    frame: &McuGrid,
+    shown: &McuRect,
     found: &mut Vec<Segment>,
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<usize, Reason> {
@@ -110,7 +110,7 @@ pub(super) fn select(
 }
 
 /// Where each segment of a scan begins, and the end of the last one, little-endian.
-pub(super) fn starts(scan: &[u8], frame: &Frame, out: &mut Vec<u8>) -> Result<usize, Reason> {
+pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<usize, Reason> {
     out.extend(0_u32.to_le_bytes());
     let mut last = 0;
     walk(scan, frame, |_, Range { end, .. }| {
@@ -124,8 +124,8 @@ pub(super) fn starts(scan: &[u8], frame: &Frame, out: &mut Vec<u8>) -> Result<us
 /// As [`select`], of a scan whose [`starts`] are known.
 pub(super) fn select_known(
     starts: &[[u8; 4]],
-    frame: &Frame,
-    shown: &Shown,
+    frame: &McuGrid,
+    shown: &McuRect,
     found: &mut Vec<Segment>,
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<usize, Reason> {

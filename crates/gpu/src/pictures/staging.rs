@@ -1,39 +1,20 @@
 //! A batch of pictures, made by one thread in memory from which it is uploaded.
 
-use super::assembly::{Totals, assemble};
-use super::needs::{Entry, Needs, To};
-use super::{Batch, Output, Reason};
+use super::Reason;
+use super::assembly::assemble;
+use super::batch::PictureBatch;
+use super::options::StagingOptions;
+use super::prepared::{Destination, PreparedPicture};
+use super::staged::StagedPicture;
+use super::totals::Totals;
 use shardpack_augment::Augmentation;
-use shardpack_jpeg::{JpegHeader, Rendering};
-
-/// What is staged, and what is left to the host.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StagingOptions {
-    /// What the kernels write.
-    pub output: Output,
-    /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time
-    /// of a batch. Default 2048.
-    pub max_segment_blocks: u32,
-    /// Most bytes of a whole picture, at 4 for each of its pixels, as `DecodeOptions::limits` count
-    /// them: larger ones are left to the host, which says so. Default: no limit.
-    pub max_bytes: u64,
-}
-
-impl Default for StagingOptions {
-    fn default() -> Self {
-        Self {
-            output: Output::default(),
-            max_segment_blocks: JpegHeader::DEVICE_SEGMENT_BLOCKS,
-            max_bytes: u64::MAX,
-        }
-    }
-}
+use shardpack_jpeg::Rendering;
 
 /// Pictures of a batch on their way to the device.
 ///
 /// ```
 /// use shardpack_jpeg::Rendering;
-/// use shardpack_gpu::pictures::{Reason, Staging, StagingOptions};
+/// use shardpack_gpu::kernels::{Reason, Staging, StagingOptions};
 /// let mut memory = vec![0; 1 << 20];
 /// let mut staging = Staging::new(&mut memory, StagingOptions::default());
 /// assert_eq!(staging.push(b"\x89PNG", &Rendering::default()), Err(Reason::Header));
@@ -45,7 +26,7 @@ pub struct Staging<'a> {
     options: StagingOptions,
     /// Bytes of entropy-coded data and codes so far.
     used: usize,
-    entries: Vec<Entry>,
+    entries: Vec<StagedPicture>,
     totals: Totals,
     elements: u64,
 }
@@ -70,11 +51,11 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// As [`push`](Self::push).
     pub fn push_changed(&mut self, jpeg: &[u8], how: &Rendering, changes: &[Augmentation]) -> Result<usize, Reason> {
-        let needs = Needs::of(jpeg, how, changes, &self.options)?;
+        let needs = PreparedPicture::of(jpeg, how, changes, &self.options)?;
         let totals = self.totals.and(&needs.totals()).ok_or(Reason::Full)?;
         let end = self.used + needs.bytes();
         let bytes = self.memory.get_mut(self.used..end).ok_or(Reason::Full)?;
-        let entry = needs.stage(To { at: self.used, bytes, gathered: 0, out: self.elements })?;
+        let entry = needs.stage(Destination { at: self.used, bytes, gathered: 0, out: self.elements })?;
         self.elements += entry.elements();
         (self.used, self.totals) = (end, totals);
         self.entries.push(entry);
@@ -97,7 +78,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// `Full` if there is no room for them.
-    pub fn finish(self) -> Result<Batch, Reason> {
+    pub fn finish(self) -> Result<PictureBatch, Reason> {
         let start = self.used.next_multiple_of(16) + 16;
         let mut tables = Vec::new();
         let entries: Vec<_> = self.entries.iter().collect();

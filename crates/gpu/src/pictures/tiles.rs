@@ -1,6 +1,6 @@
 //! What a block of threads makes of the output: as much as its source fits into shared memory.
 
-use super::record::{TILE_BETWEEN, TILE_PIXELS};
+use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::ResizedAxis;
 
 /// Rows of a tile: more would make each block longer, and a batch fewer blocks.

@@ -1,14 +1,14 @@
 //! A batch that is ready to be uploaded: what is copied where, what is launched, and what the status
 //! words mean.
 
-use super::fill::Fate;
+use super::prepared_row::{HostBytes, PreparedRow};
 use super::scenes::Scene;
-use super::sharing::Shared;
+use super::sharing::SharedArrays;
 use crate::config::STATUS_BYTES;
-use crate::cubes::{self, Fault, Work};
-use crate::driver::{Arena, Block, Launch};
+use crate::cubes::{self, CubeWork, Fault};
+use crate::driver::Launch;
 use crate::gather::Gather;
-use crate::pictures::{self, Batch, Regions};
+use crate::pictures::{self, PictureBatch, Regions};
 use shardpack_format::to_usize;
 use shardpack_loader::stage::{RowFault, Spot};
 use std::borrow::Cow;
@@ -22,13 +22,13 @@ pub(super) struct Assembled {
     /// Bytes of the slot's memory that it takes.
     pub(super) memory_bytes: usize,
     /// What the host has decoded, and where it goes in the output.
-    pub(super) host: Vec<(usize, Host)>,
+    pub(super) host: Vec<(usize, HostBytes)>,
     /// Bytes of the output that are zero.
     pub(super) zero: Vec<Range<usize>>,
     /// The pictures, and where in the slot's memory the regions are that they take.
-    pictures: Batch,
+    pictures: PictureBatch,
     regions: Regions<usize>,
-    cubes: Work,
+    cubes: CubeWork,
     /// What is copied on the device, from what stays there.
     gather: Gather,
     /// Where the rows of the two go, in the order of their status words.
@@ -39,51 +39,31 @@ pub(super) struct Assembled {
     _scenes: Vec<Arc<dyn Scene>>,
 }
 
-/// Bytes that the host has made.
-pub(super) enum Host {
-    /// In the staging memory.
-    Staged(Range<usize>),
-    /// Elsewhere: there was no room.
-    Heap(Vec<u8>),
-}
-
-impl Host {
-    pub(super) fn copy<M: Block>(arena: &Arena<M>, bytes: &[u8]) -> Self {
-        match arena.claim_back(bytes.len()) {
-            Some(claim) => {
-                claim.bytes.copy_from_slice(bytes);
-                Self::Staged(claim.range())
-            }
-            None => Self::Heap(bytes.to_vec()),
-        }
-    }
-}
-
 impl Assembled {
     /// Also returns the tables, which stand at `start` in the staging memory. `host` are the first
     /// bytes of the output. In the slot's memory, cubes have `scratch`, and pictures what follows. Rows
     /// take parts of the `shared` arrays, of which those on the device are held until this is dropped.
     pub(super) fn new(
-        rows: impl Iterator<Item = (Spot, Fate)>,
-        shared: Shared,
-        host: Host,
+        rows: impl Iterator<Item = (Spot, PreparedRow)>,
+        shared: SharedArrays,
+        host: HostBytes,
         start: usize,
         scratch: Range<u64>,
     ) -> Result<(Self, Vec<u8>), String> {
-        let Shared { arrays, scenes } = shared;
+        let SharedArrays { arrays, scenes } = shared;
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
         let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
         let [picture_spots, cube_spots] = &mut spots;
         let mut sharing = vec![Vec::new(); arrays.len()];
         for (spot, fate) in rows {
             match fate {
-                Fate::Host(bytes) => host.push((spot.bytes.start, bytes)),
-                Fate::Zero => zero.push(spot.bytes),
-                Fate::Picture(entry) => {
+                PreparedRow::Host(bytes) => host.push((spot.bytes.start, bytes)),
+                PreparedRow::Zero => zero.push(spot.bytes),
+                PreparedRow::Picture(entry) => {
                     pictures.push(entry);
                     picture_spots.push(spot);
                 }
-                Fate::Cube(entry, identity) => {
+                PreparedRow::Cube(entry, identity) => {
                     let number = |identity| arrays.binary_search_by_key(&identity, |(identity, _)| *identity).ok();
                     let number = identity.and_then(number);
                     if let Some(rows) = number.and_then(|number| sharing.get_mut(number)) {
@@ -159,7 +139,7 @@ impl Assembled {
             reason.map(|reason| RowFault { row: spot.row, field: spot.field, reason: Cow::Borrowed(reason) })
         };
         let of_pictures =
-            pictures.iter().zip(picture_words).filter_map(|(spot, of)| fault(spot, Batch::fault(word(of))));
+            pictures.iter().zip(picture_words).filter_map(|(spot, of)| fault(spot, PictureBatch::fault(word(of))));
         let of_cubes = cubes
             .iter()
             .zip(cube_words)

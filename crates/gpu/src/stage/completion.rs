@@ -1,17 +1,21 @@
 //! The thread that waits for batches on the device, and hands them over.
 
-use super::slot::CudaSlot;
 use crate::driver::GpuError;
-use shardpack_loader::stage::{Failure, Ticket};
+use shardpack_loader::stage::{Failure, RowFault, Ticket};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::{mem, process};
 
-/// What the thread is told.
+/// A batch in its stream.
+pub(super) trait Submitted: Send + Sync {
+    /// Waits until the batch is decoded, and returns the rows that could not be.
+    fn finish(&self) -> Result<Vec<RowFault>, GpuError>;
+}
+
+/// A message to the thread.
 pub(super) enum Message {
-    /// A batch is in its stream.
-    Submitted(Arc<CudaSlot>, Ticket),
+    Submitted(Arc<dyn Submitted>, Ticket),
     /// Nobody comes any more. Not by the end of the channel: slots hold senders, and a consumer may
     /// keep a batch, and with it its slot, for longer than the loader lives.
     End,

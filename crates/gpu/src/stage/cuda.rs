@@ -4,11 +4,12 @@ use super::completion::Completions;
 use super::fill::Fill;
 use super::kernels::Kernels;
 use super::noted::noted;
+use super::open_device::{OpenDevice, ResidentMemory};
 use super::scenes::{ScenePool, Scenes, SharedPool};
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
-use super::store::{Backing, Store};
+use super::store::Store;
 use crate::cubes;
-use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
+use crate::driver::{Device, GpuError, Memory, Pinned};
 use crate::pictures::{self, Dtype};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{ArrayDescriptor, Codec};
@@ -16,16 +17,13 @@ use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping,
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What DLPack calls a CUDA device.
-const CUDA: i32 = 2;
+use std::sync::atomic::Ordering;
 
 /// Decodes the batches of loaders on a CUDA device.
 ///
 /// ```
 /// use shardpack_gpu::CudaStage;
-/// use shardpack_gpu::driver::GpuError;
+/// use shardpack_gpu::GpuError;
 /// use shardpack_loader::LoaderOptions;
 /// use std::sync::Arc;
 /// let stage = match CudaStage::open(0) {
@@ -38,7 +36,7 @@ const CUDA: i32 = 2;
 /// ```
 #[derive(Debug)]
 pub struct CudaStage {
-    shared: Arc<Shared>,
+    shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
     /// Whether rows may be of values that stay on the device.
     is_resident: bool,
@@ -46,46 +44,13 @@ pub struct CudaStage {
     scenes: Option<Arc<dyn Scenes>>,
 }
 
-/// What all slots use.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) device: Device,
-    pub(super) kernels: Arc<Kernels>,
-    /// How often a slot needed more memory than it was made with.
-    pub(super) grown: AtomicU64,
-    /// Values that stay on the device.
-    pub(super) store: Store<Kept>,
-}
-
-/// Memory of the device for values that stay there.
-#[derive(Debug)]
-pub(super) struct Kept {
-    device: Device,
-    memory: Memory,
-}
-
-impl Kept {
-    pub(super) const fn address(&self) -> u64 {
-        self.memory.address()
-    }
-}
-
-impl Backing for Kept {
-    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let at = usize::try_from(at).map_err(io::Error::other)?;
-        // Several threads write at a time: each in a stream of its own.
-        let stream = Stream::new(&self.device).map_err(io::Error::other)?;
-        stream.write(bytes, &self.memory, at).map_err(io::Error::other)
-    }
-}
-
 /// Takes values to the device of a stage.
 #[derive(Debug)]
-struct CudaKeeper(Arc<Shared>);
+struct CudaKeeper(Arc<OpenDevice>);
 
 impl Keeper for CudaKeeper {
     fn value_bytes(&self, stored_bytes: u64) -> u64 {
-        Store::<Kept>::value_bytes(stored_bytes)
+        Store::<ResidentMemory>::value_bytes(stored_bytes)
     }
 
     fn free_bytes(&self) -> io::Result<(u64, u64)> {
@@ -93,10 +58,10 @@ impl Keeper for CudaKeeper {
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
-        let Shared { device, store, .. } = &*self.0;
-        let len = usize::try_from(Store::<Kept>::backing_bytes(bytes)).map_err(io::Error::other)?;
+        let OpenDevice { device, store, .. } = &*self.0;
+        let len = usize::try_from(Store::<ResidentMemory>::backing_bytes(bytes)).map_err(io::Error::other)?;
         let memory = Memory::new(device, len).map_err(io::Error::other)?;
-        store.put_in(Kept { device: device.clone(), memory }, bytes)
+        store.put_in(ResidentMemory::new(device.clone(), memory), bytes)
     }
 
     fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
@@ -116,18 +81,6 @@ impl Keeper for CudaKeeper {
     }
 }
 
-impl Shared {
-    fn of(kernels: Arc<Kernels>) -> Arc<Self> {
-        let device = kernels.device.clone();
-        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
-    }
-
-    pub(super) fn id(&self) -> DeviceId {
-        let number = self.device.properties().ordinal;
-        DeviceId { kind: CUDA, number: i32::try_from(number).unwrap_or(i32::MAX) }
-    }
-}
-
 impl CudaStage {
     /// Opens a device by its number, and lets the driver compile the kernels for it, or take them
     /// from its cache: a second or two the first time. Stages of one device that are open at the same
@@ -139,7 +92,7 @@ impl CudaStage {
         let kernels = Kernels::of(number)?;
         let scenes = ScenePool::new(kernels.device.clone());
         Ok(Self {
-            shared: Shared::of(kernels),
+            shared: OpenDevice::of(kernels),
             completions: Arc::new(Completions::start()?),
             is_resident: false,
             scenes: Some(Arc::new(SharedPool(Arc::new(scenes)))),
@@ -216,7 +169,7 @@ impl Stage for CudaStage {
     }
 
     fn keeping(&self) -> Option<Keeping> {
-        let shared = Shared::of(Arc::clone(&self.shared.kernels));
+        let shared = OpenDevice::of(Arc::clone(&self.shared.kernels));
         let completions = Arc::clone(&self.completions);
         let stage = Self { shared: Arc::clone(&shared), completions, is_resident: true, scenes: None };
         Some(Keeping { stage: Arc::new(stage), keeper: Arc::new(CudaKeeper(shared)) })

@@ -1,7 +1,7 @@
 //! A stage without a device, to measure what the host does.
 
 use super::cuda::{staged_bytes, takes};
-use super::fill::Fill;
+use super::fill::{Fill, KeptValue};
 use super::noted::noted;
 use super::scenes::{Scene, Scenes};
 use super::store::{Backing, Store};
@@ -163,7 +163,7 @@ impl StageSlot for DrySlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         match (self.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
-            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, (number, kept), value, zstd),
+            (Some(tables), Some(zstd)) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
             _ => Prepared::Refused("a value that is not on the device".into()),
         }
     }

@@ -1,13 +1,14 @@
 //! The rows of one batch on their way to the device.
 
-use super::assembled::{Assembled, Host};
+use super::assembled::Assembled;
 use super::noted::noted;
+use super::prepared_row::{HostBytes, PreparedRow};
 use super::scenes::{Scene, Scenes};
 use super::sharing::{Identity, Sharing};
-use crate::cubes::{self, KeptPayload};
-use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
+use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
+use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
-use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
+use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
 use shardpack_loader::stage::{Failure, Prepared, RowNoise, Spot, Value};
@@ -25,7 +26,7 @@ const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
 pub(super) struct Fill<M> {
     /// Threads that prepare rows share it; whoever begins or ends a batch has it alone.
     arena: RwLock<Arena<M>>,
-    rows: Mutex<Rows>,
+    rows: Mutex<BatchRows>,
     sharing: Sharing,
     /// Where arrays are put of which many rows take parts.
     scenes: Option<Arc<dyn Scenes>>,
@@ -38,29 +39,19 @@ pub(super) struct Fill<M> {
     lost: Mutex<Option<GpuError>>,
 }
 
-/// What is to become of each row and field. In order, so that a batch does not depend on which
-/// thread was the first.
+/// The prepared rows of each field, in order, so that a batch does not depend on which thread was
+/// the first.
 #[derive(Default)]
-struct Rows {
+struct BatchRows {
     output_bytes: usize,
-    fates: BTreeMap<(u32, u32), (Spot, Fate)>,
+    prepared: BTreeMap<(u32, u32), (Spot, PreparedRow)>,
     totals: Totals,
     cubes: usize,
 }
 
-/// What becomes of a row of a field.
-pub(super) enum Fate {
-    Picture(Box<pictures::Entry>),
-    /// With the array whose blocks it shares with other rows.
-    Cube(Box<cubes::Entry>, Option<Identity>),
-    /// The host has decoded it.
-    Host(Host),
-    Zero,
-}
-
-impl std::fmt::Debug for Rows {
+impl std::fmt::Debug for BatchRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").field("fates", &self.fates.len()).finish_non_exhaustive()
+        f.debug_struct("BatchRows").field("prepared", &self.prepared.len()).finish_non_exhaustive()
     }
 }
 
@@ -69,14 +60,23 @@ type Refusal = Cow<'static, str>;
 
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
 
-/// Where the bytes of a value are.
-enum Stored<'a, M> {
+/// The place of a value's bytes.
+enum ValueBytes<'a, M> {
     /// With the value.
     Here,
     /// In the staging memory.
     There(&'a Loan<M>),
-    /// On the device, by its number there; this is known of them.
-    Kept(u64, &'a [u8]),
+    /// On the device.
+    Kept(KeptValue<'a>),
+}
+
+/// A value that stays on the device.
+#[derive(Clone, Copy)]
+pub(super) struct KeptValue<'a> {
+    /// Its number there.
+    pub(super) number: u64,
+    /// Its tables.
+    pub(super) tables: &'a [u8],
 }
 
 impl<M: Block> Fill<M> {
@@ -118,24 +118,24 @@ impl<M: Block> Fill<M> {
         }
         _ = arena.reserve(FIXED_BYTES + self.host_bytes);
         self.scratch.store(scratch_start(&arena), Ordering::Relaxed);
-        *self.rows() = Rows { output_bytes, ..Rows::default() };
+        *self.rows() = BatchRows { output_bytes, ..BatchRows::default() };
         drop(self.sharing.take());
     }
 
     /// Takes a value, or says why not.
     pub(super) fn prepare(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
-        self.take(spot, value, Stored::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+        self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     /// Takes a value that is on the device, by its number, and what is known of it.
     pub(super) fn prepare_kept(
         &self,
         spot: &Spot,
-        (number, kept): (u64, &[u8]),
+        kept: KeptValue<'_>,
         value: &Value<'_>,
         zstd: &mut ZstdDecoder,
     ) -> Prepared {
-        self.take(spot, value, Stored::Kept(number, kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+        self.take(spot, value, ValueBytes::Kept(kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     /// Room for a value of so many bytes, in parts of `step` bytes.
@@ -151,14 +151,14 @@ impl<M: Block> Fill<M> {
         loan: &Loan<M>,
         zstd: &mut ZstdDecoder,
     ) -> Prepared {
-        self.take(spot, value, Stored::There(loan), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+        self.take(spot, value, ValueBytes::There(loan), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     fn take(
         &self,
         spot: &Spot,
         value: &Value<'_>,
-        stored: Stored<'_, M>,
+        stored: ValueBytes<'_, M>,
         zstd: &mut ZstdDecoder,
     ) -> Result<Option<[u32; 2]>, Refusal> {
         if !self.has(spot) {
@@ -170,8 +170,8 @@ impl<M: Block> Fill<M> {
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
-                    Stored::Kept(_, kept) => pictures::Needs::of_kept(kept, how, changes, &options),
-                    Stored::Here | Stored::There(_) => pictures::Needs::of(bytes, how, changes, &options),
+                    ValueBytes::Kept(kept) => PreparedPicture::of_kept(kept.tables, how, changes, &options),
+                    ValueBytes::Here | ValueBytes::There(_) => PreparedPicture::of(bytes, how, changes, &options),
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
@@ -179,35 +179,35 @@ impl<M: Block> Fill<M> {
                 let is_whole = region.is_none();
                 let known = noted(value, self.scenes.as_ref());
                 let known = known.and_then(|(id, noted)| Some((id, noted.known.as_deref()?, &noted.scene)));
-                let (needs, at, shared) = match (stored, known) {
-                    (Stored::Kept(number, kept), _) => {
+                let (needs, at, array) = match (stored, known) {
+                    (ValueBytes::Kept(kept), _) => {
                         let payload = KeptPayload::Device(0);
-                        let needs = cubes::Needs::of_kept(kept, payload, descriptor, region, finish, limits);
-                        (needs, None, Some((Identity::Kept(number), None)))
+                        let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, region, finish, limits);
+                        (needs, None, Some((Identity::Kept(kept.number), None)))
                     }
                     // Places are counted from where the loan begins: it must be those bytes.
-                    (Stored::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
+                    (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                         return Err("bytes that are not where they were to be read".into());
                     }
-                    (Stored::There(loan), _) => {
-                        (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
+                    (ValueBytes::There(loan), _) => {
+                        (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
                     }
-                    (Stored::Here, Some((id, known, scene))) => {
+                    (ValueBytes::Here, Some((id, known, scene))) => {
                         let at = scene.as_ref().map(|scene| KeptPayload::Device(scene.at()));
                         let payload = at.unwrap_or(KeptPayload::Host(bytes));
-                        let needs = cubes::Needs::of_kept(known, payload, descriptor, region, finish, limits);
+                        let needs = PreparedArray::of_kept(known, payload, descriptor, region, finish, limits);
                         (needs, None, Some((Identity::Read(id), scene.as_ref())))
                     }
-                    (Stored::Here, None) => {
-                        (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), None, None)
+                    (ValueBytes::Here, None) => {
+                        (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), None, None)
                     }
                 };
                 let needs = needs.map_err(refusal)?.noisy(noise.map(|RowNoise { noise, keep }| (noise, keep)));
                 if needs.staged().bytes != spot.bytes.len() as u64 {
                     return Err("another size than its place in the batch".into());
                 }
-                match shared.filter(|_| !is_whole && needs.staged().bytes > 0) {
-                    Some(array) => self.part(spot, &needs, array, zstd).map(|()| None),
+                match array.filter(|_| !is_whole && needs.staged().bytes > 0) {
+                    Some((identity, scene)) => self.part(spot, &needs, identity, scene, zstd).map(|()| None),
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
             }
@@ -215,7 +215,7 @@ impl<M: Block> Fill<M> {
         }
     }
 
-    fn picture(&self, spot: &Spot, needs: pictures::Needs<'_>) -> Result<[u32; 2], Refusal> {
+    fn picture(&self, spot: &Spot, needs: PreparedPicture<'_>) -> Result<[u32; 2], Refusal> {
         let width = needs.output().dtype.bytes();
         if needs.out_bytes() != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
             return Err("another size than its place in the batch".into());
@@ -224,14 +224,14 @@ impl<M: Block> Fill<M> {
         let arena = self.shared();
         let claim = claim(&arena, needs.bytes(), table_bytes)?;
         let gathered = self.scratch.fetch_add(needs.gathered_bytes().next_multiple_of(256), Ordering::Relaxed);
-        let to = pictures::To { at: claim.at, bytes: claim.bytes, gathered, out: (spot.bytes.start / width) as u64 };
+        let to = Destination { at: claim.at, bytes: claim.bytes, gathered, out: (spot.bytes.start / width) as u64 };
         let entry = needs.stage(to).map_err(reason)?;
         if !arena.reserve(entry.pieces().len() * Piece::BYTES) {
             return Err(FULL);
         }
         let mut rows = self.rows();
         rows.totals = rows.totals.and(&entry.totals()).ok_or(FULL)?;
-        rows.set(spot, Fate::Picture(Box::new(entry)));
+        rows.set(spot, PreparedRow::Picture(Box::new(entry)));
         Ok(size)
     }
 
@@ -239,7 +239,7 @@ impl<M: Block> Fill<M> {
     fn cube(
         &self,
         spot: &Spot,
-        needs: &cubes::Needs<'_>,
+        needs: &PreparedArray<'_>,
         payload_at: Option<usize>,
         zstd: &mut ZstdDecoder,
     ) -> Result<(), Refusal> {
@@ -248,7 +248,7 @@ impl<M: Block> Fill<M> {
         let claim = claim(&arena, bytes, 0)?;
         let scratch = self.scratch.fetch_add(needs.scratch_bytes(needs.blocks()), Ordering::Relaxed);
         let (payload_at, out) = (payload_at.map(|at| at as u64), spot.bytes.start as u64);
-        let entry = needs.stage((claim.at, claim.bytes), payload_at, scratch, out, zstd).map_err(refusal)?;
+        let entry = needs.stage(claim, payload_at, scratch, out, zstd).map_err(refusal)?;
         self.set_cube(spot, &arena, entry, None)
     }
 
@@ -257,8 +257,9 @@ impl<M: Block> Fill<M> {
     fn part(
         &self,
         spot: &Spot,
-        needs: &cubes::Needs<'_>,
-        (identity, scene): (Identity, Option<&Arc<dyn Scene>>),
+        needs: &PreparedArray<'_>,
+        identity: Identity,
+        scene: Option<&Arc<dyn Scene>>,
         zstd: &mut ZstdDecoder,
     ) -> Result<(), Refusal> {
         let arena = self.shared();
@@ -268,8 +269,7 @@ impl<M: Block> Fill<M> {
         if !missing.is_empty() {
             let claim = claim(&arena, needs.bytes(&missing, false).map_err(refusal)?, 0)?;
             let scratch = self.scratch.fetch_add(needs.scratch_bytes(&missing), Ordering::Relaxed);
-            let to = (claim.at, claim.bytes);
-            let (more, copies) = needs.place(&missing, to, scratch, zstd).map_err(refusal)?;
+            let (more, copies) = needs.place(&missing, claim, scratch, zstd).map_err(refusal)?;
             let planes = if places.is_empty() { more.plane_bytes() } else { 0 };
             if !arena.reserve(more.task_bytes() + planes) {
                 return Err(FULL);
@@ -290,7 +290,7 @@ impl<M: Block> Fill<M> {
         &self,
         spot: &Spot,
         arena: &Arena<M>,
-        entry: cubes::Entry,
+        entry: StagedArray,
         shared: Option<Identity>,
     ) -> Result<(), Refusal> {
         if !arena.reserve(entry.table_bytes()) {
@@ -301,7 +301,7 @@ impl<M: Block> Fill<M> {
             return Err("more arrays than a launch takes".into());
         }
         rows.cubes += 1;
-        rows.set(spot, Fate::Cube(Box::new(entry), shared));
+        rows.set(spot, PreparedRow::Cube(Box::new(entry), shared));
         Ok(())
     }
 
@@ -314,15 +314,15 @@ impl<M: Block> Fill<M> {
                 format!("a row that is not of the batch: {found}"),
             ));
         }
-        let kept = Host::copy(&self.shared(), bytes);
-        self.rows().set(spot, Fate::Host(kept));
+        let kept = HostBytes::copy(&self.shared(), bytes);
+        self.rows().set(spot, PreparedRow::Host(kept));
         Ok(())
     }
 
     /// Makes a row zero.
     pub(super) fn clear(&self, spot: &Spot) {
         if self.has(spot) {
-            self.rows().set(spot, Fate::Zero);
+            self.rows().set(spot, PreparedRow::Zero);
         }
     }
 
@@ -338,10 +338,10 @@ impl<M: Block> Fill<M> {
         }
         let mut arena = self.alone();
         arena.release();
-        let host = Host::copy(&arena, host);
-        let fates = std::mem::take(&mut self.rows().fates);
+        let host = HostBytes::copy(&arena, host);
+        let prepared = std::mem::take(&mut self.rows().prepared);
         let scratch = scratch_start(&arena)..self.scratch.load(Ordering::Relaxed);
-        let assembled = Assembled::new(fates.into_values(), self.sharing.take(), host, arena.used(), scratch);
+        let assembled = Assembled::new(prepared.into_values(), self.sharing.take(), host, arena.used(), scratch);
         let (assembled, tables) = assembled.map_err(|text| Failure::Batch(text.into()))?;
         let full = || Failure::Batch(Note::new("no room left for tables in the staging memory"));
         let to = arena.claim(tables.len()).ok_or_else(full)?;
@@ -353,7 +353,7 @@ impl<M: Block> Fill<M> {
         spot.bytes.start <= spot.bytes.end && spot.bytes.end <= self.rows().output_bytes
     }
 
-    fn rows(&self) -> MutexGuard<'_, Rows> {
+    fn rows(&self) -> MutexGuard<'_, BatchRows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -370,9 +370,9 @@ impl<M: Block> Fill<M> {
     }
 }
 
-impl Rows {
-    fn set(&mut self, spot: &Spot, fate: Fate) {
-        self.fates.insert((spot.field, spot.row), (spot.clone(), fate));
+impl BatchRows {
+    fn set(&mut self, spot: &Spot, row: PreparedRow) {
+        self.prepared.insert((spot.field, spot.row), (spot.clone(), row));
     }
 }
 
@@ -398,7 +398,7 @@ fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
 }
 
 /// A part for a row, whose tables will take so many bytes.
-fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result<crate::driver::Claim<'_>, Refusal> {
+fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result<ArenaPart<'_>, Refusal> {
     if !arena.reserve(table_bytes) {
         return Err(FULL);
     }

@@ -27,6 +27,8 @@ mod dry;
 mod fill;
 mod kernels;
 mod noted;
+mod open_device;
+mod prepared_row;
 mod room;
 mod scenes;
 mod sharing;

@@ -22,18 +22,18 @@ pub(super) trait Filled: Send + Sync + fmt::Debug + 'static {
 pub(super) fn room_for<S: Filled>(slot: Arc<S>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
     let (loan, parts) = slot.fill().lend(spot, bytes, step)?;
     let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn StagedPart>).collect();
-    Some(StagedParts { room: Box::new(Room { loan, spot: spot.clone(), slot }), parts })
+    Some(StagedParts { room: Box::new(ArrayRoom { loan, spot: spot.clone(), slot }), parts })
 }
 
 /// Room for one array.
 #[derive(Debug)]
-struct Room<S: Filled> {
+struct ArrayRoom<S: Filled> {
     loan: Loan<S::Memory>,
     spot: Spot,
     slot: Arc<S>,
 }
 
-impl<S: Filled> StagedRoom for Room<S> {
+impl<S: Filled> StagedRoom for ArrayRoom<S> {
     fn bytes(&self) -> Option<&[u8]> {
         self.loan.bytes()
     }

@@ -1,7 +1,7 @@
 //! Arrays of which several rows of a batch take parts: each of their blocks is uploaded and decoded once.
 
 use super::scenes::Scene;
-use crate::cubes::Places;
+use crate::cubes::BlockPlaces;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,16 +21,16 @@ pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Array>>>);
 /// An array of which rows take parts.
 pub(super) struct Array {
     /// Where its blocks are, so far.
-    pub(super) places: Mutex<Places>,
+    pub(super) places: Mutex<BlockPlaces>,
     /// What holds it on the device.
     pub(super) scene: Option<Arc<dyn Scene>>,
 }
 
 /// What rows of a batch share.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct SharedArrays {
     /// In the order of their identities.
-    pub(super) arrays: Vec<(Identity, Places)>,
+    pub(super) arrays: Vec<(Identity, BlockPlaces)>,
     /// What holds some of them on the device.
     pub(super) scenes: Vec<Arc<dyn Scene>>,
 }
@@ -50,12 +50,12 @@ impl Sharing {
     }
 
     /// Takes all arrays of a batch.
-    pub(super) fn take(&self) -> Shared {
+    pub(super) fn take(&self) -> SharedArrays {
         let arrays = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
         let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
         let arrays = arrays.iter().map(|(identity, array)| (*identity, places(array)));
         // Where the first row of an array found no room, nobody may have come after it.
-        Shared { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
+        SharedArrays { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
     }
 }

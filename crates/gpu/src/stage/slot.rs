@@ -1,9 +1,10 @@
 //! A slot on a device: its memory, and the stream in which its batches are decoded.
 
-use super::assembled::{Assembled, Host};
-use super::completion::Message;
-use super::cuda::{Kept, Shared};
-use super::fill::{Fill, Upload};
+use super::assembled::Assembled;
+use super::completion::{Message, Submitted};
+use super::fill::{Fill, KeptValue, Upload};
+use super::open_device::{OpenDevice, ResidentMemory};
+use super::prepared_row::HostBytes;
 use super::room::{self, FOREIGN_BENCH, Filled};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
@@ -26,18 +27,18 @@ pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the ring, and the batch in it.
 pub(super) struct CudaSlot {
-    shared: Arc<Shared>,
+    shared: Arc<OpenDevice>,
     completions: Sender<Message>,
     room: Room,
     fill: Fill<Pinned>,
     stream: Stream,
     output: Memory,
-    work: Mutex<Work>,
+    work: Mutex<SlotWork>,
     consumers: Mutex<Consumers>,
 }
 
-/// What a batch needs once it is assembled.
-struct Work {
+/// Memory for a batch that is assembled.
+struct SlotWork {
     /// What is uploaded, and what lies in between.
     memory: Memory,
     status: Pinned,
@@ -70,14 +71,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl CudaSlot {
     /// A slot with `memory_bytes` on the device, besides the output.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<OpenDevice>,
         completions: Sender<Message>,
         room: Room,
         fill: Fill<Pinned>,
         memory_bytes: usize,
     ) -> Result<Self, GpuError> {
         let device = &shared.device;
-        let work = Work {
+        let work = SlotWork {
             memory: Memory::new(device, memory_bytes)?,
             status: Pinned::new(device, ROW_STATUS_BYTES * room.rows)?,
             done: Event::new(device)?,
@@ -104,7 +105,7 @@ impl CudaSlot {
 
     /// Gives a batch as much memory as it needs. If there is not enough beside what the slot has,
     /// that goes first; if there is not enough even so, the next batch asks again.
-    fn grow(&self, work: &mut Work, needed: usize) -> Result<(), GpuError> {
+    fn grow(&self, work: &mut SlotWork, needed: usize) -> Result<(), GpuError> {
         if needed <= work.memory.len() {
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl CudaSlot {
         Ok(())
     }
 
-    fn enqueue(&self, work: &mut Work, batch: &Assembled, mut upload: Upload<'_, Pinned>) -> Result<(), GpuError> {
+    fn enqueue(&self, work: &mut SlotWork, batch: &Assembled, mut upload: Upload<'_, Pinned>) -> Result<(), GpuError> {
         let stream = &self.stream;
         self.grow(work, batch.memory_bytes)?;
         let [pictures, cubes] = batch.statuses();
@@ -136,11 +137,11 @@ impl CudaSlot {
         }
         for (at, bytes) in &batch.host {
             match bytes {
-                Host::Staged(range) => stream.upload(staging, range.clone(), &self.output, *at)?,
-                Host::Heap(bytes) => stream.write(bytes, &self.output, *at)?,
+                HostBytes::Staged(range) => stream.upload(staging, range.clone(), &self.output, *at)?,
+                HostBytes::Heap(bytes) => stream.write(bytes, &self.output, *at)?,
             }
         }
-        let kept = self.shared.store.backing().map_or(0, Kept::address);
+        let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
         let launches = batch.launches(kept, work.memory.address(), self.output.address());
         for (module, launches) in self.shared.kernels.modules().into_iter().zip(launches) {
             for launch in launches {
@@ -170,9 +171,10 @@ impl CudaSlot {
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;
-        let Work { memory, status, done, .. } = &mut *work;
-        let out = (self.output.address(), self.output.len());
-        let Some(Mixing { launch, table }) = Mixing::new(rows, mix, out, memory.address()) else {
+        let SlotWork { memory, status, done, .. } = &mut *work;
+        let Some(Mixing { launch, table }) =
+            Mixing::new(rows, mix, self.output.address(), self.output.len(), memory.address())
+        else {
             let (len, count) = (self.output.len() as u64, rows.len() as u64);
             return Err(GpuError::Range { what: "rows of the output", len, offset: 0, count });
         };
@@ -188,10 +190,11 @@ impl CudaSlot {
         done.record(&kernels.urgent)?;
         done.synchronize()
     }
+}
 
-    /// Waits until the batch is decoded, and says which rows could not be.
-    pub(super) fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
-        let Work { status, done, batch, .. } = &mut *locked(&self.work);
+impl Submitted for CudaSlot {
+    fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
+        let SlotWork { status, done, batch, .. } = &mut *locked(&self.work);
         done.synchronize()?;
         let Some(batch) = batch.take() else { return Ok(Vec::new()) };
         let [pictures, cubes] = batch.statuses().map(|range| range.len());
@@ -234,7 +237,7 @@ impl StageSlot for CudaSlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         match (self.shared.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
-            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, (number, kept), value, zstd),
+            (Some(tables), Some(zstd)) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
             (None, _) => Prepared::Refused("a value that is not on the device".into()),
             (_, None) => Prepared::Refused(FOREIGN_BENCH.into()),
         }

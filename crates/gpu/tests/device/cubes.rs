@@ -16,8 +16,8 @@ use shardpack_array::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Region, ValueRule,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Layout, Limits};
-use shardpack_gpu::cubes::{CubeKernels, Fault, Payload, Stager};
-use shardpack_gpu::driver::{Device, GpuError, Memory, Pinned, Stream};
+use shardpack_gpu::kernels::{CubeKernels, CubeStager, Fault, Payload};
+use shardpack_gpu::kernels::{Device, GpuError, Memory, Pinned, Stream};
 use shardpack_reader::Dataset;
 
 /// Bytes of the part of a slot that is uploaded.
@@ -28,7 +28,7 @@ struct Bench {
     device: Device,
     kernels: CubeKernels,
     stream: Stream,
-    stager: Stager,
+    stager: CubeStager,
     pinned: Pinned,
 }
 
@@ -73,7 +73,7 @@ impl Bench {
         };
         let kernels = CubeKernels::load(&device).unwrap();
         let (stream, pinned) = (Stream::new(&device).unwrap(), Pinned::new(&device, SLOT).unwrap());
-        Some(Self { device, kernels, stream, stager: Stager::default(), pinned })
+        Some(Self { device, kernels, stream, stager: CubeStager::default(), pinned })
     }
 
     /// Decodes a batch; `None` for what the host refuses before it decodes.

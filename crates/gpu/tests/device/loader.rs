@@ -11,7 +11,7 @@
 
 use crate::datasets::{Disk, Harm, assert_same, epoch, scene_ways, seen, ways};
 use shardpack_gpu::CudaStage;
-use shardpack_gpu::driver::GpuError;
+use shardpack_gpu::GpuError;
 use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
 use std::sync::{Arc, Mutex, PoisonError};

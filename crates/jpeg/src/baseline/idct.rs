@@ -96,7 +96,8 @@ fn inverse<S: Simd, const N: usize>(
     let left = together(simd, a, b, c, d);
     let right = together(simd, e, f, g, h);
     let (above, below) = simd.interleave_i32x8(left, right);
-    let (above, below): (u8x32<S>, u8x32<S>) = (above.bitcast(), below.bitcast());
+    let above: u8x32<S> = above.bitcast();
+    let below: u8x32<S> = below.bitcast();
     let (upper, lower) = out.split_at_mut(32);
     above.store_slice(upper);
     below.store_slice(lower);

@@ -80,7 +80,7 @@ impl Source {
         });
         let how = Encoding { quality: self.quality, subsampling: self.subsampling, restart_interval: self.interval };
         let mut out = Vec::new();
-        Compressor::new().encode(&pixels.collect::<Vec<_>>(), self.size, format, how, &mut out).unwrap();
+        Compressor::new().encode(&pixels.collect::<Vec<_>>(), self.size.0, self.size.1, format, how, &mut out).unwrap();
         out
     }
 }

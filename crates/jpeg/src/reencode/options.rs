@@ -64,7 +64,7 @@ pub enum Resize {
 impl Resize {
     /// Width and height of the result for a picture of `width` × `height` pixels.
     #[must_use]
-    pub fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
+    pub fn of(self, width: u32, height: u32) -> (u32, u32) {
         let (side, most) = match self {
             Self::No => return (width, height),
             Self::ShortSide(most) => (width.min(height), most),

@@ -123,6 +123,17 @@ fn palette(directory: &Directory<'_>, bits: u32) -> Result<Vec<[u8; 3]>> {
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
+/// The numbers of a tag, or `default` if one of them is not finite; single ones that are missing are
+/// those of `default`.
+fn floats<const N: usize>(directory: &Directory<'_>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
+    let values = directory.values(tag)?;
+    let mut found = default;
+    for (at, number) in found.iter_mut().enumerate() {
+        *number = values.and_then(|values| values.float(at)).unwrap_or(*number);
+    }
+    Ok(if found.iter().all(|value| value.is_finite()) { found } else { default })
+}
+
 /// How luma and chroma become RGB (TIFF 6.0, section 21), and how chroma is subsampled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct YCbCr {
@@ -147,16 +158,8 @@ impl YCbCr {
             let [across, down] = subsampling;
             return Err(Error::format("chroma of a TIFF picture", "one for 1, 2 or 4", format!("{across} x {down}")));
         };
-        let floats = |tag, default: &[f64]| -> Result<Vec<f64>> {
-            let values = directory.values(tag)?;
-            let of = |(at, default): (usize, &f64)| values.and_then(|values| values.float(at)).unwrap_or(*default);
-            let values: Vec<f64> = default.iter().enumerate().map(of).collect();
-            // Numbers that are none are left aside, like those that are missing.
-            Ok(if values.iter().all(|value| value.is_finite()) { values } else { default.to_vec() })
-        };
-        let bad = |_| Error::internal("numbers of a tag", "as many as asked for", "others");
-        let luma = floats(529, &[0.299, 0.587, 0.114])?.try_into().map_err(bad)?;
-        let reference = floats(532, &[0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?.try_into().map_err(bad)?;
+        let luma = floats(directory, 529, [0.299, 0.587, 0.114])?;
+        let reference = floats(directory, 532, [0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?;
         Ok(Self { subsampling: [across, down], luma, reference })
     }
 

@@ -111,7 +111,7 @@ impl ReferencePixels {
     /// `Usage` if the bytes do not fit the size.
     pub fn shrink(&mut self, rgb: Vec<u8>, from: (u32, u32), resize: Resize) -> Result<(Vec<u8>, (u32, u32))> {
         check(&rgb, from)?;
-        let to = resize.of(from);
+        let to = resize.of(from.0, from.1);
         Ok((self.0.shrunk(rgb, from, to)?, to))
     }
 }

@@ -41,7 +41,7 @@ impl<'a> Sizes<'a> {
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
         let bytes = match picture(entry) {
             Some(picture) if picture.jpeg.is_some() => {
-                let (width, height) = self.options.resize().of((picture.width, picture.height));
+                let (width, height) = self.options.resize().of(picture.width, picture.height);
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
                 // A smaller picture of the same scene takes more bytes per pixel: a quarter more in
                 // our trials.

@@ -3,7 +3,7 @@
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
-use crate::cubes::{Fault, Payload, Stager};
+use crate::cubes::{CubeStager, Fault, Payload};
 use proptest::prelude::*;
 use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
@@ -53,7 +53,7 @@ proptest! {
             items.push(hurt);
             items.push(sound.clone());
         }
-        let mut stager = Stager::default();
+        let mut stager = CubeStager::default();
         for manner in MANNERS {
             // What the host refuses before it decodes is not pushed.
             let accepted: Vec<Item> = items.iter().filter(|item| {
@@ -89,7 +89,7 @@ fn a_fault_names_its_stream() {
     hurt.payload[last - 40..].fill(0xFF);
     assert!(hurt.on_the_host().is_err());
     for manner in MANNERS {
-        let found = play(&mut Stager::default(), &[sound.clone(), hurt.clone()], manner).unwrap();
+        let found = play(&mut CubeStager::default(), &[sound.clone(), hurt.clone()], manner).unwrap();
         assert_eq!(found[0].as_ref(), Ok(&sound.on_the_host().unwrap()));
         // 210,000 elements: three blocks of two streams, and a short one.
         assert_eq!(found[1], Err(Fault::Lz4 { stream: 6 }));
@@ -117,10 +117,10 @@ fn booleans_and_fixed_point_are_checked() {
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
     for manner in MANNERS {
-        for (item, found) in fine.iter().zip(play(&mut Stager::default(), &fine, manner).unwrap()) {
+        for (item, found) in fine.iter().zip(play(&mut CubeStager::default(), &fine, manner).unwrap()) {
             assert_eq!(found, Ok(item.on_the_host().unwrap()));
         }
-        let found = play(&mut Stager::default(), &items, manner).unwrap();
+        let found = play(&mut CubeStager::default(), &items, manner).unwrap();
         assert_eq!(found[0], Ok(items[0].on_the_host().unwrap()));
         assert_eq!(found[1], Err(Fault::Boolean));
         assert_eq!(found[2], Ok(items[2].on_the_host().unwrap()));
@@ -133,11 +133,11 @@ fn booleans_and_fixed_point_are_checked() {
 fn what_does_not_fit_is_refused_and_leaves_the_batch_as_it_was() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
     let limits = Limits::default();
-    let mut stager = Stager::default();
+    let mut stager = CubeStager::default();
     let mut slot = vec![0; sound.payload.len() + 2048];
     let mut batch = stager.begin(&mut slot).unwrap();
     let payload = Payload::Bytes(&sound.payload);
-    let push = |batch: &mut crate::cubes::Batch<'_>, payload, region: Option<&Region>, to, out| {
+    let push = |batch: &mut crate::cubes::CubeBatch<'_>, payload, region: Option<&Region>, to, out| {
         batch.push(sound.codec, &sound.descriptor, payload, region, to, out, &limits).map_err(|e| e.to_string())
     };
     assert!(push(&mut batch, payload, None, &Finish::NOTHING, 1).unwrap_err().contains("a multiple of 2"));

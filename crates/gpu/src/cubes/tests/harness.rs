@@ -1,7 +1,7 @@
 //! Batches on the played device, and what the host makes of the same.
 
 use super::generate::finished;
-use crate::cubes::{Fault, Payload, Stager};
+use crate::cubes::{CubeStager, Fault, Payload};
 use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
 use shardpack_gpu_play::{Device, Manner};
@@ -55,7 +55,7 @@ pub(super) type Played = Result<Vec<u8>, Fault>;
 
 /// Bytes that are uploaded for a batch.
 pub(super) fn upload_bytes(items: &[Item]) -> usize {
-    let (mut stager, mut slot) = (Stager::default(), vec![0; 1 << 22]);
+    let (mut stager, mut slot) = (CubeStager::default(), vec![0; 1 << 22]);
     let mut batch = stager.begin(&mut slot).unwrap();
     for Item { codec, descriptor, payload, region, finish, .. } in items {
         let payload = Payload::Bytes(payload);
@@ -65,11 +65,11 @@ pub(super) fn upload_bytes(items: &[Item]) -> usize {
 }
 
 /// Decodes a batch on the played device.
-pub(super) fn play(stager: &mut Stager, items: &[Item], manner: Manner) -> Result<Vec<Played>, Error> {
+pub(super) fn play(stager: &mut CubeStager, items: &[Item], manner: Manner) -> Result<Vec<Played>, Error> {
     let limits = Limits::default();
-    let tables: u64 = items.iter().map(|i| Stager::table_bytes(&i.descriptor, i.region.as_ref()).unwrap()).sum();
+    let tables: u64 = items.iter().map(|i| CubeStager::table_bytes(&i.descriptor, i.region.as_ref()).unwrap()).sum();
     let payloads: u64 = items.iter().map(|i| i.payload.len() as u64 + i.descriptor.stored_bytes().unwrap()).sum();
-    let scratch: u64 = items.iter().map(|i| Stager::scratch_bytes(&i.descriptor).unwrap()).sum();
+    let scratch: u64 = items.iter().map(|i| CubeStager::scratch_bytes(&i.descriptor).unwrap()).sum();
     let mut slot = vec![manner.poison; (tables + payloads) as usize + 2048];
     let mut batch = stager.begin(&mut slot)?;
     let (mut places, mut out) = (Vec::new(), 0_u64);

@@ -3,7 +3,7 @@
 use super::generate::{Fill, array, finish, region};
 use super::harness::{Item, play};
 use super::strategies::{arrays, settings};
-use crate::cubes::Stager;
+use crate::cubes::CubeStager;
 use crate::cubes::kernels::SOURCE;
 use proptest::prelude::*;
 use shardpack_array::{
@@ -18,7 +18,7 @@ const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 /// Plays the items as one batch, in both manners, and compares each with the host.
 fn compare(items: &[Item]) {
     let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
-    let mut stager = Stager::default();
+    let mut stager = CubeStager::default();
     for manner in MANNERS {
         let found = play(&mut stager, items, manner).unwrap();
         for ((item, expected), found) in items.iter().zip(&expected).zip(found) {

@@ -10,7 +10,7 @@ struct Case {
     changes: Vec<Augmentation>,
 }
 
-fn by_host(case: &Case, row: &Row, output: &Output) -> Vec<u8> {
+fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     let Case { jpeg, how, changes } = case;
     let (height, width) = (row.height as usize, row.width as usize);
     let mut levels = vec![0; height * width * 3];

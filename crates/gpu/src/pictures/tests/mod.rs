@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
-use shardpack_jpeg::{DecodeOptions, DrawKey, Interpolation, JpegDecoder, JpegHeader, Rect, Rendering, View};
+use shardpack_jpeg::{
+    DecodeOptions, DrawKey, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, View,
+};
 
 /// Output and status words of a batch.
 #[derive(Debug, PartialEq)]
@@ -19,7 +21,7 @@ struct Played {
     status: Vec<u32>,
 }
 
-fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> {
+fn play(batch: &PictureBatch, memory: &[u8], manner: Manner) -> Result<Played, String> {
     let mut device = Device::new(manner);
     let buffers = batch.sizes().map(|bytes| device.alloc(bytes));
     device.bytes_mut(buffers.upload).unwrap().copy_from_slice(&memory[..batch.upload_bytes()]);
@@ -32,7 +34,12 @@ fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> 
 }
 
 /// What a picture's row should hold.
-fn by_host(jpeg: &[u8], how: &Rendering, row: &Row, output: &Output) -> Result<Vec<u8>, shardpack_format::Error> {
+fn by_host(
+    jpeg: &[u8],
+    how: &Rendering,
+    row: &PictureRow,
+    output: &Output,
+) -> Result<Vec<u8>, shardpack_format::Error> {
     // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates
     // chroma that it interpolates in the whole picture.
     decoded(DecodeOptions { partial: false, ..Default::default() }, jpeg, how, row, output)
@@ -42,7 +49,7 @@ fn decoded(
     options: DecodeOptions,
     jpeg: &[u8],
     how: &Rendering,
-    row: &Row,
+    row: &PictureRow,
     output: &Output,
 ) -> Result<Vec<u8>, shardpack_format::Error> {
     let mut levels = vec![0; row.height as usize * row.width as usize * 3];
@@ -53,12 +60,12 @@ fn decoded(
 }
 
 /// The bytes of a row.
-fn bytes_of<'a>(played: &'a Played, row: &Row, output: &Output) -> &'a [u8] {
+fn bytes_of<'a>(played: &'a Played, row: &PictureRow, output: &Output) -> &'a [u8] {
     let first = row.first as usize * output.dtype.bytes();
     &played.out[first..first + row.height as usize * row.width as usize * 3 * output.dtype.bytes()]
 }
 
-fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) -> Batch {
+fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) -> PictureBatch {
     let options = StagingOptions { output, ..Default::default() };
     let mut staging = Staging::new(memory, options);
     for (n, (jpeg, how)) in pictures.iter().enumerate() {
@@ -244,8 +251,10 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
         assert_eq!(staged, if taken { Ok(0) } else { Err(Reason::LongSegments) });
         assert_eq!(JpegHeader::parse(&jpeg).unwrap().device_decodable(), taken);
     }
-    let large = Source { size: (600, 600), interval: 8, ..good }.encoded();
-    assert_eq!(odd(&large, &Rendering { view: View::resize(1, 1), ..whole }, &mut staging), Reason::Shrinks);
+    let large = Source { size: (600, 600), ..good }.encoded();
+    let mut other = vec![0; 1 << 20];
+    let mut roomy = Staging::new(&mut other, StagingOptions::default());
+    assert_eq!(odd(&large, &Rendering { view: View::resize(1, 1), ..whole }, &mut roomy), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
     // The host pads: unless the picture has the proportions of the view.

@@ -3,10 +3,11 @@
 use crate::driver::Heap;
 use crate::gather::MARGIN;
 use crate::mix::Mixing;
-use crate::stage::assembled::{Assembled, Host};
+use crate::stage::assembled::Assembled;
 use crate::stage::cuda::{between_bytes, memory_bytes, shares, staged_bytes, takes};
-use crate::stage::fill::{Fill, Upload};
+use crate::stage::fill::{Fill, KeptValue, Upload};
 use crate::stage::noted::noted;
+use crate::stage::prepared_row::HostBytes;
 use crate::stage::room::{self, Filled};
 use crate::stage::scenes::{Scene, Scenes};
 use crate::stage::store::{Backing, Store};
@@ -253,8 +254,8 @@ pub(super) fn play(
     }
     for (at, bytes) in &batch.host {
         let bytes = match bytes {
-            Host::Staged(range) => &staging[range.clone()],
-            Host::Heap(bytes) => bytes,
+            HostBytes::Staged(range) => &staging[range.clone()],
+            HostBytes::Heap(bytes) => bytes,
         };
         out[*at..*at + bytes.len()].copy_from_slice(bytes);
     }
@@ -332,7 +333,12 @@ impl StageSlot for PlayedSlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         let kept = self.store.find(number).unwrap();
-        let prepared = self.fill.prepare_kept(spot, (number, kept), value, bench.downcast_mut().unwrap());
+        let prepared = self.fill.prepare_kept(
+            spot,
+            KeptValue { number: number, tables: kept },
+            value,
+            bench.downcast_mut().unwrap(),
+        );
         if matches!(prepared, Prepared::Taken(_)) {
             self.counts.taken.fetch_add(1, Ordering::Relaxed);
             self.counts.kept.fetch_add(1, Ordering::Relaxed);
@@ -393,7 +399,7 @@ impl StageSlot for PlayedSlot {
         let mut device = Device::new(self.manner);
         let (out, table) = (device.upload(&output), device.alloc(8 * rows.len()));
         let at = (device.address(out), output.len());
-        let Mixing { launch, table: rows } = Mixing::new(rows, mix, at, device.address(table)).unwrap();
+        let Mixing { launch, table: rows } = Mixing::new(rows, mix, at.0, at.1, device.address(table)).unwrap();
         device.bytes_mut(table).unwrap().copy_from_slice(&rows);
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
         output.copy_from_slice(device.bytes(out));

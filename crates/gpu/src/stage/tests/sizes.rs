@@ -1,7 +1,7 @@
 //! Memory that is predicted for a slot is what its batches take.
 
+use crate::cubes::CubeStager;
 use crate::cubes::Payload;
-use crate::cubes::Stager;
 use crate::cubes::tests::generate::{Fill, array};
 use crate::stage::cuda::{between_bytes, staged_bytes, takes};
 use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule};
@@ -35,7 +35,7 @@ fn patches_have_room_for_the_cubes_that_they_are_cut_from() {
         let staged = staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output);
         let between = output.max(3 * staged) + between_bytes(&spec, ROWS, output);
         let mut slot = vec![0; staged as usize];
-        let mut stager = Stager::default();
+        let mut stager = CubeStager::default();
         let mut batch = stager.begin(&mut slot).unwrap();
         for row in 0..ROWS {
             let (bytes, limits) = (Payload::Bytes(payload), Limits::default());

@@ -22,10 +22,7 @@ fn survive(bytes: &[u8], rect: Rect, out: &mut Vec<u8>) -> bool {
         return false;
     }
     let shown = JpegHeader::parse(out).expect("a header");
-    assert_eq!(
-        (u32::from(shown.width), u32::from(shown.height)),
-        (plan.cut().shown.width, plan.cut().shown.height)
-    );
+    assert_eq!((u32::from(shown.width), u32::from(shown.height)), (plan.cut().shown.width, plan.cut().shown.height));
     assert!(out.len() <= bytes.len(), "larger: {} of {}", out.len(), bytes.len());
     true
 }
@@ -86,7 +83,7 @@ fn tiled() -> Vec<u8> {
     let pixels: Vec<u8> = (0..64 * 48 * 3).map(|_| random.next() as u8).collect();
     let how = Encoding { quality: 80, subsampling: Subsampling::S420, restart_interval: 1 };
     let mut out = Vec::new();
-    Compressor::new().encode(&pixels, (64, 48), PixelFormat::Rgb, how, &mut out).unwrap();
+    Compressor::new().encode(&pixels, 64, 48, PixelFormat::Rgb, how, &mut out).unwrap();
     out
 }
 

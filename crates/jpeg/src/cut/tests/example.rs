@@ -13,7 +13,7 @@ fn picture() -> Vec<u8> {
     let pixels: Vec<u8> = (0..32).flat_map(|y| (0..48).flat_map(move |x| color(x, y))).collect();
     let how = Encoding { quality: 75, subsampling: Subsampling::S420, restart_interval: 1 };
     let mut out = Vec::new();
-    Compressor::new().encode(&pixels, (48, 32), PixelFormat::Rgb, how, &mut out).unwrap();
+    Compressor::new().encode(&pixels, 48, 32, PixelFormat::Rgb, how, &mut out).unwrap();
     out
 }
 

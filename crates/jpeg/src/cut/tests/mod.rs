@@ -92,7 +92,7 @@ impl Case {
         }
         let how = Encoding { quality: self.quality, subsampling, restart_interval: u16::try_from(interval).unwrap() };
         let mut out = Vec::new();
-        Compressor::new().encode(&pixels, (self.width, self.height), PixelFormat::Rgb, how, &mut out).unwrap();
+        Compressor::new().encode(&pixels, self.width, self.height, PixelFormat::Rgb, how, &mut out).unwrap();
         out
     }
 }

@@ -9,7 +9,7 @@ fn noise(width: u32, height: u32, subsampling: Subsampling, restart_interval: u1
     let pixels: Vec<u8> = (0..width * height * 3).map(|_| random.next() as u8).collect();
     let how = Encoding { quality: 80, subsampling, restart_interval };
     let mut out = Vec::new();
-    Compressor::new().encode(&pixels, (width, height), PixelFormat::Rgb, how, &mut out).unwrap();
+    Compressor::new().encode(&pixels, width, height, PixelFormat::Rgb, how, &mut out).unwrap();
     out
 }
 

@@ -1,32 +1,29 @@
-//! What the device needs of one array, found by any thread and copied to wherever there is room.
+//! One array, looked at by any thread and then copied to wherever there is room.
 
-use super::Staged;
 use super::ask::{Ask, Picks};
-use super::batch::most_scratch_bytes;
 use super::blocks::Blocks;
-use super::kept::{Kept, keep};
-use super::payload::{KeptPayload, Payload};
-use super::place::{Copies, Placer, Room, Tasks, needed_bytes};
-use super::places::Places;
-use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, Walk, Wire, chunk_bands};
-use crate::config::STATUS_BYTES;
+use super::kept::{KeptArray, keep};
+use super::payload::{KeptPayload, PayloadSource};
+use super::place::{Copies, Placer, SlotMemory, Tasks, needed_bytes};
+use super::places::BlockPlaces;
+use super::scratch::{ALIGN, most_scratch_bytes};
+use super::staged::{DecodedArray, StagedArray, align};
+use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands};
+use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_augment::Noise;
 use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, to_usize,
+    ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug, to_usize,
 };
 
 /// Chunks of bands that a warp takes where nothing ties one to the next.
 const CHUNKS_EACH: u32 = 4;
-/// Scratch begins at multiples of this.
-const ALIGN: u64 = 256;
-
-/// What the device needs of an array: known, and not copied yet.
-pub(crate) struct Needs<'a> {
-    payload: Payload<'a>,
+/// An array that was looked at, and is not copied yet.
+pub(crate) struct PreparedArray<'a> {
+    payload: PayloadSource<'a>,
     ask: Ask,
     blocks: Blocks,
-    staged: Staged,
+    staged: DecodedArray,
     factors: Option<&'a Factors>,
     no_data: NoData,
     noise: NoiseRow,
@@ -35,20 +32,8 @@ pub(crate) struct Needs<'a> {
     width: usize,
 }
 
-/// An array in staging memory: its tables, and the work that it makes. Places are those of the slot
-/// but for its own tables, which count from the first of them, and its row, which is 0: they are
-/// known when the batch is complete.
-pub(crate) struct Entry {
-    /// Where its blocks are, unless it shares them.
-    pub(super) places: Option<Places>,
-    pub(super) tables: Vec<u8>,
-    pub(super) row: CubeRow,
-    /// Where its part of the output ends.
-    pub(super) out_end: u64,
-}
-
-impl<'a> Needs<'a> {
-    /// Looks at an array, as [`Batch::push`](super::Batch::push) says.
+impl<'a> PreparedArray<'a> {
+    /// Looks at an array, as [`CubeBatch::push`](super::CubeBatch::push) says.
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -58,7 +43,7 @@ impl<'a> Needs<'a> {
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
-        Self::asked(Payload::Walked(units, payload), descriptor, region, finish, limits)
+        Self::asked(PayloadSource::Walked(units, payload), descriptor, region, finish, limits)
     }
 
     /// Looks at an array of which [`keep`](super::keep) has kept this.
@@ -73,23 +58,25 @@ impl<'a> Needs<'a> {
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
-        let kept = Kept::read(kept).ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
-        match payload {
-            KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes => {
-                return Err(Error::internal("payload that was walked", format!("{} bytes", kept.bytes), bytes.len()));
-            }
-            _ => {}
+        let kept =
+            KeptArray::read(kept).unwrap_or_else(|| bug("the tables of a kept array are not those that were written"));
+        if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
+            return Err(Error::usage(
+                "payload",
+                format!("the one that was walked, of {} bytes", kept.bytes),
+                "another",
+            ));
         }
         // It was walked with these limits, as another type perhaps.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
         }
-        Self::asked(Payload::Kept(kept, payload), descriptor, region, finish, limits)
+        Self::asked(PayloadSource::Kept(kept, payload), descriptor, region, finish, limits)
     }
 
     fn asked(
-        payload: Payload<'a>,
+        payload: PayloadSource<'a>,
         descriptor: &ArrayDescriptor,
         region: Option<&Region>,
         finish: &'a Finish,
@@ -104,7 +91,7 @@ impl<'a> Needs<'a> {
             number(what, elements)?;
         }
         let staged =
-            Staged { element, shape: ask.shape.clone(), bytes: ask.elements().saturating_mul(element.bytes()) };
+            DecodedArray { element, shape: ask.shape.clone(), bytes: ask.elements().saturating_mul(element.bytes()) };
         if staged.bytes > limits.max_decoded_bytes {
             return Err(Error::limit("output", "max_decoded_bytes", limits.max_decoded_bytes, staged.bytes));
         }
@@ -127,7 +114,7 @@ impl<'a> Needs<'a> {
     }
 
     /// What comes out.
-    pub(crate) const fn staged(&self) -> &Staged {
+    pub(crate) const fn staged(&self) -> &DecodedArray {
         &self.staged
     }
 
@@ -137,7 +124,7 @@ impl<'a> Needs<'a> {
     }
 
     /// Those of them that are not placed.
-    pub(crate) fn missing(&self, places: &mut Places) -> Blocks {
+    pub(crate) fn missing(&self, places: &mut BlockPlaces) -> Blocks {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
@@ -146,8 +133,8 @@ impl<'a> Needs<'a> {
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.staged.bytes == 0 => Ok(0),
-            Payload::Kept(_, KeptPayload::Device(_)) => Ok(0),
-            Payload::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
+            PayloadSource::Kept(_, KeptPayload::Device(_)) => Ok(0),
+            PayloadSource::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
             payload => needed_bytes(payload, blocks, self.stored_bytes, self.width),
         }
     }
@@ -156,7 +143,7 @@ impl<'a> Needs<'a> {
     pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
         let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
-        most_scratch_bytes(decoded, self.width as u64, 1).next_multiple_of(ALIGN)
+        most_scratch_bytes(decoded, self.width as u64, 1).next_multiple_of(ALIGN as u64)
     }
 
     const fn block_bytes(&self) -> usize {
@@ -170,16 +157,17 @@ impl<'a> Needs<'a> {
     fn place_in<'t>(
         &'t self,
         blocks: &'t Blocks,
-        (at, to): (usize, &'t mut [u8]),
+        to: ArenaPart<'t>,
         payload_at: Option<u64>,
         scratch: u64,
         zstd: &mut ZstdDecoder,
-    ) -> Result<(Places, Copies<'t>, usize, u64)> {
+    ) -> Result<(BlockPlaces, Copies<'t>, usize, u64)> {
         let payload_at = match &self.payload {
-            Payload::Kept(kept, KeptPayload::Device(at)) => Some(PLACE_KEPT | (at + kept.payload)),
-            Payload::Kept(..) | Payload::Walked(..) => payload_at,
+            PayloadSource::Kept(kept, KeptPayload::Device(at)) => Some(PLACE_KEPT | (at + kept.payload)),
+            PayloadSource::Kept(..) | PayloadSource::Walked(..) => payload_at,
         };
-        let mut room = Room { free: to, at: at as u64, scratch, copies: Vec::new() };
+        let at = to.at;
+        let mut room = SlotMemory { free: to.bytes, at: at as u64, scratch, copies: Vec::new() };
         let mut tasks = Tasks::default();
         let mut placer = Placer {
             room: &mut room,
@@ -195,11 +183,11 @@ impl<'a> Needs<'a> {
         if self.staged.bytes > 0 {
             placer.place(&self.payload, self.stored_bytes)?;
         }
-        let places = Places::new(placer.planes, tasks);
+        let places = BlockPlaces::new(placer.planes, tasks);
         let taken = to_usize(room.at).saturating_sub(at);
         let (scratch_taken, most) = (room.scratch - scratch, self.scratch_bytes(blocks));
         if scratch_taken > most {
-            return Err(Error::internal("scratch of an array", format!("at most {most}"), scratch_taken));
+            bug("an array takes more scratch than was claimed for it");
         }
         Ok((places, room.copies, taken, scratch_taken))
     }
@@ -210,24 +198,24 @@ impl<'a> Needs<'a> {
     pub(crate) fn place<'t>(
         &'t self,
         blocks: &'t Blocks,
-        to: (usize, &'t mut [u8]),
+        to: ArenaPart<'t>,
         scratch: u64,
         zstd: &mut ZstdDecoder,
-    ) -> Result<(Places, Copies<'t>)> {
+    ) -> Result<(BlockPlaces, Copies<'t>)> {
         let (places, copies, ..) = self.place_in(blocks, to, None, scratch, zstd)?;
         Ok((places, copies))
     }
 
     /// Its entry in a batch, whose values go to the output from its byte `out` on. Its blocks are placed
     /// so; `None` if it shares them with other rows.
-    pub(crate) fn entry(&self, places: Option<Places>, out: u64) -> Result<Entry> {
+    pub(crate) fn entry(&self, places: Option<BlockPlaces>, out: u64) -> Result<StagedArray> {
         let element = self.staged.element;
         if !out.is_multiple_of(element.bytes()) {
             return Err(Error::usage("place in the output", format!("a multiple of {}", element.bytes()), out));
         }
         let mut tables = Vec::new();
         let row = self.row(out, &mut tables)?;
-        Ok(Entry { places, tables, row, out_end: out.saturating_add(self.staged.bytes) })
+        Ok(StagedArray { places, tables, row, out_end: out.saturating_add(self.staged.bytes) })
     }
 
     /// Copies what the device needs to `to`, which stands at `at` in the slot, unless the payload
@@ -236,12 +224,12 @@ impl<'a> Needs<'a> {
     /// too, and of scratch.
     pub(super) fn stage_in(
         &self,
-        to: (usize, &mut [u8]),
+        to: ArenaPart<'_>,
         payload_at: Option<u64>,
         scratch: u64,
         out: u64,
         zstd: &mut ZstdDecoder,
-    ) -> Result<(Entry, usize, u64)> {
+    ) -> Result<(StagedArray, usize, u64)> {
         let (places, copies, taken, scratch) = self.place_in(&self.blocks, to, payload_at, scratch, zstd)?;
         copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
         Ok((self.entry(Some(places), out)?, taken, scratch))
@@ -251,12 +239,12 @@ impl<'a> Needs<'a> {
     /// device is read there.
     pub(crate) fn stage(
         &self,
-        to: (usize, &mut [u8]),
+        to: ArenaPart<'_>,
         payload_at: Option<u64>,
         scratch: u64,
         out: u64,
         zstd: &mut ZstdDecoder,
-    ) -> Result<Entry> {
+    ) -> Result<StagedArray> {
         Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
     }
 
@@ -336,10 +324,10 @@ impl<'a> Needs<'a> {
     }
 }
 
-impl Needs<'_> {
+impl PreparedArray<'_> {
     /// Four pixels at a time if they stand side by side, at a multiple of four: then no block ends
     /// among them.
-    fn walk(&self) -> Walk {
+    fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
         let from = ask.y * ask.columns + ask.x;
@@ -350,19 +338,11 @@ impl Needs<'_> {
                     && side_by_side
                     && [ask.pixels, from, ask.rows * ask.region_columns].into_iter().all(quads) =>
             {
-                Walk::Quads
+                ValueWalk::Quads
             }
-            Layout::BandMajor => Walk::Bands,
-            _ => Walk::Pixels,
+            Layout::BandMajor => ValueWalk::Bands,
+            _ => ValueWalk::Pixels,
         }
-    }
-}
-
-impl Entry {
-    /// Bytes that its tables take among those of a batch, at most.
-    pub(crate) fn table_bytes(&self) -> usize {
-        let places = self.places.as_ref().map_or(0, |places| places.task_bytes() + places.plane_bytes());
-        self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES
     }
 }
 
@@ -377,12 +357,6 @@ pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], 
 
 fn number(what: &'static str, n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::limit(what, "u32 of the device", u32::MAX.into(), n))
-}
-
-/// Fills up to a multiple of 16, and returns the length then.
-pub(super) fn align(tables: &mut Vec<u8>) -> usize {
-    tables.resize(tables.len().next_multiple_of(16), 0);
-    tables.len()
 }
 
 fn code(element: ElementType) -> u32 {

@@ -1,0 +1,101 @@
+//! Copies between host and device, in the order of a stream.
+#![allow(unsafe_code)]
+
+use super::block::Block;
+use super::error::{GpuError, within};
+use super::memory::{Memory, Pinned};
+use super::stream::Stream;
+use cudarc::driver::result;
+use std::ops::Range;
+
+impl Stream {
+    /// Copies `range` of `from` to `to`, from its byte `at` on.
+    ///
+    /// # Errors
+    /// `Range` if one of the two does not have these bytes; `Driver` if the driver refuses.
+    pub fn upload(&self, from: &mut Pinned, range: Range<usize>, to: &Memory, at: usize) -> Result<(), GpuError> {
+        let count = range.len();
+        within("pinned memory", from.len(), range.start, count)?;
+        within("memory of the device", to.len(), at, count)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let _current = self.device.bind()?;
+        // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed
+        // before the event that is recorded next; `to` is not freed before the device is idle.
+        unsafe {
+            let from = std::slice::from_raw_parts(from.start().as_ptr().add(range.start), count);
+            result::memcpy_htod_async(to.address() + at as u64, from, self.handle)
+        }
+        .map_err(GpuError::of("cuMemcpyHtoDAsync"))?;
+        from.used_by(self)
+    }
+
+    /// Copies `range` of `from` to `to`, from its byte `at` on.
+    ///
+    /// # Errors
+    /// `Range` if one of the two does not have these bytes; `Driver` if the driver refuses.
+    pub fn download(&self, from: &Memory, range: Range<usize>, to: &mut Pinned, at: usize) -> Result<(), GpuError> {
+        let count = range.len();
+        within("memory of the device", from.len(), range.start, count)?;
+        within("pinned memory", to.len(), at, count)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let _current = self.device.bind()?;
+        // SAFETY: as for `upload`. The call takes the place and the length of the slice only.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(to.start().as_ptr().add(at), count);
+            result::memcpy_dtoh_async(to, from.address() + range.start as u64, self.handle)
+        }
+        .map_err(GpuError::of("cuMemcpyDtoHAsync"))?;
+        to.used_by(self)
+    }
+
+    /// Copies bytes of the host that are not pinned, and waits until they are copied.
+    ///
+    /// # Errors
+    /// `Range` if `to` does not have these bytes; `Driver` if the driver refuses.
+    pub fn write(&self, from: &[u8], to: &Memory, at: usize) -> Result<(), GpuError> {
+        within("memory of the device", to.len(), at, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        let _current = self.device.bind()?;
+        // SAFETY: the range is within its memory. `from` is borrowed until the copy is done.
+        let copied = unsafe { result::memcpy_htod_async(to.address() + at as u64, from, self.handle) };
+        self.synchronize()?;
+        copied.map_err(GpuError::of("cuMemcpyHtoDAsync"))
+    }
+
+    /// Copies to bytes of the host that are not pinned, and waits until they are copied.
+    ///
+    /// # Errors
+    /// `Range` if `from` does not have these bytes; `Driver` if the driver refuses.
+    pub fn read(&self, from: &Memory, at: usize, to: &mut [u8]) -> Result<(), GpuError> {
+        within("memory of the device", from.len(), at, to.len())?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _current = self.device.bind()?;
+        // SAFETY: the range is within its memory. `to` is borrowed until the copy is done.
+        let copied = unsafe { result::memcpy_dtoh_async(to, from.address() + at as u64, self.handle) };
+        self.synchronize()?;
+        copied.map_err(GpuError::of("cuMemcpyDtoHAsync"))
+    }
+
+    /// Makes all bytes of `range` zero.
+    ///
+    /// # Errors
+    /// `Range` if `memory` does not have them; `Driver` if the driver refuses.
+    pub fn zero(&self, memory: &Memory, range: Range<usize>) -> Result<(), GpuError> {
+        within("memory of the device", memory.len(), range.start, range.len())?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let _current = self.device.bind()?;
+        // SAFETY: the range is within its memory, which is not freed before the device is idle.
+        unsafe { result::memset_d8_async(memory.address() + range.start as u64, 0, range.len(), self.handle) }
+            .map_err(GpuError::of("cuMemsetD8Async"))
+    }
+}

@@ -1,0 +1,37 @@
+//! The codes and quantisers of a picture, as the kernels number them.
+
+use super::Reason;
+use shardpack_jpeg::{Coding, StoredCode};
+
+/// The codes and quantisers of a picture, each code once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CodingTables<'a> {
+    pub(super) codes: Vec<StoredCode<'a>>,
+    /// Number of each component's code.
+    pub(super) dc: [u32; 3],
+    pub(super) ac: [u32; 3],
+    pub(super) quantisers: [[u8; 64]; 3],
+}
+
+impl<'a> CodingTables<'a> {
+    /// Gives each code of the picture a number.
+    pub(super) fn of(coding: &Coding<'a>) -> Result<Self, Reason> {
+        let mut all = Self { codes: Vec::new(), dc: [0; 3], ac: [0; 3], quantisers: [[0; 64]; 3] };
+        let mut known: [[Option<u32>; 16]; 2] = [[None; 16]; 2];
+        for (n, component) in coding.components().iter().enumerate() {
+            let stored = [(component.dc_number, component.dc), (component.ac_number, component.ac)];
+            let mut tables = [0; 2];
+            for ((known, (number, code)), table) in known.iter_mut().zip(stored).zip(&mut tables) {
+                let known = known.get_mut(usize::from(number)).ok_or(Reason::Tables)?;
+                *table = *known.get_or_insert_with(|| {
+                    all.codes.push(code);
+                    u32::try_from(all.codes.len() - 1).unwrap_or(u32::MAX)
+                });
+            }
+            let places = (all.dc.get_mut(n), all.ac.get_mut(n), all.quantisers.get_mut(n));
+            let (Some(dc), Some(ac), Some(quantisers)) = places else { return Err(Reason::Colours) };
+            ([*dc, *ac], *quantisers) = (tables, *component.quantisers);
+        }
+        Ok(all)
+    }
+}

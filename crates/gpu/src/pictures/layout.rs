@@ -1,0 +1,65 @@
+//! Sizes of the structs of `kernels/pictures.cuh`, and the numbers that both sides share.
+
+/// The output of the kernel `pictures_config` if host and kernels agree: sizes of the structs, then
+/// the constants.
+pub const CONFIG: [u32; 16] = [
+    PICTURE_BYTES,
+    8,
+    8,
+    8,
+    8,
+    HUFFMAN_BYTES,
+    8,
+    TILE_PIXELS,
+    TILE_BETWEEN,
+    BYTES_THREADS,
+    DECODE_THREADS,
+    PIXEL_THREADS,
+    9,
+    CHANGE_BYTES,
+    CHANGED_BYTES,
+    CHANGE_THREADS,
+];
+
+/// The kernels of the module.
+pub const KERNELS: [&str; 7] = [
+    "pictures_config",
+    "picture_tables",
+    "picture_weights",
+    "picture_bytes",
+    "picture_blocks",
+    "picture_pixels",
+    "picture_changes",
+];
+
+pub(super) const PICTURE_BYTES: u32 = 400;
+/// Of a segment, and of a group of segments.
+pub(super) const SEGMENT_BYTES: usize = 8;
+pub(super) const TILE_BYTES: usize = 8;
+pub(super) const CODE_BYTES: usize = 8;
+pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;
+pub(super) const TILE_PIXELS: u32 = 6144;
+pub(super) const TILE_BETWEEN: u32 = 4096;
+pub(super) const BYTES_THREADS: u32 = 128;
+pub(super) const DECODE_THREADS: u32 = 128;
+pub(super) const PIXEL_THREADS: u32 = 256;
+
+/// Faults of a row: bits of its status word.
+pub(super) const ODD_ENTROPY: u32 = 1;
+pub(super) const ODD_RANGE: u32 = 2;
+
+/// `struct Change`, and `struct Changed`.
+pub(super) const CHANGE_BYTES: u32 = 80;
+pub(super) const CHANGED_BYTES: u32 = 32;
+pub(super) const CHANGE_THREADS: u32 = 512;
+/// The element type of levels that are changed.
+pub(super) const PACKED: u32 = 4;
+
+/// Writes tables in the device's order of bytes.
+pub(super) struct TableWriter<'a>(pub(super) &'a mut Vec<u8>);
+
+impl TableWriter<'_> {
+    pub(super) fn u32s<const N: usize>(&mut self, values: [u32; N]) {
+        self.0.extend_from_slice(values.map(u32::to_le_bytes).as_flattened());
+    }
+}

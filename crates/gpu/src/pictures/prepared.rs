@@ -1,0 +1,224 @@
+//! One picture, looked at by any thread and then copied to wherever there is room.
+
+use super::changes::Changes;
+use super::coding::CodingTables;
+use super::frame::{McuGrid, inspect};
+use super::kept::KeptPicture;
+use super::options::{Output, StagingOptions};
+use super::segments::{select, select_known};
+use super::staged::StagedPicture;
+use super::totals::Totals;
+use super::{Reason, tiles};
+use crate::gather::Piece;
+use shardpack_augment::Augmentation;
+use shardpack_jpeg::{Coding, Placement, Rendering, StoredCode};
+use std::ops::Range;
+
+/// A picture that was looked at, and is not copied yet.
+#[derive(Debug)]
+pub(crate) struct PreparedPicture<'a> {
+    scan: Scan<'a>,
+    /// The parts of the scan that are copied, one behind the other.
+    ranges: Vec<Range<usize>>,
+    /// Bytes of these parts.
+    scan_bytes: usize,
+    codes: Vec<StoredCode<'a>>,
+    /// Its numbers, as if it stood at the start of everything.
+    entry: StagedPicture,
+}
+
+/// Where the entropy-coded bytes are.
+#[derive(Debug)]
+enum Scan<'a> {
+    /// Here, to be copied to staging memory, in front of the codes.
+    Here(&'a [u8]),
+    /// At this place of the memory that stays on the device, to be copied there.
+    Kept(u64),
+}
+
+/// The place to which a picture is copied.
+pub(crate) struct Destination<'a> {
+    /// In staging memory.
+    pub(crate) at: usize,
+    pub(crate) bytes: &'a mut [u8],
+    /// In the slot, a multiple of 16: [`PreparedPicture::gathered_bytes`] of a scan that is on the device.
+    pub(crate) gathered: u64,
+    /// Its first element in the output.
+    pub(crate) out: u64,
+}
+
+impl<'a> PreparedPicture<'a> {
+    /// Looks at a picture.
+    ///
+    /// # Errors
+    /// Why it is not for the kernels.
+    pub(crate) fn of(
+        jpeg: &'a [u8],
+        how: &Rendering,
+        changes: &[Augmentation],
+        options: &StagingOptions,
+    ) -> Result<Self, Reason> {
+        let (header, frame) = inspect(jpeg, options)?;
+        let mut needs = Self::shown((header.width.into(), header.height.into()), frame, how, changes, options)?;
+        let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
+        let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
+        needs.scan = Scan::Here(scan);
+        let StagedPicture { shown, segments, .. } = &mut needs.entry;
+        needs.scan_bytes = select(scan, &frame, shown, segments, &mut needs.ranges)?;
+        needs.with(CodingTables::of(&coding)?)
+    }
+
+    /// Looks at a picture of which [`keep`](super::keep) has kept this.
+    ///
+    /// # Errors
+    /// Why this view of it is not for the kernels.
+    pub(crate) fn of_kept(
+        kept: &'a [u8],
+        how: &Rendering,
+        changes: &[Augmentation],
+        options: &StagingOptions,
+    ) -> Result<Self, Reason> {
+        let KeptPicture { scan, size, frame, tables, starts } = KeptPicture::read(kept).ok_or(Reason::Header)?;
+        let mut needs = Self::shown(size, frame, how, changes, options)?;
+        needs.scan = Scan::Kept(scan);
+        let StagedPicture { shown, segments, .. } = &mut needs.entry;
+        needs.scan_bytes = select_known(starts, &frame, shown, segments, &mut needs.ranges)?;
+        needs.with(tables)
+    }
+
+    /// What is shown of a picture of this width and height; nothing is selected yet.
+    fn shown(
+        size: (u32, u32),
+        frame: McuGrid,
+        how: &Rendering,
+        changes: &[Augmentation],
+        options: &StagingOptions,
+    ) -> Result<Self, Reason> {
+        let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
+        if place.is_incomplete {
+            return Err(Reason::OnHost);
+        }
+        let tile = tiles::tile(&place.x, &place.y).ok_or(Reason::Shrinks)?;
+        let shown = frame.shown(&place);
+        let changes = Changes::resolve(changes, how, [place.height, place.width]);
+        Ok(Self {
+            scan: Scan::Here(&[]),
+            ranges: Vec::new(),
+            scan_bytes: 0,
+            codes: Vec::new(),
+            entry: StagedPicture {
+                output: options.output,
+                changes,
+                frame,
+                shown,
+                out: 0,
+                taps: (tiles::taps(&place.x), tiles::taps(&place.y)),
+                tile,
+                segments: Vec::new(),
+                codes: Vec::new(),
+                dc: [0; 3],
+                ac: [0; 3],
+                quantisers: [[0; 64]; 3],
+                blocks: (0, 0),
+                spans: place.x.resized,
+                weights: 0,
+                pieces: Vec::new(),
+                totals: Totals::default(),
+                place,
+            },
+        })
+    }
+
+    /// With its tables, it is complete.
+    fn with(mut self, tables: CodingTables<'a>) -> Result<Self, Reason> {
+        let CodingTables { codes, dc, ac, quantisers } = tables;
+        let entry = &mut self.entry;
+        (entry.dc, entry.ac, entry.quantisers) = (dc, ac, quantisers);
+        entry.codes.resize(codes.len(), [0; 2]);
+        self.codes = codes;
+        entry.count().ok_or(Reason::Full)?;
+        Ok(self)
+    }
+
+    /// Bytes that [`stage`](Self::stage) copies.
+    pub(crate) fn bytes(&self) -> usize {
+        let codes: usize = self.codes.iter().map(|code| 16 + code.symbols.len()).sum();
+        match self.scan {
+            Scan::Here(_) => self.scan_bytes + codes,
+            Scan::Kept(_) => codes,
+        }
+    }
+
+    /// Bytes of the slot that it takes besides, for what is copied on the device.
+    pub(crate) const fn gathered_bytes(&self) -> u64 {
+        match self.scan {
+            Scan::Here(_) => 0,
+            // It begins where the first part does within 16 bytes, so that whole words are copied.
+            Scan::Kept(_) => self.scan_bytes as u64 + 16,
+        }
+    }
+
+    /// Height and width of what comes out.
+    pub(crate) const fn size(&self) -> [u32; 2] {
+        [self.entry.place.height, self.entry.place.width]
+    }
+
+    /// What is written of it.
+    pub(crate) const fn output(&self) -> &Output {
+        &self.entry.output
+    }
+
+    /// Bytes of the output that it takes.
+    pub(crate) fn out_bytes(&self) -> u64 {
+        self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
+    }
+
+    /// What it adds to a batch.
+    pub(crate) const fn totals(&self) -> Totals {
+        self.entry.totals
+    }
+
+    /// Copies it.
+    ///
+    /// # Errors
+    /// `Full` if there are not as many bytes, or a place is beyond what 32 bits count.
+    pub(crate) fn stage(self, to: Destination<'_>) -> Result<StagedPicture, Reason> {
+        let Self { scan, ranges, scan_bytes, codes, mut entry } = self;
+        let Destination { at, bytes: to, gathered, out } = to;
+        let place = |at: u64| u32::try_from(at).map_err(|_| Reason::Full);
+        place((at as u64).saturating_add(to.len() as u64))?;
+        let mut end = 0;
+        let mut copy = |bytes: &[u8]| {
+            let begin = end;
+            end += bytes.len();
+            to.get_mut(begin..end).ok_or(Reason::Full)?.copy_from_slice(bytes);
+            place((at + begin) as u64)
+        };
+        let base = match scan {
+            Scan::Here(scan) => {
+                for range in ranges {
+                    copy(scan.get(range).ok_or(Reason::Markers)?)?;
+                }
+                place(at as u64)?
+            }
+            Scan::Kept(scan) => {
+                let first = ranges.first().map_or(0, |range| scan + range.start as u64);
+                let base = gathered + first % 16;
+                place(base.saturating_add(scan_bytes as u64))?;
+                let mut to = base;
+                for Range { start, end } in ranges {
+                    Piece::cut(scan + start as u64..scan + end as u64, to, &mut entry.pieces);
+                    to += (end - start) as u64;
+                }
+                place(base)?
+            }
+        };
+        for (stored, code) in codes.iter().zip(&mut entry.codes) {
+            *code = [copy(stored.counts)?, place(stored.symbols.len() as u64)?];
+            copy(stored.symbols)?;
+        }
+        entry.segments.iter_mut().for_each(|segment| segment.offset += base);
+        entry.out = out;
+        Ok(entry)
+    }
+}

@@ -1,0 +1,114 @@
+//! A picture in staging memory.
+
+use super::changes::Changes;
+use super::frame::{McuGrid, McuRect};
+use super::options::Output;
+use super::segments::Segment;
+use super::totals::Totals;
+use crate::gather::Piece;
+use shardpack_jpeg::Placement;
+
+/// A picture in staging memory: what its tables are made of. Numbers count from its own first
+/// segment, code and so on; what comes before them is known when the batch is complete.
+#[derive(Debug)]
+pub(crate) struct StagedPicture {
+    pub(super) output: Output,
+    /// What is done to its levels before they are written.
+    pub(super) changes: Changes,
+    pub(super) place: Placement,
+    pub(super) frame: McuGrid,
+    pub(super) shown: McuRect,
+    /// Its first element in the output.
+    pub(super) out: u64,
+    pub(super) taps: (u32, u32),
+    pub(super) tile: (u32, u32),
+    /// Its segments, and an end. Their bytes are in staging memory, ascending.
+    pub(super) segments: Vec<Segment>,
+    /// Place in staging memory and number of symbols of each Huffman code.
+    pub(super) codes: Vec<[u32; 2]>,
+    /// Number of each component's code.
+    pub(super) dc: [u32; 3],
+    pub(super) ac: [u32; 3],
+    pub(super) quantisers: [[u8; 64]; 3],
+    /// Blocks of luma, and of each chroma.
+    pub(super) blocks: (u32, u32),
+    /// Spans and weights of the first axis.
+    pub(super) spans: u32,
+    pub(super) weights: u32,
+    /// What is copied on the device.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) totals: Totals,
+}
+
+impl StagedPicture {
+    /// Elements that it writes.
+    pub(super) fn elements(&self) -> u64 {
+        u64::from(self.place.height) * u64::from(self.place.width) * 3
+    }
+
+    /// What it adds to a batch.
+    pub(crate) const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// What is copied on the device.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Whether its levels are changed before they are written.
+    pub(super) const fn is_changed(&self) -> bool {
+        !self.changes.operations.is_empty()
+    }
+
+    /// Rows and columns of what comes out.
+    pub(super) const fn size(&self) -> [u32; 2] {
+        [self.place.height, self.place.width]
+    }
+
+    /// Columns and rows of its tiles.
+    pub(super) const fn tiles(&self) -> (u32, u32) {
+        (self.place.x.resized.div_ceil(self.tile.0), self.place.y.resized.div_ceil(self.tile.1))
+    }
+
+    /// The first segments of the groups that are decoded by a warp each.
+    pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
+        (0..self.totals.segments.saturating_sub(1)).step_by(32)
+    }
+
+    /// Counts all that it has. `None` if that is more than 32 bits count.
+    pub(super) fn count(&mut self) -> Option<()> {
+        let narrow = |n: u64| u32::try_from(n).ok();
+        let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
+        let (across, down) = (u64::from(shown.right - shown.left), u64::from(shown.bottom - shown.top));
+        let luma = narrow(across * u64::from(frame.h) * (down * u64::from(frame.v)))?;
+        let chroma = if frame.components == 1 { 0 } else { narrow(across * down)? };
+        let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
+        let x_weights = weights(place.x.resized, self.taps.0);
+        let (columns, rows) = self.tiles();
+        // A tile's place is two numbers of 16 bits.
+        if columns > 0x1_0000 || rows > 0x1_0000 {
+            return None;
+        }
+        let segments = narrow(self.segments.len() as u64)?;
+        let operations = narrow(self.changes.operations.len() as u64)?;
+        // The kernel that changes levels counts them by 32 bits.
+        narrow(self.elements())?;
+        self.blocks = (luma, chroma);
+        self.weights = narrow(x_weights)?;
+        self.totals = Totals {
+            pictures: 1,
+            segments,
+            groups: (segments - 1).div_ceil(32),
+            tiles: columns.checked_mul(rows)?,
+            codes: narrow(self.codes.len() as u64)?,
+            spans: place.x.resized.checked_add(place.y.resized)?,
+            weights: narrow(x_weights + weights(place.y.resized, self.taps.1))?,
+            blocks: narrow(u64::from(luma) + 2 * u64::from(chroma))?,
+            changed: operations.min(1),
+            changes: operations,
+            blur_weights: narrow(self.changes.weights.len() as u64)?,
+        };
+        Some(())
+    }
+}

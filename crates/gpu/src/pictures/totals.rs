@@ -1,0 +1,53 @@
+//! The numbers of entries that pictures have in each table.
+
+use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
+
+/// Entries of some pictures in each table: the first of the next picture comes behind them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(super) pictures: u32,
+    pub(super) segments: u32,
+    pub(super) groups: u32,
+    pub(super) tiles: u32,
+    pub(super) codes: u32,
+    pub(super) spans: u32,
+    pub(super) weights: u32,
+    pub(super) blocks: u32,
+    pub(super) changed: u32,
+    pub(super) changes: u32,
+    pub(super) blur_weights: u32,
+}
+
+impl Totals {
+    /// Most bytes between the tables and before them.
+    pub(crate) const GAPS: usize = 8 * 16 + 16;
+
+    /// Both together. `None` if that is more than 32 bits count.
+    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+        Some(Self {
+            pictures: self.pictures.checked_add(other.pictures)?,
+            segments: self.segments.checked_add(other.segments)?,
+            groups: self.groups.checked_add(other.groups)?,
+            tiles: self.tiles.checked_add(other.tiles)?,
+            codes: self.codes.checked_add(other.codes)?,
+            spans: self.spans.checked_add(other.spans)?,
+            weights: self.weights.checked_add(other.weights)?,
+            blocks: self.blocks.checked_add(other.blocks)?,
+            changed: self.changed.checked_add(other.changed)?,
+            changes: self.changes.checked_add(other.changes)?,
+            blur_weights: self.blur_weights.checked_add(other.blur_weights)?,
+        })
+    }
+
+    /// Bytes of all tables but for what lies between them.
+    pub(crate) const fn table_bytes(&self) -> usize {
+        let Self { pictures, segments, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
+        PICTURE_BYTES as usize * pictures as usize
+            + SEGMENT_BYTES * (segments as usize + groups as usize)
+            + TILE_BYTES * tiles as usize
+            + CODE_BYTES * codes as usize
+            + CHANGED_BYTES as usize * changed as usize
+            + CHANGE_BYTES as usize * changes as usize
+            + 4 * blur_weights as usize
+    }
+}

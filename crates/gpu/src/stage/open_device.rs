@@ -1,0 +1,61 @@
+//! A device that is open: its kernels, and the memory for values that stay there.
+
+use super::kernels::Kernels;
+use super::store::{Backing, Store};
+use crate::driver::{Device, Memory, Stream};
+use shardpack_loader::stage::DeviceId;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The number of CUDA devices in DLPack.
+const CUDA: i32 = 2;
+
+/// The device of all slots of a stage.
+#[derive(Debug)]
+pub(super) struct OpenDevice {
+    pub(super) device: Device,
+    pub(super) kernels: Arc<Kernels>,
+    /// How often a slot needed more memory than it was made with.
+    pub(super) grown: AtomicU64,
+    /// Values that stay on the device.
+    pub(super) store: Store<ResidentMemory>,
+}
+
+/// Memory of the device for values that stay there.
+#[derive(Debug)]
+pub(super) struct ResidentMemory {
+    device: Device,
+    memory: Memory,
+}
+
+impl ResidentMemory {
+    pub(super) const fn new(device: Device, memory: Memory) -> Self {
+        Self { device, memory }
+    }
+
+    pub(super) const fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+impl Backing for ResidentMemory {
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(at).map_err(io::Error::other)?;
+        // Several threads write at a time: each in a stream of its own.
+        let stream = Stream::new(&self.device).map_err(io::Error::other)?;
+        stream.write(bytes, &self.memory, at).map_err(io::Error::other)
+    }
+}
+
+impl OpenDevice {
+    pub(super) fn of(kernels: Arc<Kernels>) -> Arc<Self> {
+        let device = kernels.device.clone();
+        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
+    }
+
+    pub(super) fn id(&self) -> DeviceId {
+        let number = self.device.properties().ordinal;
+        DeviceId { kind: CUDA, number: i32::try_from(number).unwrap_or(i32::MAX) }
+    }
+}
