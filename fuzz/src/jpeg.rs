@@ -4,8 +4,7 @@
 use crate::shard::limits;
 use shardpack_format::Result;
 use shardpack_jpeg::{
-    CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, TileOptions, Tiled, View,
-    end_of_image,
+    CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, TileOptions, Tiled, View, end_of_image,
 };
 use shardpack_jpeg::{PictureCheck, PictureDecoder};
 

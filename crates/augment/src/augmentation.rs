@@ -125,8 +125,8 @@ impl Own<'_> {
     }
 }
 
-fn between((low, high): (f64, f64), draw: f64) -> f64 {
-    low + (high - low) * draw
+fn between(range: (f64, f64), draw: f64) -> f64 {
+    range.0 + (range.1 - range.0) * draw
 }
 
 /// One of `count` numbers from 0 on.
@@ -149,13 +149,13 @@ impl Augmentation {
             Self::TrivialAugmentWide { bins } => {
                 let bin = one_of(bins, own.pair(1)[0]);
                 let which = one_of(COUNT, chance);
-                Space::Wide.operation(which, (bin, bins), other < 0.5, [height, width]).into_iter().collect()
+                Space::Wide.operation(which, bin, bins, other < 0.5, [height, width]).into_iter().collect()
             }
             Self::RandAugment { operations, magnitude, bins } => (0..operations)
                 .filter_map(|at| {
                     let [which, sign] = own.pair(at);
                     let which = one_of(COUNT, which);
-                    Space::Rand.operation(which, (magnitude, bins), sign < 0.5, [height, width])
+                    Space::Rand.operation(which, magnitude, bins, sign < 0.5, [height, width])
                 })
                 .collect(),
             Self::ColorJitter(jitter) => jitter.resolve(&own),
@@ -204,14 +204,13 @@ impl Augmentation {
             true => Ok(()),
             false => Err(Error::usage("probability of an augmentation", "0 to 1", p)),
         };
-        let range = |what: &str, (low, high): (f64, f64), most: f64| match low > 0.0 && low <= high && high <= most {
-            true => Ok(()),
-            false => Err(Error::usage(what, format!("0 < low ≤ high ≤ {most}"), format!("{low}..{high}"))),
+        let range = |what: &str, range: (f64, f64), most: f64| match range {
+            (low, high) if low > 0.0 && low <= high && high <= most => Ok(()),
+            (low, high) => Err(Error::usage(what, format!("0 < low ≤ high ≤ {most}"), format!("{low}..{high}"))),
         };
-        let angles = |what: &str, (low, high): (f64, f64), most: f64| match -most <= low && low <= high && high <= most
-        {
-            true => Ok(()),
-            false => Err(Error::usage(what, format!("−{most} ≤ low ≤ high ≤ {most}"), format!("{low}..{high}"))),
+        let angles = |what: &str, range: (f64, f64), most: f64| match range {
+            (low, high) if -most <= low && low <= high && high <= most => Ok(()),
+            (low, high) => Err(Error::usage(what, format!("−{most} ≤ low ≤ high ≤ {most}"), format!("{low}..{high}"))),
         };
         let at_least = |what: &str, least: u32, most: u32, found: u32| match (least..=most).contains(&found) {
             true => Ok(()),

@@ -120,12 +120,9 @@ impl BandAugmentation {
     /// # Errors
     /// `Usage` if not.
     pub fn check(&self) -> Result<()> {
-        let range = |what: &'static str, (low, high): (f64, f64), least: f64, most: f64| match least <= low
-            && low <= high
-            && high <= most
-        {
-            true => Ok(()),
-            false => {
+        let range = |what: &'static str, range: (f64, f64), least: f64, most: f64| match range {
+            (low, high) if least <= low && low <= high && high <= most => Ok(()),
+            (low, high) => {
                 let expected = format!("LOW..HIGH from {least} to {most}");
                 Err(Error::usage(what, expected, format!("{low}..{high}")))
             }
@@ -153,8 +150,8 @@ impl BandAugmentation {
     }
 }
 
-fn within((low, high): (f64, f64), draw: f64) -> f64 {
-    (high - low).mul_add(draw, low)
+fn within(range: (f64, f64), draw: f64) -> f64 {
+    (range.1 - range.0).mul_add(draw, range.0)
 }
 
 /// A name, and options in brackets with commas between. A range is `LOW..HIGH`.

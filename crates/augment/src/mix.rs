@@ -1,6 +1,6 @@
 //! Mixup and CutMix: how a batch is mixed, drawn for the batch as a whole.
 
-use super::parse::{Given, call};
+use super::parse::call;
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
@@ -108,7 +108,7 @@ impl FromStr for Mix {
 
     fn from_str(text: &str) -> Result<Self> {
         const NAMES: &str = "mixup or cutmix, with alpha in brackets where it is not 1, such as mixup(alpha=0.2)";
-        let (name, mut given): (&str, Given<'_>) = call(text, "augmentation of batches", NAMES)?;
+        let (name, mut given) = call(text, "augmentation of batches", NAMES)?;
         let alpha = given.or("alpha", 1.0)?;
         let mix = match name {
             "mixup" => Self::Mixup { alpha },

@@ -23,7 +23,8 @@ impl Space {
     pub(crate) fn operation(
         self,
         which: u32,
-        (bin, bins): (u32, u32),
+        bin: u32,
+        bins: u32,
         negative: bool,
         [height, width]: [usize; 2],
     ) -> Option<Operation> {

@@ -136,10 +136,10 @@ impl FieldValue<'_> {
     /// `Format` if they do not fit; `Limit` if an array is over the limits.
     pub fn check(&self, field: &Field, limits: &Limits) -> Result<()> {
         let name = &field.name;
-        let (codecs, expected): (&[Codec], _) = match field.kind {
-            FieldKind::Image => (&[Codec::Raw, Codec::Jpeg], "raw or jpeg"),
-            FieldKind::Array => (&[Codec::Raw, Codec::Zstd, Codec::Blosc2], "raw, zstd or blosc2"),
-            _ => (&[Codec::Raw, Codec::Zstd], "raw or zstd"),
+        let (codecs, expected) = match field.kind {
+            FieldKind::Image => ([Codec::Raw, Codec::Jpeg].as_slice(), "raw or jpeg"),
+            FieldKind::Array => (&[Codec::Raw, Codec::Zstd, Codec::Blosc2][..], "raw, zstd or blosc2"),
+            _ => (&[Codec::Raw, Codec::Zstd][..], "raw or zstd"),
         };
         if !codecs.contains(&self.codec) {
             return Err(Error::format(format!("codec of field {name:?}"), expected, self.codec));

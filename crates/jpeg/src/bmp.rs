@@ -115,7 +115,7 @@ impl<'a> Bmp<'a> {
                 let entries = if stated == 0 { most } else { stated.min(most) };
                 let palette = file.get(after + masks_bytes..).unwrap_or_default();
                 // It ends where the pixels begin.
-                let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(usize::MAX);
+                let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(palette.len());
                 palette.get(..palette.len().min(room).min(entries * entry_bytes)).unwrap_or_default()
             }
             _ => &[],

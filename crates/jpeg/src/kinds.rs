@@ -36,7 +36,7 @@ impl Bounds {
     pub(crate) fn scans_of(&self, pixels: u64) -> u64 {
         const PIXELS: u64 = 1 << 31;
         const FEWEST: u64 = 64;
-        PIXELS.checked_div(pixels).unwrap_or(u64::MAX).clamp(FEWEST, u64::from(self.max_scans))
+        (PIXELS / pixels.max(1)).clamp(FEWEST, u64::from(self.max_scans))
     }
 }
 

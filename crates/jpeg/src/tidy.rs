@@ -66,8 +66,9 @@ pub fn tidied(jpeg: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
 mod tests {
+    #![allow(clippy::indexing_slicing)]
+
     use super::*;
     use crate::sources::{encode, plain, with_segments};
     use crate::{DecodeOptions, JpegDecoder, PixelFormat, Rendering, Subsampling};

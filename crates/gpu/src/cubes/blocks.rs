@@ -124,7 +124,7 @@ impl Most {
         }
         let all = u128::from(self.all).max(1) * 2;
         let share = u128::from(record_bytes) * u128::from(self.blocks) * 3 / all;
-        let share = u64::try_from(share).unwrap_or(u64::MAX).min(record_bytes);
+        let share = u64::try_from(share).map_or(record_bytes, |share| share.min(record_bytes));
         share.min(self.decoded_bytes().saturating_mul(arrays))
     }
 

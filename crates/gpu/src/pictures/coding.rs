@@ -17,6 +17,7 @@ impl<'a> CodingTables<'a> {
     /// Gives each code of the picture a number.
     pub(super) fn of(coding: &Coding<'a>) -> Result<Self, Reason> {
         let mut all = Self { codes: Vec::new(), dc: [0; 3], ac: [0; 3], quantisers: [[0; 64]; 3] };
+        let mut next = 0;
         let mut known: [[Option<u32>; 16]; 2] = [[None; 16]; 2];
         for (n, component) in coding.components().iter().enumerate() {
             let stored = [(component.dc_number, component.dc), (component.ac_number, component.ac)];
@@ -25,7 +26,8 @@ impl<'a> CodingTables<'a> {
                 let known = known.get_mut(usize::from(number)).ok_or(Reason::Tables)?;
                 *table = *known.get_or_insert_with(|| {
                     all.codes.push(code);
-                    u32::try_from(all.codes.len() - 1).unwrap_or(u32::MAX)
+                    next += 1;
+                    next - 1
                 });
             }
             let places = (all.dc.get_mut(n), all.ac.get_mut(n), all.quantisers.get_mut(n));

@@ -47,7 +47,7 @@ impl Curve {
         if points.len() < 2 {
             return None;
         }
-        let (x, y): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+        let (x, y) = points.into_iter().unzip::<f64, f64, Vec<_>, Vec<_>>();
         let slopes = slopes(&x, &y);
         Some(Self { x, y, slopes })
     }
@@ -66,7 +66,11 @@ impl Curve {
             .map(|((x, y), m)| match (x, y, m) {
                 (&[x0, x1], &[y0, y1], &[m0, m1]) => {
                     let (from, to) = (low.max(x0), high.min(x1));
-                    if from >= to { 0.0 } else { hermite((x0, x1), (y0, y1), (m0, m1), from, to) }
+                    if from >= to {
+                        0.0
+                    } else {
+                        Hermite { x: [x0, x1], y: [y0, y1], slopes: [m0, m1] }.integral(from, to)
+                    }
                 }
                 _ => 0.0,
             })
@@ -74,18 +78,29 @@ impl Curve {
     }
 }
 
-/// The integral of a cubic Hermite piece: Simpson's rule is exact for cubics.
-fn hermite((x0, x1): (f64, f64), (y0, y1): (f64, f64), (m0, m1): (f64, f64), from: f64, to: f64) -> f64 {
-    let h = x1 - x0;
-    let at = |x: f64| {
+/// A cubic Hermite piece between two points.
+struct Hermite {
+    x: [f64; 2],
+    y: [f64; 2],
+    slopes: [f64; 2],
+}
+
+impl Hermite {
+    /// The integral: Simpson's rule is exact for cubics.
+    fn integral(&self, from: f64, to: f64) -> f64 {
+        (to - from) / 6.0 * (self.at(from) + 4.0 * self.at(f64::midpoint(from, to)) + self.at(to))
+    }
+
+    fn at(&self, x: f64) -> f64 {
+        let Self { x: [x0, x1], y: [y0, y1], slopes: [m0, m1] } = self;
+        let h = x1 - x0;
         let t = (x - x0) / h;
         let (t2, t3) = (t * t, t * t * t);
         y0 * (2.0 * t3 - 3.0 * t2 + 1.0)
             + m0 * h * (t3 - 2.0 * t2 + t)
             + y1 * (3.0 * t2 - 2.0 * t3)
             + m1 * h * (t3 - t2)
-    };
-    (to - from) / 6.0 * (at(from) + 4.0 * at(f64::midpoint(from, to)) + at(to))
+    }
 }
 
 /// Slopes at the points that keep the curve monotone where they are.

@@ -14,8 +14,9 @@ use crate::data::Better;
 #[must_use]
 pub fn pareto_front(points: &[(f64, Option<f64>)], better: Better) -> Vec<bool> {
     let good = |score: f64| if better == Better::Higher { score } else { -score };
-    let beats = |(bytes, score): (f64, f64), (other_bytes, other): (f64, f64)| {
-        bytes <= other_bytes && good(score) >= good(other) && (bytes < other_bytes || good(score) > good(other))
+    let beats = |one: (f64, f64), other: (f64, f64)| {
+        let (score, other_score) = (good(one.1), good(other.1));
+        one.0 <= other.0 && score >= other_score && (one.0 < other.0 || score > other_score)
     };
     let scored = |point: &(f64, Option<f64>)| Some((point.0, point.1?));
     points

@@ -333,12 +333,8 @@ impl StageSlot for PlayedSlot {
 
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         let kept = self.store.find(number).unwrap();
-        let prepared = self.fill.prepare_kept(
-            spot,
-            KeptValue { number: number, tables: kept },
-            value,
-            bench.downcast_mut().unwrap(),
-        );
+        let prepared =
+            self.fill.prepare_kept(spot, KeptValue { number, tables: kept }, value, bench.downcast_mut().unwrap());
         if matches!(prepared, Prepared::Taken(_)) {
             self.counts.taken.fetch_add(1, Ordering::Relaxed);
             self.counts.kept.fetch_add(1, Ordering::Relaxed);
