@@ -76,9 +76,8 @@ impl Object {
             bytes.truncate(read);
             Ok(bytes)
         });
-        let bytes = read?.map_err(|source| {
-            raise(shardpack_reader::Error::Io { path: self.path.clone(), action: "read", offset: Some(offset), source })
-        })?;
+        let bytes =
+            read?.map_err(|source| raise(shardpack_reader::Error::io_at(&self.path, "read", offset, source)))?;
         Ok(PyBytes::new(py, &bytes))
     }
 }

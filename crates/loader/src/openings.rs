@@ -2,7 +2,6 @@
 //! other, and a random order may need a shard for every row: so all threads that have nothing better
 //! to do open them side by side, before the batch is planned.
 
-use crate::fault;
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +85,6 @@ impl Shards {
 
     /// As [`Dataset::shard`], but for what has just failed, which is not tried again.
     pub(crate) fn get(&self, number: usize) -> Result<Arc<Shard>> {
-        self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(fault::copy(error)))
+        self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(error.clone()))
     }
 }

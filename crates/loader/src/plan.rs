@@ -16,8 +16,13 @@ pub(crate) const PADDING: u64 = u64::MAX;
 
 /// Fields of a batch begin at multiples of this from its start: on a device, where some libraries
 /// insist on it, at those that DLPack asks for.
-pub(crate) const fn alignment(on_device: bool) -> usize {
+pub(crate) const fn alignment(on_device: bool) -> u64 {
     if on_device { 256 } else { 64 }
+}
+
+/// The next multiple of an alignment.
+pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
+    bytes.div_ceil(alignment).saturating_mul(alignment)
 }
 
 /// One batch.

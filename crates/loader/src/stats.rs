@@ -75,6 +75,8 @@ pub(crate) struct Counters {
     pub(crate) crc: AtomicU64,
     pub(crate) decode: AtomicU64,
     pub(crate) narrowed: AtomicU64,
+    /// Memos that were made, which numbers them.
+    pub(crate) memos: AtomicU64,
     pub(crate) idle_for_consumer: AtomicU64,
     pub(crate) idle_for_data: AtomicU64,
 }

@@ -4,16 +4,17 @@ use shardpack_format as format;
 use shardpack_format::{Hint, Hinted, visible_path};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The environment: a file is missing, may not be read, or the disk failed.
-    #[error("`{}`: cannot {action}{}: {source}", visible_path(path), Offset(*offset))]
+    #[error("`{}`: cannot {action}{}: {source}{}", visible_path(path), Offset(*offset), OfSample(sample))]
     Io {
         /// The file.
         path: PathBuf,
@@ -21,8 +22,10 @@ pub enum Error {
         action: &'static str,
         /// Where in the file.
         offset: Option<u64>,
+        /// The sample that was being read, if that is known.
+        sample: Option<SampleName>,
         /// The operating system's answer.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// The bytes break the specification: always [`shardpack_format::Error::Format`].
     #[error("{0}")]
@@ -44,9 +47,34 @@ pub enum Error {
 impl From<shardpack_io::Error> for Error {
     fn from(error: shardpack_io::Error) -> Self {
         match error {
-            shardpack_io::Error::Io { path, action, offset, source } => Self::Io { path, action, offset, source },
+            shardpack_io::Error::Io { path, action, offset, source } => {
+                Self::Io { path, action, offset, sample: None, source: Arc::new(source) }
+            }
             shardpack_io::Error::Usage(error) => Self::Usage(error),
         }
+    }
+}
+
+/// A sample of a shard, as an error names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleName {
+    /// Number of its record in the shard.
+    pub record: u64,
+    /// Its key.
+    pub key: String,
+}
+
+impl std::fmt::Display for SampleName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "record {}, sample `{}`", self.record, self.key.escape_debug())
+    }
+}
+
+struct OfSample<'a>(&'a Option<SampleName>);
+
+impl std::fmt::Display for OfSample<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |sample| write!(f, ": {sample}"))
     }
 }
 
@@ -72,7 +100,23 @@ impl From<format::Error> for Error {
 impl Error {
     /// A call of the system that failed: what it was to do with `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
-        Self::Io { path: path.into(), action, offset: None, source }
+        Self::Io { path: path.into(), action, offset: None, sample: None, source: Arc::new(source) }
+    }
+
+    /// The same of a place in the file.
+    pub fn io_at(path: impl Into<PathBuf>, action: &'static str, offset: u64, source: io::Error) -> Self {
+        Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: Arc::new(source) }
+    }
+
+    /// With the sample that was being read, if it is an answer of the system: others say it themselves.
+    #[must_use]
+    pub fn of_sample(self, name: impl FnOnce() -> SampleName) -> Self {
+        match self {
+            Self::Io { path, action, offset, source, .. } => {
+                Self::Io { path, action, offset, sample: Some(name()), source }
+            }
+            other => other,
+        }
     }
 
     /// The caller asked for what cannot be.

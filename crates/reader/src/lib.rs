@@ -50,7 +50,7 @@ mod verify;
 
 pub use column::Column;
 pub use dataset::{Dataset, ShardInfo};
-pub use error::{Error, Result};
+pub use error::{Error, Result, SampleName};
 pub use opening::DatasetOptions;
 pub use process::peak_rss_bytes;
 pub use salvage::{

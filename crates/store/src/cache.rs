@@ -52,7 +52,7 @@ struct Room {
 impl Cache {
     /// Opens the cache in a folder, or begins one in an empty folder.
     pub(crate) fn open(path: &Path, most: u64, store: String) -> Result<Self> {
-        let fail = |source: io::Error| Error::Io { path: path.into(), action: "open the cache", offset: None, source };
+        let fail = |source: io::Error| Error::io(path, "open the cache", source);
         match mkdir(path, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
             Err(error) => return Err(fail(error.into())),

@@ -86,7 +86,7 @@ impl Remote {
 }
 
 fn failed(path: PathBuf, action: &'static str, source: io::Error) -> Error {
-    Error::Io { path, action, offset: None, source }
+    Error::io(path, action, source)
 }
 
 impl Storage for Remote {

@@ -224,7 +224,7 @@ impl Upload {
     }
 
     fn failed(&self, name: &str, source: io::Error) -> Error {
-        Error::Io { path: self.path.join(name), action: "write", offset: None, source }
+        Error::io(self.path.join(name), "write", source)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mixup and CutMix: a batch is mixed when it is handed out, by the caller's thread or on the device.
 
 use super::Lent;
-use crate::fields::From;
+use crate::fields::FieldType;
 use crate::rows::Rows;
 use crate::stage::RowMix;
 use shardpack_augment::{Mix, Mixed};
@@ -29,18 +29,18 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
             let side = |side: u64| usize::try_from(side).unwrap_or(0);
             Mix::resolve(choices, &draws, side(height), side(width))
         };
-        let picture = fields.plans.iter().find(|plan| matches!(plan.from, From::Picture { .. }));
-        let shape = match (&field.from, picture) {
-            (From::Picture { .. }, _) => &field.shape,
+        let picture = fields.plans.iter().find(|plan| matches!(plan.kind, FieldType::Picture(_)));
+        let shape = match (&field.kind, picture) {
+            (FieldType::Picture(_), _) => &field.shape,
             // A label follows the first picture: rectangles of others are rounded otherwise.
-            (From::OneHot { .. }, Some(picture)) => &picture.shape,
+            (FieldType::OneHot(_), Some(picture)) => &picture.shape,
             _ => continue,
         };
         let &[a, b, c] = &**shape else { continue };
         let [height, width] = if layout == PixelLayout::HeightWidthChannels { [a, b] } else { [b, c] };
         let Some(mixed) = mixed(height, width) else { continue };
-        let how = match field.from {
-            From::Picture { .. } => mixed,
+        let how = match field.kind {
+            FieldType::Picture(_) => mixed,
             _ => Mixed::Sum { share: mixed.share() },
         };
         let parts = plan.parts.get(number * rows..(number + 1) * rows).unwrap_or_default();

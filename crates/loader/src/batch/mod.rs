@@ -6,7 +6,7 @@ mod shown;
 pub(crate) use mix::mix;
 pub use shown::Shown;
 
-use crate::fields::{FieldPlan, Fields, From, Object, Size};
+use crate::fields::{ArrayField, FieldPlan, FieldType, Fields, Object, Size};
 use crate::patches::PatchAt;
 use crate::plan::{BatchPlan, PlannedRow};
 use crate::rows::Rows;
@@ -162,9 +162,9 @@ impl Batch {
     /// Along how many axes patches are cut: 2, 3 of volumes, or 0 if none are.
     #[must_use]
     pub fn patch_axes(&self) -> usize {
-        let axes = |plan: &FieldPlan| match &plan.from {
-            From::Array { cut: Some(cut), .. } if cut.place.is_some() => 2,
-            From::Volume(_) => 3,
+        let axes = |plan: &FieldPlan| match &plan.kind {
+            FieldType::Array(ArrayField { cut: Some(cut), .. }) if cut.place.is_some() => 2,
+            FieldType::Volume(_) => 3,
             _ => 0,
         };
         self.0.fields.plans.iter().map(axes).max().unwrap_or(0)

@@ -2,7 +2,7 @@
 //! be put back.
 
 use super::Batch;
-use crate::fields::{Col, From};
+use crate::fields::{Col, FieldType, PictureField};
 use shardpack_format::Codec;
 use shardpack_jpeg::{Crop, DrawKey};
 use shardpack_reader::{Error, Result, Shard};
@@ -38,8 +38,8 @@ impl Batch {
     /// `Usage` if the field is no picture that is decoded, or the index has no `height` and `width`;
     /// `Io` and `Format` as reading the index.
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
-        let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.from);
-        let Some(From::Picture { view, orientation, .. }) = from else {
+        let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
+        let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {
             let found = format!("`{}`", field.escape_debug());
             return Err(Error::usage("field whose views are asked for", "pictures that are decoded", found));
         };

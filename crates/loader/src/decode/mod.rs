@@ -1,17 +1,12 @@
-//! Records decoded to their rows: what one thread does, with decoders and memory of its own.
+//! Records decoded to their rows: the work of one thread, with decoders and memory of its own.
 
-mod array_patches;
-mod array_row;
-mod bench;
-mod held;
-mod mask;
-mod mend;
-mod narrow;
+mod changes;
+mod cuts;
+mod decoder;
+mod fields;
 mod noise;
 mod objects;
 mod opening;
-mod picture_row;
-mod pictures;
 mod points;
 mod polygons;
 mod recipe;
@@ -20,11 +15,13 @@ mod row;
 mod scene_rows;
 mod scratch;
 mod shape;
+mod staged;
+mod tools;
 mod transform;
 mod values;
-mod volumes;
 
-pub(crate) use bench::Bench;
-pub(crate) use mask::mask_scratch_bytes;
-pub(crate) use recipe::{Common, Recipe};
-pub(crate) use scratch::{Becomes, is_in_parts, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts};
+pub(crate) use decoder::{RowDecoder, RowTarget};
+pub(crate) use recipe::{Context, Recipe};
+pub(crate) use scratch::{
+    RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
+};

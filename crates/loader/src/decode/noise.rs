@@ -1,10 +1,11 @@
 //! Noise on rows of cubes: added last of all, to values as they come, whoever decoded them in however
 //! many parts.
 
-use super::array_row::axes;
-use super::bench::Bench;
+use super::decoder::RowDecoder;
+use super::fields::image_axes;
 use super::recipe::Recipe;
-use crate::fields::{FieldPlan, From};
+use super::record::RowRecord;
+use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::rows::RowMut;
 use crate::sample::SampleAt;
 use crate::stage::RowNoise;
@@ -33,20 +34,20 @@ impl Recipe {
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };
-        noise.add(field.dtype, axes(shape, is_channels_first(field))?, row)
+        noise.add(field.dtype, image_axes(shape, is_channels_first(field))?, row)
     }
 }
 
-impl Bench {
+impl RowDecoder {
     /// Adds noise to the arrays of a row that get any, and are not for a stage.
-    pub(crate) fn add_noise(&self, recipe: &Recipe, at: SampleAt, row: &mut RowMut, dims: &[u64]) -> Result<()> {
+    pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
+        let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {
-            let is_missing = || self.made.missing.iter().any(|&missing| usize::try_from(missing) == Ok(number));
+            let is_missing = || self.notes.missing.iter().any(|&missing| usize::try_from(missing) == Ok(number));
             if !field.is_noisy || is_missing() {
                 continue;
             }
-            let end = field.dims_at.saturating_add(field.shape.len());
-            let dims = dims.get(field.dims_at..end).unwrap_or_default();
+            let dims = dims.get(field.dims_range()).unwrap_or_default();
             recipe.add_noise(field, at, row.part(number), dims)?;
         }
         Ok(())
@@ -55,12 +56,7 @@ impl Bench {
 
 /// What comes in the place of no-data, as a value of the output: noise is not added to it.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
-    let fill = match &field.from {
-        From::Array { fill, .. } => *fill,
-        From::Volume(volume) => volume.fill,
-        _ => None,
-    };
-    let Some(fill) = fill else { return Ok(None) };
+    let Some(fill) = field.kind.fill() else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];
     let mut rounded = fill;
     change_runs(field.dtype, &mut bytes, |_, run| run.fill(fill))?;
@@ -69,5 +65,5 @@ fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
 }
 
 fn is_channels_first(field: &FieldPlan) -> bool {
-    matches!(field.from, From::Array { channels_first: true, .. })
+    matches!(field.kind, FieldType::Array(ArrayField { channels_first: true, .. }))
 }

@@ -1,14 +1,14 @@
 //! Takes values that are no tensors out of the record that a thread has in hand for its tensors.
 
-use super::mask::instances;
+use super::fields::instances;
 use super::points::moved;
 use super::polygons;
-use super::shape::{Kept, Shape, rows_of};
+use super::shape::{RemainingRows, Shape, rows_of};
 use super::values::Values;
 use crate::fields::{Follows, Object, ObjectPlan};
 use crate::options::Align;
 use shardpack_array::{ArrayDecoder, decode_bytes};
-use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldValue, Limits};
+use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldValue, Limits, bug};
 use shardpack_reader::Result;
 use shardpack_reader::raw::name_field;
 
@@ -19,16 +19,17 @@ use shardpack_reader::raw::name_field;
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
     record: &mut dyn Values,
-    (decoder, limits): (&mut ArrayDecoder, &Limits),
+    decoder: &mut ArrayDecoder,
+    limits: &Limits,
 ) -> Result<Vec<Option<Object>>, FormatError> {
     let mut objects: Vec<Option<Object>> = Vec::with_capacity(plans.len());
     for plan in plans {
         let named = |error| name_field(&plan.name, error);
         let value = record.value(plan.position).map_err(named)?;
-        let object = value.map(|value| decoded(plan.kind, &value, (&mut *decoder, limits)));
+        let object = value.map(|value| decoded(plan.kind, &value, decoder, limits));
         objects.push(object.transpose().map_err(named)?);
     }
-    let mut kept: Vec<Option<Kept>> = vec![None; plans.len()];
+    let mut kept: Vec<Option<RemainingRows>> = vec![None; plans.len()];
     // Boxes first: others follow them.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
@@ -42,7 +43,7 @@ pub(crate) fn of_sample(
                     } else {
                         record.shape(picture).map_err(named)?
                     };
-                    let follow = |shape| follow((align, object), &shape, of(*boxes), limits);
+                    let follow = |shape| follow(align, object, &shape, of(*boxes), limits);
                     shape.map(follow).transpose().map_err(named)?
                 }
                 Follows::Boxes(boxes) if !of_boxes => {
@@ -64,11 +65,12 @@ pub(crate) fn of_sample(
 
 /// A value as the view shows it; of boxes, which are left.
 fn follow(
-    (align, object): (&Align, &Object),
+    align: &Align,
+    object: &Object,
     shape: &Shape,
-    kept: Option<&Kept>,
+    kept: Option<&RemainingRows>,
     limits: &Limits,
-) -> Result<(Object, Option<Kept>), FormatError> {
+) -> Result<(Object, Option<RemainingRows>), FormatError> {
     match (align, object) {
         (Align::Instances { .. }, Object::Array(array)) => {
             Ok((Object::Array(instances(array, shape, kept, limits)?), None))
@@ -77,7 +79,7 @@ fn follow(
             Ok((Object::Json(polygons::of_json(text, *relative, shape, kept, limits)?), None))
         }
         (_, Object::Array(array)) => moved(align, array, shape, kept).map(|(array, rows)| (Object::Array(array), rows)),
-        _ => Err(FormatError::internal("aligned value", "an array, or JSON of polygons", "another")),
+        _ => bug("a text or bytes are aligned"),
     }
 }
 
@@ -102,7 +104,8 @@ fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> 
 fn decoded(
     kind: FieldKind,
     value: &FieldValue<'_>,
-    (decoder, limits): (&mut ArrayDecoder, &Limits),
+    decoder: &mut ArrayDecoder,
+    limits: &Limits,
 ) -> Result<Object, FormatError> {
     if kind == FieldKind::Array {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;

@@ -1,10 +1,10 @@
 //! Boxes and keypoints that follow their picture.
 
 use super::polygons;
-use super::shape::{Kept, Shape, floats, rows_of};
+use super::shape::{RemainingRows, Shape, floats, rows_of};
 use crate::options::{Align, BoxFormat};
 use shardpack_array::Array;
-use shardpack_format::{Dtype, Error, Hint, Result, Setting, to_usize};
+use shardpack_format::{Dtype, Error, Hint, Result, Setting, bug, to_usize};
 
 /// Relative: a box that touches the border of its picture may lose this by rounding.
 const ROUNDING: f64 = 1e-6;
@@ -22,13 +22,17 @@ const BEYOND: f64 = 1.0;
 /// `Usage` if the values are not what they are said to be: an array of another shape, numbers of
 /// boxes of the other unit, sides of a negative length where another format fits all boxes of the
 /// sample, points that change places and are not there. `Format` if they are nothing at all: a box
-/// with a number that is not finite, or with such sides in any format. `Internal` for what is no
-/// point.
-pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&Kept>) -> Result<(Array, Option<Kept>)> {
+/// with a number that is not finite, or with such sides in any format.
+pub(crate) fn moved(
+    align: &Align,
+    array: &Array,
+    shape: &Shape,
+    kept: Option<&RemainingRows>,
+) -> Result<(Array, Option<RemainingRows>)> {
     let numbers = numbers(array)?;
     match align {
         Align::Boxes { format, relative, visible, .. } => {
-            let (boxes, kept) = boxes(array.shape(), &numbers, (*format, *relative, *visible), shape)?;
+            let (boxes, kept) = boxes(array.shape(), &numbers, *format, *relative, *visible, shape)?;
             Ok((boxes, Some(kept)))
         }
         Align::Keypoints { relative, swap, .. } => {
@@ -36,7 +40,7 @@ pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&K
                 let expected = "[objects, points, 2 or 3], of which points change places and objects are boxes";
                 return Err(Error::usage("shape", expected, format!("{:?}", array.shape())));
             }
-            let moved = keypoints(array.shape(), &numbers, (*relative, swap), shape)?;
+            let moved = keypoints(array.shape(), &numbers, *relative, swap, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
         Align::Polygons { relative, .. } => {
@@ -48,18 +52,18 @@ pub(crate) fn moved(align: &Align, array: &Array, shape: &Shape, kept: Option<&K
             let moved = polygons::of_array(array.shape(), &numbers, *relative, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
-        Align::Mask { .. } | Align::Instances { .. } | Align::Rows { .. } => {
-            Err(Error::internal("aligned points", "boxes, keypoints or polygons", "others"))
-        }
+        Align::Mask { .. } | Align::Instances { .. } | Align::Rows { .. } => bug("masks and rows have no points"),
     }
 }
 
 fn boxes(
     shape_of: &[u64],
     numbers: &[f64],
-    (format, relative, visible): (BoxFormat, bool, f64),
+    format: BoxFormat,
+    relative: bool,
+    visible: f64,
     shape: &Shape,
-) -> Result<(Array, Kept)> {
+) -> Result<(Array, RemainingRows)> {
     // Nothing has no width: an empty list of boxes may be of any shape.
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
         return Err(Error::usage("shape", "[boxes, 4]", format!("{shape_of:?}")));
@@ -76,7 +80,7 @@ fn boxes(
         }
         let [left, top, right, bottom] = corners(format, given);
         if right < left || bottom < top {
-            return Err(turned_over(all, row, format, (from, [source_width, source_height])));
+            return Err(turned_over(all, row, format, from, [source_width, source_height]));
         }
         // What lies outside of the picture is no part of a box, whatever the view shows.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
@@ -98,7 +102,7 @@ fn boxes(
         }
     }
     let array = floats(&out, vec![rows.len() as u64, 4])?;
-    Ok((array, Kept { of: all.len(), rows }))
+    Ok((array, RemainingRows { of: all.len(), rows }))
 }
 
 /// Left, top, right, bottom.
@@ -112,7 +116,7 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
 
 /// What is wrong with a box whose sides have a negative length. If the boxes of its sample all lie in
 /// their picture in another format, it is the format that was said; else it is the box.
-fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, (from, side): ([f64; 2], [f64; 2])) -> Error {
+fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
         low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
     };
@@ -162,12 +166,7 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     }
 }
 
-fn keypoints(
-    shape_of: &[u64],
-    numbers: &[f64],
-    (relative, swap): (bool, &[(u32, u32)]),
-    shape: &Shape,
-) -> Result<Array> {
+fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u32)], shape: &Shape) -> Result<Array> {
     if numbers.is_empty() {
         return floats(&[], shape_of.to_vec());
     }

@@ -1,6 +1,6 @@
 //! Polygons that follow their picture: an array of points, or lists in lists of JSON, as COCO has them.
 
-use super::shape::{Kept, Shape, check_rows, floats};
+use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use shardpack_array::Array;
 use shardpack_format::{Error, Limits, Result};
@@ -42,7 +42,7 @@ pub(crate) fn of_json(
     text: &str,
     relative: bool,
     shape: &Shape,
-    kept: Option<&Kept>,
+    kept: Option<&RemainingRows>,
     limits: &Limits,
 ) -> Result<String> {
     let mut walk = Walk {
@@ -123,7 +123,7 @@ struct Walk<'a> {
     out: String,
     relative: bool,
     shape: &'a Shape,
-    kept: Option<&'a Kept>,
+    kept: Option<&'a RemainingRows>,
     /// Number of items of the outermost list so far.
     objects: usize,
     unit: Unit,
@@ -362,8 +362,9 @@ mod tests {
 
     #[test]
     fn objects_out_of_sight_are_left_out() {
-        let kept = |of, rows: &[usize]| Kept { of, rows: rows.to_vec() };
-        let moved = |text: &str, kept: &Kept| of_json(text, false, &doubled(false), Some(kept), &Limits::default());
+        let kept = |of, rows: &[usize]| RemainingRows { of, rows: rows.to_vec() };
+        let moved =
+            |text: &str, kept: &RemainingRows| of_json(text, false, &doubled(false), Some(kept), &Limits::default());
         let three = "[[[1,2,3,4]],[[5,6,7,8]],[[9,10,11,12]]]";
         assert_eq!(moved(three, &kept(3, &[0, 2])).unwrap(), "[[[2.0,4.0,6.0,8.0]],[[18.0,20.0,22.0,24.0]]]");
         assert_eq!(moved(three, &kept(3, &[])).unwrap(), "[]");

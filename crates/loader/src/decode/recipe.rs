@@ -59,7 +59,7 @@ impl Recipe {
 
 /// What all threads work by, and count in.
 #[derive(Clone, Copy)]
-pub(crate) struct Common<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) recipe: &'a Recipe,
     pub(crate) counters: &'a Counters,
     pub(crate) refusals: &'a Refusals,

@@ -3,56 +3,71 @@
 use super::recipe::Recipe;
 use super::shape::Shape;
 use super::values::Values;
-use crate::fields::{Col, Cut, FieldPlan, Followed, limits_of_a_part, orientation_of};
-use crate::sample::SampleAt;
+use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of};
+use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
 use crate::supply::{LargeRecord, StagedValue};
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::{PictureDecoder, Rendering, View};
-use shardpack_reader::Shard;
+use shardpack_reader::{Error, Shard};
 
-/// What values are taken out of.
+/// Where the values of a record are.
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
-    /// A whole record.
+    /// In memory, all of them.
     Whole { frame: &'a Frame, bytes: &'a [u8] },
     /// The same, of which several rows are made, and what a stage has noted about its fields.
     Scene { frame: &'a Frame, bytes: &'a [u8], memos: &'a [Memo] },
-    /// What was kept of one that was made in parts, and what is staged of it.
-    Parts(&'a LargeRecord, &'a [StagedValue]),
-    /// None is at hand: all values are on the device.
-    Device,
+    /// In what was kept of a record that was made in parts, and in staging memory.
+    Parts { large: &'a LargeRecord, staged: &'a [StagedValue] },
+    /// On the device, or in the index: no record is at hand.
+    Elsewhere,
 }
 
 /// The record that is being decoded.
 #[derive(Clone, Copy)]
-pub(crate) struct RecordOf<'a> {
+pub(crate) struct RowRecord<'a> {
+    pub(crate) recipe: &'a Recipe,
     pub(crate) shard: &'a Shard,
-    pub(crate) source: Payload<'a>,
     pub(crate) at: SampleAt,
+    pub(crate) payload: Payload<'a>,
 }
 
-impl<'a> RecordOf<'a> {
+impl<'a> RowRecord<'a> {
+    pub(crate) fn limits(&self) -> &'a Limits {
+        &self.shard.options().limits
+    }
+
+    /// The key of its sample.
+    pub(crate) fn key(&self) -> &'a str {
+        self.shard.index().key(self.at.record).unwrap_or_default()
+    }
+
+    /// An error that names its sample.
+    pub(crate) fn named(&self, error: FormatError) -> Error {
+        name(self.shard, self.at, error)
+    }
+
     /// The stored value; `None` if the sample has none.
     pub(crate) fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
-        self.value_within(position, &self.shard.options().limits)
+        self.value_within(position, self.limits())
     }
 
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
         let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
-        match self.source {
+        match self.payload {
             Payload::Whole { frame, bytes } | Payload::Scene { frame, bytes, .. } => {
                 Record::field_at(frame, bytes, position, limits)
             }
-            Payload::Parts(large, there) => large.value(there, position, limits),
-            Payload::Device => Err(FormatError::internal("value of a record that is not read", "none", position)),
+            Payload::Parts { large, staged } => large.value(staged, position, limits),
+            // Not to be seen: the record is read then.
+            Payload::Elsewhere => Err(FormatError::usage("value of a record", "one that was read", position)),
         }
     }
 
     /// Media type of a picture, and how it is to be shown.
     pub(crate) fn rendering<'v>(
         &self,
-        recipe: &Recipe,
         value: &FieldValue<'v>,
         view: View,
         orientation: Option<Col>,
@@ -60,18 +75,18 @@ impl<'a> RecordOf<'a> {
         let media_type = std::str::from_utf8(value.descriptor)
             .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
         let orientation = orientation_of(orientation, self.shard, self.at.record, value);
-        Ok((media_type, Rendering { view, key: recipe.key(self.at), orientation, layout: recipe.layout }))
+        let Recipe { layout, .. } = *self.recipe;
+        Ok((media_type, Rendering { view, key: self.recipe.key(self.at), orientation, layout }))
     }
 }
 
 /// A record, and what reads the headers of its pictures.
-pub(crate) struct Viewed<'a> {
-    pub(crate) record: RecordOf<'a>,
-    pub(crate) recipe: &'a Recipe,
+pub(crate) struct ViewedRecord<'a> {
+    pub(crate) record: RowRecord<'a>,
     pub(crate) pictures: &'a mut PictureDecoder,
 }
 
-impl Values for Viewed<'_> {
+impl Values for ViewedRecord<'_> {
     fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError> {
         self.record.value(position)
     }
@@ -79,55 +94,74 @@ impl Values for Viewed<'_> {
     fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
         let Followed { position, view, orientation } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };
-        let (media_type, how) = self.record.rendering(self.recipe, &value, view, orientation)?;
+        let (media_type, how) = self.record.rendering(&value, view, orientation)?;
         let (height, width) = self.pictures.size_of(media_type, value.bytes, how.orientation)?;
         Ok(Some(Shape { picture: [height, width], crop: view.resolve(width, height, &how.key)? }))
     }
 }
 
 /// A field of the record that is being decoded.
-pub(crate) struct FieldOf<'a> {
-    pub(crate) shard: &'a Shard,
-    pub(crate) source: Payload<'a>,
-    pub(crate) at: SampleAt,
+#[derive(Clone, Copy)]
+pub(crate) struct RowField<'a> {
+    pub(crate) record: RowRecord<'a>,
     pub(crate) field: &'a FieldPlan,
+    /// Its number among the fields of a batch.
     pub(crate) number: usize,
 }
 
-impl<'a> FieldOf<'a> {
+impl<'a> RowField<'a> {
+    /// Of another sample, or another patch.
+    pub(crate) const fn of(self, at: SampleAt) -> Self {
+        Self { record: RowRecord { at, ..self.record }, ..self }
+    }
+
+    pub(crate) const fn at(&self) -> SampleAt {
+        self.record.at
+    }
+
+    pub(crate) const fn recipe(&self) -> &'a Recipe {
+        self.record.recipe
+    }
+
+    pub(crate) fn limits(&self) -> &'a Limits {
+        self.record.limits()
+    }
+
+    /// The shape that a row has; `dims` if that differs from row to row.
+    pub(crate) fn shape<'d>(&self, dims: &'d [u64]) -> &'d [u64]
+    where
+        'a: 'd,
+    {
+        if self.field.is_ragged() { dims } else { &self.field.shape }
+    }
+
     /// The stored value; `None` if the sample has none.
     pub(crate) fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
-        self.record().value(position)
+        self.record.value(position)
     }
 
-    /// The record that it is of.
-    pub(crate) const fn record(&self) -> RecordOf<'a> {
-        RecordOf { shard: self.shard, source: self.source, at: self.at }
-    }
-
-    /// The stored value of an array. One of which a part is asked for counts by the size of that:
-    /// `ArrayRows` compares it with the limits.
-    pub(crate) fn array(&self, position: usize, cut: Option<&Cut>) -> Result<Option<FieldValue<'a>>, FormatError> {
-        let limits = &self.shard.options().limits;
-        match cut {
-            Some(_) => self.record().value_within(position, &limits_of_a_part(limits)),
-            None => self.record().value_within(position, limits),
+    /// The stored value of an array. One of which a part is asked for counts by the size of that, which
+    /// is compared with the limits later.
+    pub(crate) fn array(&self, position: usize, is_cut: bool) -> Result<Option<FieldValue<'a>>, FormatError> {
+        match is_cut {
+            true => self.record.value_within(position, &limits_of_a_part(self.limits())),
+            false => self.record.value(position),
         }
     }
 
     /// Its value, if that is in staging memory as it is stored.
-    pub(crate) fn there(&self) -> Option<&'a StagedValue> {
-        match self.source {
-            Payload::Whole { .. } | Payload::Scene { .. } | Payload::Device => None,
-            Payload::Parts(_, there) => there.iter().find(|there| there.field == self.number),
+    pub(crate) fn staged(&self) -> Option<&'a StagedValue> {
+        match self.record.payload {
+            Payload::Parts { staged, .. } => staged.iter().find(|staged| staged.field == self.number),
+            Payload::Whole { .. } | Payload::Scene { .. } | Payload::Elsewhere => None,
         }
     }
 
     /// What a stage has noted about it, if several rows are made of its record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
-        match self.source {
+        match self.record.payload {
             Payload::Scene { memos, .. } => memos.get(self.number),
-            Payload::Whole { .. } | Payload::Parts(..) | Payload::Device => None,
+            Payload::Whole { .. } | Payload::Parts { .. } | Payload::Elsewhere => None,
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Shape {
 
 /// Rows of a field of boxes that are left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct RemainingRows {
     pub(crate) of: usize,
     pub(crate) rows: Vec<usize>,
 }
@@ -48,7 +48,7 @@ impl Shape {
 ///
 /// # Errors
 /// `Usage` if it has not as many rows as there were boxes.
-pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
+pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     let Some((&found, rest)) = array.shape().split_first() else {
         let expected = format!("{}, one for each box", kept.of);
         return Err(Error::usage("rows that belong to boxes", expected, "a single value"));
@@ -64,7 +64,7 @@ pub(crate) fn rows_of(array: &Array, kept: &Kept) -> Result<Array> {
 ///
 /// # Errors
 /// `Usage` if not.
-pub(super) fn check_rows(found: usize, kept: &Kept) -> Result<()> {
+pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     if found == kept.of {
         return Ok(());
     }

@@ -1,11 +1,9 @@
 //! Has a transform of the caller's change the rows that were decoded.
 
-use crate::fields::FieldPlan;
+use super::record::RowRecord;
 use crate::options::{Transform, TransformField, TransformRow};
 use crate::rows::RowMut;
-use shardpack_format::Error as FormatError;
-use shardpack_format::to_usize;
-use shardpack_jpeg::DrawKey;
+use shardpack_format::{Error as FormatError, bug, to_usize};
 
 /// Has a row changed. `dims` are the axes of its ragged fields, `missing` the numbers of fields that
 /// the sample has no value for.
@@ -14,11 +12,13 @@ use shardpack_jpeg::DrawKey;
 /// `Usage` with what the transform says.
 pub(crate) fn change(
     transform: &dyn Transform,
-    plans: &[FieldPlan],
-    (index, key, draws): (u64, &str, DrawKey),
+    record: RowRecord<'_>,
     row: &mut RowMut,
-    (dims, missing): (&[u64], &[u32]),
+    dims: &[u64],
+    missing: &[u32],
 ) -> Result<(), FormatError> {
+    let plans = &record.recipe.fields.plans;
+    let (index, key, draws) = (record.at.sample, record.key(), record.recipe.key(record.at));
     let mut fields = Vec::with_capacity(plans.len());
     for ((number, plan), part) in plans.iter().enumerate().zip(row.parts()) {
         if missing.iter().any(|&missing| usize::try_from(missing) == Ok(number)) {
@@ -26,11 +26,10 @@ pub(crate) fn change(
         }
         let shape = match plan.is_ragged() {
             false => &*plan.shape,
-            true => dims.get(plan.dims_at..plan.dims_at + plan.shape.len()).unwrap_or_default(),
+            true => dims.get(plan.dims_range()).unwrap_or_default(),
         };
         let length = to_usize(plan.dtype.array_bytes(shape)?);
-        let found = part.len();
-        let bytes = part.get_mut(..length).ok_or_else(|| FormatError::internal("bytes of a row", length, found))?;
+        let Some(bytes) = part.get_mut(..length) else { bug("the axes of a row ask for more than its bytes") };
         fields.push(TransformField { name: &plan.name, dtype: plan.dtype, shape, bytes });
     }
     transform.change(&mut TransformRow { index, key, draws, fields }).map_err(|said| {

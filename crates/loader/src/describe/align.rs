@@ -2,11 +2,11 @@
 
 use super::arrays;
 use super::examples::Examples;
-use super::parts::{Parts, axes, several_shapes};
-use crate::fields::{Axis, Col, Followed, From, Size};
+use super::parts::{Description, axes, several_shapes};
+use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField};
 use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands, integer_bytes};
-use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice};
+use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice, bug};
 use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
@@ -31,7 +31,7 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     let names: Vec<&str> = pictures.map(|field| field.name.as_str()).collect();
     match (&*names, named) {
         (&[name], _) => {
-            let position = schema.stored_position(name).unwrap_or(usize::MAX);
+            let position = schema.stored_position(name).unwrap_or_else(|| bug("a picture is no stored field"));
             Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
         }
         ([], Some(named)) => refuse("a field of pictures", format!("`{}`", named.escape_debug())),
@@ -45,7 +45,12 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
 /// # Errors
 /// As [`followed`] and [`arrays::plan`]; `Usage` if the array has neither two nor three axes, or is
 /// to come as a type that rounds.
-pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), options: &LoaderOptions) -> Result<Parts> {
+pub(crate) fn plan_mask(
+    dataset: &Dataset,
+    name: &str,
+    position: usize,
+    options: &LoaderOptions,
+) -> Result<Description> {
     let named = options.aligned(name).and_then(Align::picture);
     let picture = followed(dataset.schema(), options, name, named)?;
     let columns = ["height", "width"].map(|side| Col::find(dataset.schema(), side).map(Axis::Column));
@@ -55,11 +60,10 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
     else {
         // Whole pictures of which the index says no sizes: masks of one size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
-        let (From::Array { stored, .. }, dtype, shape, size) = whole else {
-            return Err(Error::internal("plan of a mask", "an array", name));
-        };
+        let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is planned as no array") };
         // Nothing of one size pads.
-        return Ok((From::Mask { position, picture, stored, fill: Vec::new() }, dtype, shape, size));
+        let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new() });
+        return Ok(Description { kind, ..whole });
     };
     let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
     let (_, _, descriptor) = examples.first(dataset, options.order.epoch)?;
@@ -88,14 +92,14 @@ pub(crate) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), opti
         };
         fill = element;
     }
+    let kind = FieldType::Mask(MaskField { position, picture, stored, fill });
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
-        let shape = vec![0; axes.len()];
-        return Ok((From::Mask { position, picture, stored, fill }, dtype, shape, Size::Columns(axes)));
+        return Ok(Description::ragged(kind, dtype, axes));
     };
     let bytes = usize::try_from(dtype.array_bytes(&shape)?);
     let bytes = bytes.map_err(|_| Error::usage("size of a view", "one that fits memory", format!("{shape:?}")))?;
-    Ok((From::Mask { position, picture, stored, fill }, dtype, shape, Size::Dense { bytes }))
+    Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
 /// A number as an element of this type, little-endian; `None` if there is none. Floats are rounded.

@@ -2,8 +2,8 @@
 //! that takes, known from the index and the first sample.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
-use super::parts::Parts;
-use crate::fields::{Axis, Col, Cut, FieldPlan, From, Size, limits_of_a_part, sides_of, too_large};
+use super::parts::Description;
+use crate::fields::{ArrayField, Axis, Col, Cut, FieldPlan, FieldType, limits_of_a_part, sides_of, too_large};
 use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
 use crate::patches::Place;
 use crate::sample::name;
@@ -79,12 +79,13 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
 /// turns, where no field has any.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Pictures have three axes, and a type to choose.
-    let is_decoded =
-        |from: &From| matches!(from, From::Array { .. } | From::Volume(_) | From::Mask { .. } | From::Picture { .. });
-    let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
-    let takes = |plan: &FieldPlan| match plan.from {
-        From::Picture { .. } => options.output.scaling.is_some(),
-        From::Volume(_) => !is_mask(&plan.name),
+    let is_decoded = |from: &FieldType| {
+        matches!(from, FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) | FieldType::Picture(_))
+    };
+    let arrays = plans.iter().filter(|plan| is_decoded(&plan.kind));
+    let takes = |plan: &FieldPlan| match plan.kind {
+        FieldType::Picture(_) => options.output.scaling.is_some(),
+        FieldType::Volume(_) => !is_mask(&plan.name),
         _ => plan.shape.len() == 3,
     };
     match &options.output.dtype {
@@ -105,21 +106,22 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
     }
     for (name, _) in &options.output.normalise {
-        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. } | From::Volume(_));
+        let is_it =
+            |plan: &FieldPlan| plan.name == *name && matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_));
         if !plans.iter().any(is_it) {
             let expected = "arrays among the fields, to be decoded";
             return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
         }
     }
     check_no_data(plans, options)?;
-    let is_turned = |plan: &&FieldPlan| match plan.from {
-        From::Volume(_) => true,
-        From::Array { .. } => (2..=3).contains(&plan.shape.len()),
+    let is_turned = |plan: &&FieldPlan| match plan.kind {
+        FieldType::Volume(_) => true,
+        FieldType::Array(_) => (2..=3).contains(&plan.shape.len()),
         _ => false,
     };
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         let expected = "an array of two or three axes among the fields, to be decoded";
-        if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. })) {
+        if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
             return Err(Error::usage("augmentation", expected, "none"));
         }
         let hint = match options.view.augment.flip_columns {
@@ -130,7 +132,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         return Err(Error::usage("flips and turns", expected, "pictures, which they do not change").with_hint(hint));
     }
     // The planes of volumes are turned; an array that is no volume has other sides.
-    let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.from, From::Volume(_));
+    let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
         (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
     {
@@ -138,7 +140,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         let error = Error::usage("arrays to turn", "volumes, where these are cut", found);
         return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
     }
-    let is_banded = |plan: &FieldPlan| plan.from.is_banded();
+    let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
         let expected = match options.view.cube {
             CubeMode::Volume { .. } => "a volume with channels among the fields",
@@ -146,17 +148,17 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("augmentation of bands", expected, "none"));
     }
-    let cuts = plans.iter().map(|plan| &plan.from);
+    let cuts = plans.iter().map(|plan| &plan.kind);
     let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);
-    for from in cuts {
-        if let From::Array { cut: Some(cut), .. } = from {
+    for kind in cuts {
+        if let FieldType::Array(ArrayField { cut: Some(cut), .. }) = kind {
             patch |= cut.place.is_some();
             bands |= cut.region.bands != Bands::All;
         }
-        patch |= matches!(from, From::Volume(_));
+        patch |= matches!(kind, FieldType::Volume(_));
     }
     // Beside what is cut, four axes are a volume, whose first two are not those of the others.
-    let uncut = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. }) && plan.shape.len() > 3;
+    let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let found = format!(
             "`{}` of {} axes, of which no patch of two sides is cut",
@@ -178,11 +180,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
 
 /// Refuses a value in the place of no-data where no field has any.
 fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    let is_filled = |plan: &FieldPlan| match &plan.from {
-        From::Array { fill, .. } => fill.is_some(),
-        From::Volume(volume) => volume.fill.is_some(),
-        _ => false,
-    };
+    let is_filled = |plan: &FieldPlan| plan.kind.fill().is_some();
     let (expected, found) = match &options.output.no_data {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
@@ -193,8 +191,8 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
         // One that declares none is refused where it is planned.
         NoData::Fields(fields) => {
             let is_known = |name: &str| {
-                let is_array = |from: &From| matches!(from, From::Array { .. } | From::Volume(_));
-                plans.iter().any(|plan| plan.name == name && is_array(&plan.from))
+                let is_array = |from: &FieldType| matches!(from, FieldType::Array(_) | FieldType::Volume(_));
+                plans.iter().any(|plan| plan.name == name && is_array(&plan.kind))
             };
             match fields.iter().find(|(name, _)| !is_known(name)) {
                 None => return Ok(()),
@@ -241,9 +239,14 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
 
 /// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes
 /// and the index does not say which.
-pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
+pub(crate) fn plan(
+    dataset: &Dataset,
+    field: &str,
+    position: usize,
+    options: &LoaderOptions,
+) -> Result<Option<Description>> {
     if dataset.is_empty() {
-        let from = From::Array {
+        let kind = FieldType::Array(ArrayField {
             position,
             channels_first: false,
             cut: None,
@@ -253,8 +256,8 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
             fill: None,
             stored: Vec::new(),
             is_shared: false,
-        };
-        return Ok(Some((from, Dtype::U8.into(), vec![0], Size::Dense { bytes: 0 })));
+        });
+        return Ok(Some(Description::dense(kind, Dtype::U8.into(), vec![0], 0)));
     }
     let in_part = matches!(options.view.cube, CubeMode::Patch { .. }) || options.view.bands != Bands::All;
     let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
@@ -304,15 +307,24 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     }
     let free: Vec<Axis> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
     let (stored, is_shared) = (examples.stored(dtype, to), examples.are_shared());
-    let from =
-        From::Array { position, channels_first, cut, indexed: known, finish, is_banded, fill, stored, is_shared };
+    let kind = FieldType::Array(ArrayField {
+        position,
+        channels_first,
+        cut,
+        indexed: known,
+        finish,
+        is_banded,
+        fill,
+        stored,
+        is_shared,
+    });
     if known && !alike(dataset, &free)? {
-        let axis = |(column, fixed): (&Axis, &Option<u64>)| fixed.map_or(*column, Axis::Fixed);
-        let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
+        let both = columns.iter().zip(&fixed);
+        let mut axes: Vec<Axis> = both.map(|(column, fixed)| fixed.map_or(*column, Axis::Fixed)).collect();
         if channels_first {
             axes.rotate_right(1);
         }
-        return Ok(Some((from, dtype, vec![0; rank], Size::Columns(axes))));
+        return Ok(Some(Description::ragged(kind, dtype, axes)));
     }
     let mut shape: Vec<u64> = descriptor.shape.iter().zip(&fixed).map(|(axis, fixed)| fixed.unwrap_or(*axis)).collect();
     if channels_first {
@@ -320,7 +332,7 @@ pub(crate) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     }
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
-    Ok(Some((from, dtype, shape, Size::Dense { bytes })))
+    Ok(Some(Description::dense(kind, dtype, shape, bytes)))
 }
 
 /// How the bands that are asked for are normalised, of an array of this shape.

@@ -1,6 +1,6 @@
 //! Patches where a class of the mask is: what the options ask of the fields.
 
-use crate::fields::{FieldPlan, From};
+use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::options::{CubeMode, LoaderOptions};
 use crate::patches::{ClassPlan, PatchClasses, Patches};
 use shardpack_reader::mask_names::is_mask;
@@ -36,15 +36,15 @@ impl ClassPlan {
             }
         };
         let is_followed = |plan: &&FieldPlan| {
-            let axes = match &plan.from {
-                From::Array { cut: Some(cut), .. } if cut.place.is_some() => 2,
-                From::Volume(_) => 3,
+            let axes = match &plan.kind {
+                FieldType::Array(ArrayField { cut: Some(cut), .. }) if cut.place.is_some() => 2,
+                FieldType::Volume(_) => 3,
                 _ => return false,
             };
             plan.shape.len() == axes && is_mask(&plan.name)
         };
         let Some((plan, position)) =
-            plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.from.position()?)))
+            plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.kind.position()?)))
         else {
             return refuse("a mask of integers among the fields", "none").map_err(|error| {
                 error

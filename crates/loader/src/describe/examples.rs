@@ -78,7 +78,7 @@ impl Examples {
         let mut buffer = Vec::new();
         for (kind, samples) in &kinds {
             let checked = samples.iter().take(TRIES).find_map(|&sample| {
-                let example = whole_record(dataset, sample, position, limits, (wanted, &mut buffer)).ok()??;
+                let example = whole_record(dataset, sample, position, limits, wanted, &mut buffer).ok()??;
                 same_kind(kind, &example.descriptor).then_some(example)
             });
             whole.extend(checked);
@@ -300,7 +300,8 @@ fn whole_record(
     sample: u64,
     position: usize,
     limits: &Limits,
-    (wanted, buffer): (Option<&LoaderOptions>, &mut Vec<u8>),
+    wanted: Option<&LoaderOptions>,
+    buffer: &mut Vec<u8>,
 ) -> Result<Option<Example>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;

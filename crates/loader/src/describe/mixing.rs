@@ -1,6 +1,6 @@
 //! What mixing batches makes of the fields.
 
-use crate::fields::{FieldPlan, From, Size};
+use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, Size};
 use crate::options::LoaderOptions;
 use shardpack_augment::Mix;
 use shardpack_format::{Dtype, ElementType, Hint, Setting};
@@ -27,17 +27,20 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         let found = format!("`{}`, which would follow one of two", name.escape_debug());
         return refuse("pictures that no other field follows", found).map_err(leave_out);
     }
-    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. } | From::Raw { .. })) {
+    if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
         let hint = Hint::new("name the field of the pictures, too: ").and([Setting::named("fields")]);
         return refuse("a field of pictures among the fields", "none".into()).map_err(|error| error.with_hint(hint));
     }
-    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { clip: None, .. }) && is_dense(plan)) {
+    if !plans
+        .iter()
+        .any(|plan| matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. })) && is_dense(plan))
+    {
         return refuse("decoded pictures of one size", "none".into())
             .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_other = |plan: &&FieldPlan| {
-        let is_picture = matches!(plan.from, From::Picture { clip: None, .. });
-        let is_number = matches!(plan.from, From::Scalar(_) | From::OneHot { .. });
+        let is_picture = matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. }));
+        let is_number = matches!(plan.kind, FieldType::Scalar(_) | FieldType::OneHot(_));
         !(is_picture || is_number) || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
@@ -45,12 +48,12 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse("pictures of one size, and scalars", found).map_err(leave_out);
     }
     for plan in plans {
-        let From::Scalar(column) = plan.from else { continue };
+        let FieldType::Scalar(column) = plan.kind else { continue };
         let is_integer = matches!(plan.dtype, ElementType::Dtype(dtype) if !dtype.is_float());
         if plan.name != LABEL || !is_integer {
             continue;
         }
-        plan.from = From::OneHot { column, classes: mix.classes };
+        plan.kind = FieldType::OneHot(OneHotField { column, classes: mix.classes });
         plan.dtype = Dtype::F32.into();
         plan.shape = vec![mix.classes.into()];
         plan.size = Size::Dense { bytes: mix.classes as usize * 4 };

@@ -15,10 +15,10 @@ mod volumes;
 pub use arrays::varying_arrays;
 
 use crate::decode::is_in_parts;
-use crate::fields::{Col, FieldPlan, Fields, From, Size};
+use crate::fields::{Col, FieldPlan, FieldType, Fields, PictureField, RawField, Size};
 use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
 use crate::patches::PatchPlan;
-use parts::several_shapes;
+use parts::{Description, several_shapes};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting, Voice};
 use shardpack_jpeg::Scaling;
@@ -102,7 +102,7 @@ impl Fields {
         let plans = &fields.plans;
         let part_bytes = options.resources.part_bytes as u64;
         let in_parts = match plans.iter().any(|plan| plan.staged) {
-            false => plans.iter().any(|plan| is_in_parts(&plan.from)),
+            false => plans.iter().any(|plan| is_in_parts(&plan.kind)),
             true => {
                 let is_copied = |plan: &FieldPlan| plan.is_copied_from(part_bytes.saturating_mul(KEPT_PARTS));
                 plans.iter().any(FieldPlan::is_shared) && !plans.iter().any(is_copied)
@@ -117,35 +117,38 @@ impl Fields {
     fn add(&mut self, dataset: &Dataset, field: &Field, options: &LoaderOptions) -> Result<()> {
         let schema = dataset.schema();
         let position = schema.stored_position(&field.name).unwrap_or(0);
-        let raw = || (From::Raw { position }, Dtype::U8.into(), vec![0], Size::Stored);
-        let (from, dtype, shape, size) = match field.kind {
+        let raw = || Description {
+            kind: FieldType::Raw(RawField { position }),
+            dtype: Dtype::U8.into(),
+            shape: vec![0],
+            size: Size::Stored,
+        };
+        let Description { kind, dtype, shape, size } = match field.kind {
             FieldKind::Scalar => {
                 let column = Col::find(schema, &field.name)
                     .ok_or_else(|| Error::usage("field", "a column of the index", field.name.as_str()))?;
                 let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
-                (From::Scalar(column), column.dtype.into(), Vec::new(), Size::Dense { bytes })
+                Description::dense(FieldType::Scalar(column), column.dtype.into(), Vec::new(), bytes)
             }
             FieldKind::Image => match options.view.image {
                 ImageMode::Raw => raw(),
-                ImageMode::View(view) => pictures::plan(schema, (position, &field.name), view, options)?,
+                ImageMode::View(view) => pictures::plan(schema, &field.name, position, view, options)?,
             },
             FieldKind::Array if options.aligned(&field.name).is_some() => {
-                align::plan_mask(dataset, (position, &field.name), options)?
+                align::plan_mask(dataset, &field.name, position, options)?
             }
             FieldKind::Array => match options.view.cube {
                 CubeMode::Raw => raw(),
                 CubeMode::Volume { size, place } => {
-                    let planned =
-                        volumes::plan(dataset, (position, &field.name), (size.map(u64::from), place), options)?;
-                    match planned {
-                        Some(parts) => parts,
+                    match volumes::plan(dataset, &field.name, position, size.map(u64::from), place, options)? {
+                        Some(described) => described,
                         None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
                     }
                 }
                 CubeMode::Whole | CubeMode::Patch { .. } => {
                     match arrays::plan(dataset, &field.name, position, options)? {
-                        Some(parts) => parts,
+                        Some(described) => described,
                         // Nobody has asked for it.
                         None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
@@ -158,11 +161,11 @@ impl Fields {
                     .with_hint("batches hold numbers: read it sample by sample"));
             }
         };
-        let is_banded = from.is_banded();
+        let is_banded = kind.is_banded();
         let mut plan = FieldPlan {
             name: field.name.clone(),
             dtype,
-            from,
+            kind,
             shape,
             size,
             dims_at: self.dims,
@@ -180,12 +183,12 @@ impl Fields {
 
     /// Refuses a scaling that changes nothing.
     fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
-        let is_float = |plan: &FieldPlan| matches!(plan.from, From::Picture { floats: Some(_), .. });
+        let is_float = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { floats: Some(_), .. }));
         if options.output.scaling.is_none() || self.plans.iter().any(is_float) {
             return Ok(());
         }
-        let is_picture = |plan: &&FieldPlan| matches!(plan.from, From::Picture { .. });
-        let is_cube = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. } | From::Volume(_));
+        let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
+        let is_cube = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_));
         let expected = "pictures that come as floats";
         if let (None, Some(cube)) = (self.plans.iter().find(is_picture), self.plans.iter().find(is_cube)) {
             let name = cube.name.escape_debug();
@@ -203,7 +206,7 @@ impl Fields {
 
     /// Refuses a choice of frames where there are none.
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
-        let is_clip = |plan: &FieldPlan| matches!(plan.from, From::Picture { clip: Some(_), .. });
+        let is_clip = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { clip: Some(_), .. }));
         if options.view.frames == FrameMode::All || self.plans.iter().any(is_clip) {
             return Ok(());
         }
@@ -219,7 +222,7 @@ impl Fields {
 fn known_fields(schema: &Schema) -> String {
     let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
     let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
-    let (figures, others): (Vec<&Field>, Vec<&Field>) = schema.fields().iter().partition(|field| is_figure(field));
+    let (figures, others) = schema.fields().iter().partition::<Vec<&Field>, _>(|field| is_figure(field));
     let names: Vec<&str> = others.iter().map(|field| field.name.as_str()).collect();
     let names = names.join(", ");
     match figures.as_slice() {

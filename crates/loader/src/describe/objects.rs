@@ -3,7 +3,7 @@
 use super::align::followed;
 use crate::fields::{Follows, ObjectPlan};
 use crate::options::{Align, LoaderOptions};
-use shardpack_format::{FieldKind, Schema};
+use shardpack_format::{FieldKind, Schema, bug};
 use shardpack_reader::{Error, Result};
 
 /// The fields of a batch that are no tensors: those that are asked for, and boxes and the like.
@@ -35,7 +35,9 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             Some(Align::Mask { .. }) => {
                 return Err(Error::usage("field of objects", "no mask, which is a tensor", name.as_str()));
             }
-            Some(Align::Rows { of }) => Follows::Boxes(number_of(of).unwrap_or(usize::MAX)),
+            Some(Align::Rows { of }) => {
+                Follows::Boxes(number_of(of).unwrap_or_else(|| bug("rows follow no field of boxes")))
+            }
             Some(align) => Follows::Picture {
                 align: align.clone(),
                 picture: followed(schema, options, name, align.picture())?,

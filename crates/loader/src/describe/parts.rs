@@ -1,6 +1,6 @@
 //! What describing one field comes to.
 
-use crate::fields::{From, Size};
+use crate::fields::{Axis, FieldType, Size};
 use shardpack_format::ElementType;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Error;
@@ -12,8 +12,26 @@ pub(crate) fn several_shapes(field: &str) -> Error {
         .with_hint("leave it out of the fields of the batch, and read it sample by sample")
 }
 
-/// Where a field comes from, its type, the shape of a row, and how long that is.
-pub(crate) type Parts = (From, ElementType, Vec<u64>, Size);
+/// What a field of a batch is.
+pub(crate) struct Description {
+    pub(crate) kind: FieldType,
+    pub(crate) dtype: ElementType,
+    /// Of a dense row; of a ragged one only the number of axes is known.
+    pub(crate) shape: Vec<u64>,
+    pub(crate) size: Size,
+}
+
+impl Description {
+    /// A field whose rows have one shape.
+    pub(crate) fn dense(kind: FieldType, dtype: ElementType, shape: Vec<u64>, bytes: usize) -> Self {
+        Self { kind, dtype, shape, size: Size::Dense { bytes } }
+    }
+
+    /// A field whose rows have these axes.
+    pub(crate) fn ragged(kind: FieldType, dtype: ElementType, axes: Vec<Axis>) -> Self {
+        Self { kind, dtype, shape: vec![0; axes.len()], size: Size::Columns(axes) }
+    }
+}
 
 /// Height, width and channels in the order of `layout`.
 pub(crate) fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {

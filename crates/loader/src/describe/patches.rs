@@ -1,6 +1,6 @@
 //! Several patches of each sample: what the options ask of the fields, and how many there are.
 
-use crate::fields::{Cut, FieldPlan, From, Size, sides_of};
+use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, Size, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
 use crate::order::Unit;
 use crate::patches::{ClassPlan, Grid, PatchPlan, Patches, Place};
@@ -52,11 +52,13 @@ impl PatchPlan {
         };
         let (mut parts, mut row_bytes, mut shared_bytes) = (Vec::new(), 0_usize, 0_usize);
         for plan in plans {
-            let bytes = match (&plan.from, &plan.size) {
-                (From::Scalar(_) | From::OneHot { .. }, _) => 0,
-                (From::Array { cut: Some(Cut { place: Some(_), .. }), .. }, Size::Dense { bytes }) => *bytes,
-                (From::Volume(_), Size::Dense { bytes }) => *bytes,
-                (From::Array { .. }, Size::Dense { bytes }) => {
+            let bytes = match (&plan.kind, &plan.size) {
+                (FieldType::Scalar(_) | FieldType::OneHot(_), _) => 0,
+                (FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }), Size::Dense { bytes }) => {
+                    *bytes
+                }
+                (FieldType::Volume(_), Size::Dense { bytes }) => *bytes,
+                (FieldType::Array(_), Size::Dense { bytes }) => {
                     shared_bytes = shared_bytes.saturating_add(*bytes);
                     0
                 }
@@ -80,9 +82,9 @@ impl PatchPlan {
     /// # Errors
     /// `Usage` if values are to stay on the device.
     pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
-        let is_left = |plan: &FieldPlan| match &plan.from {
-            From::Array { cut: Some(Cut { place: Some(_), .. }), .. } => !plan.staged,
-            From::Volume(_) => true,
+        let is_left = |plan: &FieldPlan| match &plan.kind {
+            FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }) => !plan.staged,
+            FieldType::Volume(_) => true,
             _ => false,
         };
         let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());
@@ -103,28 +105,30 @@ impl PatchPlan {
     /// With the numbers of patches of the samples.
     fn counted(mut self, dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Self> {
         if let Patches::PerSample(count) = options.view.patches {
-            self.most = count.into();
+            self.most = count;
             return Ok(self);
         }
         let Some(grid) = self.grid else { return Ok(self) };
-        let volume = plans.iter().find_map(|plan| match &plan.from {
-            From::Volume(volume) => Some((&plan.name, volume.scene)),
+        let volume = plans.iter().find_map(|plan| match &plan.kind {
+            FieldType::Volume(volume) => Some((&plan.name, volume.scene)),
             _ => None,
         });
         if let Some((name, scene)) = volume {
             let Some(scene) = scene else {
                 return Err(Error::usage(format!("sizes of the volumes `{name}`, for a grid"), "one", "several"));
             };
-            self.most = self.count(grid, scene)?.into();
+            self.most = self.count(grid, scene)?;
             return Ok(self);
         }
-        let cut = plans.iter().find_map(|plan| match &plan.from {
-            From::Array { cut: Some(cut), indexed, .. } if cut.place.is_some() => Some((plan, cut, *indexed)),
+        let cut = plans.iter().find_map(|plan| match &plan.kind {
+            FieldType::Array(ArrayField { cut: Some(cut), indexed, .. }) if cut.place.is_some() => {
+                Some((plan, cut, *indexed))
+            }
             _ => None,
         });
         let Some((plan, cut, indexed)) = cut else { return Ok(self) };
         if let Some([height, width]) = cut.scene.filter(|_| !indexed) {
-            self.most = self.count(grid, [1, height, width])?.into();
+            self.most = self.count(grid, [1, height, width])?;
             return Ok(self);
         }
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
@@ -147,8 +151,8 @@ impl PatchPlan {
                 *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;
             }
         }
-        self.most = counts.iter().copied().max().unwrap_or(1).into();
-        if counts.iter().any(|&count| u64::from(count) != self.most) {
+        self.most = counts.iter().copied().max().unwrap_or(1);
+        if counts.iter().any(|&count| count != self.most) {
             self.counts = Some(counts);
         }
         Ok(self)
@@ -172,7 +176,7 @@ fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
 
 fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     let (field, mode) = (plan.name.escape_debug(), options.view.cube);
-    if let (CubeMode::Volume { size: [depth, height, width], .. }, From::Array { .. }) = (mode, &plan.from) {
+    if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
         return Error::usage(
             "fields of several patches of a sample",
             format!(
@@ -184,7 +188,7 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
             "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
         ));
     }
-    if let From::Array { cut: Some(_), .. } = plan.from {
+    if let FieldType::Array(ArrayField { cut: Some(_), .. }) = plan.kind {
         let found = format!("several numbers of bands, of `{field}`");
         let hint = Hint::new("")
             .and([Setting::named("bands")])

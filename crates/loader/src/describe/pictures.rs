@@ -1,7 +1,7 @@
 //! What a batch holds of pictures, and of clips.
 
-use super::parts::{Parts, axes};
-use crate::fields::{Axis, Col, FieldPlan, From, Size};
+use super::parts::{Description, axes};
+use crate::fields::{ArrayField, Axis, Col, FieldPlan, FieldType, PictureField};
 use crate::options::LoaderOptions;
 use shardpack_augment::Augmentation;
 use shardpack_format::{Dtype, ElementType, FieldKind, Schema};
@@ -12,10 +12,11 @@ use shardpack_reader::{Error, Result};
 /// Plans a field of pictures, or of clips.
 pub(crate) fn plan(
     schema: &Schema,
-    (position, name): (usize, &str),
+    name: &str,
+    position: usize,
     view: View,
     options: &LoaderOptions,
-) -> Result<Parts> {
+) -> Result<Description> {
     view.check()?;
     // Where one field of pictures is named, the scaling is for that one.
     let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
@@ -30,7 +31,13 @@ pub(crate) fn plan(
     let layout = options.output.layout;
     let counted = frames_column(schema, name);
     let clip = counted.map(|_| options.view.frames);
-    let from = From::Picture { position, view, orientation: Col::find(schema, "orientation"), floats, clip };
+    let kind = FieldType::Picture(PictureField {
+        position,
+        view,
+        orientation: Col::find(schema, "orientation"),
+        floats,
+        clip,
+    });
     // Before the axes of a picture that of time, if there is one.
     let time =
         counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
@@ -49,11 +56,11 @@ pub(crate) fn plan(
     let [height, width] = sides;
     let axes: Vec<Axis> = time.into_iter().chain(axes(layout, height, width, Axis::Fixed(3))).collect();
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
-        return Ok((from, dtype, vec![0; axes.len()], Size::Columns(axes)));
+        return Ok(Description::ragged(kind, dtype, axes));
     };
     let bytes = dtype.array_bytes(&shape)?;
     let bytes = usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
-    Ok((from, dtype, shape, Size::Dense { bytes }))
+    Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
 /// The column with the number of frames of each sample, if the values of a field are lists.
@@ -77,7 +84,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         return Err(Error::usage("augmentations of pictures", expected, changes.len()));
     }
     let refuse = |expected: &str, found: String| Err(Error::usage("augmentation of pictures", expected, found));
-    let is_picture = |plan: &&FieldPlan| matches!(plan.from, From::Picture { .. });
+    let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     let Some(first) = plans.iter().find(is_picture) else {
         return refuse("a field of pictures that are decoded", "none".into());
     };
@@ -86,7 +93,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         return refuse("pictures that are no masks", found)
             .map_err(|error| error.with_hint("leave it out of the fields, or pack masks as arrays"));
     }
-    let fits = |plan: &&FieldPlan| matches!(plan.from, From::Array { indexed, .. } if indexed || is_mask(&plan.name));
+    let fits = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(ArrayField { indexed, .. }) if indexed || is_mask(&plan.name));
     if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
         let found = format!(
             "one that moves the pixels of `{}`, and not those of `{}`",

@@ -1,7 +1,7 @@
 //! Refuses views that look right and are not: a picture and an array of one sample cut at different
 //! places, and masks between whose classes a resize would make up others.
 
-use crate::fields::{FieldPlan, From, Size};
+use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, Size};
 use crate::options::LoaderOptions;
 use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::PixelLayout;
@@ -20,11 +20,11 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     let turned = !options.view.augment.is_none();
     // Beside a cube a mask is that of the cube, and a picture shows both as a whole.
     let is_cube = |plan: &FieldPlan| {
-        matches!(plan.from, From::Array { .. } | From::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
+        matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
     };
     let has_cube = plans.iter().any(is_cube);
-    let viewed = plans.iter().filter_map(|plan| match &plan.from {
-        From::Picture { view, .. } => Some((plan.name.as_str(), *view)),
+    let viewed = plans.iter().filter_map(|plan| match &plan.kind {
+        FieldType::Picture(PictureField { view, .. }) => Some((plan.name.as_str(), *view)),
         _ => None,
     });
     for (picture, view) in viewed {
@@ -64,11 +64,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
 
 /// Whether a part of an array is cut.
 fn is_cut(plan: &FieldPlan) -> bool {
-    match &plan.from {
-        From::Volume(_) => true,
-        From::Array { cut, .. } => cut.as_ref().is_some_and(|cut| cut.place.is_some()),
-        _ => false,
-    }
+    plan.kind.is_patch()
 }
 
 /// Whether an array would be taken for what a view of `size` shows of the sample.
@@ -76,7 +72,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     if is_cut(plan) {
         return true;
     }
-    let From::Array { indexed, .. } = &plan.from else { return false };
+    let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
     // A whole array that has the size of its picture, or is a mask, is taken for what the view
     // shows only if it has the view's size.
     let sides = match (&*plan.shape, layout) {
@@ -89,9 +85,9 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
 
 /// Whether an array would be taken for what is shown of the whole picture.
 fn is_of_a_picture(plan: &FieldPlan) -> bool {
-    match plan.from {
-        From::Array { indexed, .. } => indexed || is_mask(&plan.name),
-        From::Volume(_) => is_mask(&plan.name),
+    match plan.kind {
+        FieldType::Array(ArrayField { indexed, .. }) => indexed || is_mask(&plan.name),
+        FieldType::Volume(_) => is_mask(&plan.name),
         _ => false,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::arrays;
 use super::examples::{Examples, is_banded, of_field};
-use super::parts::Parts;
-use crate::fields::{From, Size, Volume};
+use super::parts::Description;
+use crate::fields::{FieldType, VolumeField};
 use crate::options::LoaderOptions;
 use crate::patches::Place;
 use shardpack_array::{Bands, Factors, Finish};
@@ -14,10 +14,12 @@ use shardpack_reader::{Dataset, Error, Result};
 /// whole. `None` if they have several shapes.
 pub(crate) fn plan(
     dataset: &Dataset,
-    (position, field): (usize, &str),
-    (size, place): ([u64; 3], Place),
+    field: &str,
+    position: usize,
+    size: [u64; 3],
+    place: Place,
     options: &LoaderOptions,
-) -> Result<Option<Parts>> {
+) -> Result<Option<Description>> {
     if dataset.is_empty() {
         return arrays::plan(dataset, field, position, options);
     }
@@ -58,6 +60,6 @@ pub(crate) fn plan(
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
     let stored = examples.stored(dtype, to);
-    let volume = Volume { position, size, place, finish, is_banded, fill, stored, scene };
-    Ok(Some((From::Volume(Box::new(volume)), dtype, shape, Size::Dense { bytes })))
+    let volume = VolumeField { position, size, place, finish, is_banded, fill, stored, scene };
+    Ok(Some(Description::dense(FieldType::Volume(Box::new(volume)), dtype, shape, bytes)))
 }

@@ -1,6 +1,7 @@
 //! What a batch is made of: for each field where it comes from, its type, and how many bytes a row
 //! of it takes, known from the index alone.
 
+mod array;
 mod axis;
 mod cut;
 mod object;
@@ -8,86 +9,115 @@ mod picture;
 mod unfit;
 mod volume;
 
+pub(crate) use array::ArrayField;
 pub(crate) use axis::{Axis, Col, sides_of};
 pub(crate) use cut::{Cut, CutOf, limits_of_a_part};
 pub use object::Object;
 pub(crate) use object::{Follows, ObjectPlan};
 pub(crate) use picture::{Followed, JPEG, orientation_of};
 pub(crate) use unfit::{loses, too_large};
-pub(crate) use volume::Volume;
+pub(crate) use volume::VolumeField;
 
 use crate::options::FrameMode;
 use crate::patches::PatchPlan;
 use crate::stage::{FieldSource, FieldSpec};
-use shardpack_array::Finish;
 use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_reader::{Shard, raw};
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a field of a batch comes from.
+/// A type of field: what its values are, and how they come. How they are decoded stands in
+/// `decode/fields/`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum From {
+pub(crate) enum FieldType {
     /// A column of the index.
     Scalar(Col),
-    /// The same, of numbers of classes: as a weight for each class.
-    OneHot { column: Col, classes: u32 },
-    /// A picture, decoded. Position among the stored fields. `floats` if it comes as such, `clip` if
-    /// values are lists of pictures.
-    Picture {
-        position: usize,
-        view: View,
-        orientation: Option<Col>,
-        floats: Option<Box<FloatTable>>,
-        clip: Option<FrameMode>,
-    },
-    /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
-    /// it is stored. `finish` is what becomes of decoded elements, if anything; the turn of a sample
-    /// is put in later, what becomes of its bands if `is_banded`, and its no-data value if `fill` comes
-    /// in the place of that. `is_shared` if a stage that takes it wants it in staging memory as it
-    /// is stored.
-    Array {
-        position: usize,
-        channels_first: bool,
-        cut: Option<Cut>,
-        indexed: bool,
-        finish: Option<Box<Finish>>,
-        is_banded: bool,
-        fill: Option<f32>,
-        stored: Vec<(Codec, ArrayDescriptor)>,
-        is_shared: bool,
-    },
-    /// A box of a volume.
-    Volume(Box<Volume>),
-    /// An array that goes where the view of a picture goes. `stored` are examples of how it is
-    /// stored.
-    Mask { position: usize, picture: Followed, stored: Vec<(Codec, ArrayDescriptor)>, fill: Vec<u8> },
-    /// Stored bytes.
-    Raw { position: usize },
+    OneHot(OneHotField),
+    Picture(PictureField),
+    Array(ArrayField),
+    Volume(Box<VolumeField>),
+    Mask(MaskField),
+    Raw(RawField),
 }
 
-impl From {
+/// A column of numbers of classes: a weight for each class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OneHotField {
+    pub(crate) column: Col,
+    pub(crate) classes: u32,
+}
+
+/// A picture, decoded.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PictureField {
+    /// Among the stored fields.
+    pub(crate) position: usize,
+    pub(crate) view: View,
+    pub(crate) orientation: Option<Col>,
+    /// If it comes as floats.
+    pub(crate) floats: Option<Box<FloatTable>>,
+    /// If values are lists of pictures.
+    pub(crate) clip: Option<FrameMode>,
+}
+
+/// An array that goes where the view of a picture goes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MaskField {
+    /// Among the stored fields.
+    pub(crate) position: usize,
+    pub(crate) picture: Followed,
+    /// Examples of how it is stored.
+    pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
+    /// The element that stands beside a padded picture.
+    pub(crate) fill: Vec<u8>,
+}
+
+/// Stored bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawField {
+    /// Among the stored fields.
+    pub(crate) position: usize,
+}
+
+impl FieldType {
     /// Position among the stored fields, of what comes out of a record.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
-            Self::Scalar(_) | Self::OneHot { .. } => None,
-            Self::Picture { position, .. }
-            | Self::Array { position, .. }
-            | Self::Mask { position, .. }
-            | Self::Raw { position } => Some(*position),
-            Self::Volume(volume) => Some(volume.position),
+            Self::Scalar(_) | Self::OneHot(_) => None,
+            Self::Picture(field) => Some(field.position),
+            Self::Array(field) => Some(field.position),
+            Self::Volume(field) => Some(field.position),
+            Self::Mask(field) => Some(field.position),
+            Self::Raw(field) => Some(field.position),
         }
     }
 
     /// Whether its bands are changed at random.
     pub(crate) const fn is_banded(&self) -> bool {
         match self {
-            Self::Array { is_banded, .. } => *is_banded,
-            Self::Volume(volume) => volume.is_banded,
-            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Mask { .. } | Self::Raw { .. } => {
-                false
-            }
+            Self::Array(field) => field.is_banded,
+            Self::Volume(field) => field.is_banded,
+            _ => false,
+        }
+    }
+
+    /// Value in the place of no-data.
+    pub(crate) const fn fill(&self) -> Option<f32> {
+        match self {
+            Self::Array(field) => field.fill,
+            Self::Volume(field) => field.fill,
+            _ => None,
+        }
+    }
+
+    /// Whether a part of an array is cut.
+    pub(crate) fn is_patch(&self) -> bool {
+        match self {
+            Self::Array(field) => field.is_patch(),
+            Self::Volume(_) => true,
+            _ => false,
         }
     }
 }
@@ -108,7 +138,7 @@ pub(crate) enum Size {
 pub(crate) struct FieldPlan {
     pub(crate) name: String,
     pub(crate) dtype: ElementType,
-    pub(crate) from: From,
+    pub(crate) kind: FieldType,
     /// Shape of a dense row; of a ragged one only the number of axes is known.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: Size,
@@ -147,15 +177,19 @@ impl FieldPlan {
         scaling: Scaling,
         changes: &'a [Augmentation],
     ) -> FieldSpec<'a> {
-        let source = match &self.from {
-            From::Picture { view, clip: None, .. } => FieldSource::Picture { view: *view, layout, scaling, changes },
-            From::Array { stored, cut, .. } => FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) },
-            From::Picture { .. }
-            | From::Scalar(_)
-            | From::OneHot { .. }
-            | From::Volume(_)
-            | From::Mask { .. }
-            | From::Raw { .. } => FieldSource::Other,
+        let source = match &self.kind {
+            FieldType::Picture(PictureField { view, clip: None, .. }) => {
+                FieldSource::Picture { view: *view, layout, scaling, changes }
+            }
+            FieldType::Array(ArrayField { stored, cut, .. }) => {
+                FieldSource::Array { stored, part: cut.as_ref().map(|cut| &cut.region) }
+            }
+            FieldType::Picture(_)
+            | FieldType::Scalar(_)
+            | FieldType::OneHot(_)
+            | FieldType::Volume(_)
+            | FieldType::Mask(_)
+            | FieldType::Raw(_) => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -163,18 +197,24 @@ impl FieldPlan {
     /// Whether it holds arrays of more than `bytes` that a stage takes, but does not share: they are
     /// copied to staging memory, and stay in runs until then.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
-        let From::Array { stored, is_shared: false, .. } = &self.from else { return false };
+        let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
     /// Whether large values of it are read into staging memory, by several threads.
     pub(crate) const fn is_shared(&self) -> bool {
-        self.staged && matches!(self.from, From::Array { is_shared: true, .. })
+        self.staged && matches!(self.kind, FieldType::Array(ArrayField { is_shared: true, .. }))
     }
 
     pub(crate) const fn is_ragged(&self) -> bool {
         !matches!(self.size, Size::Dense { .. })
+    }
+
+    /// Its axes among those of all ragged fields of a row; empty if it is dense.
+    pub(crate) fn dims_range(&self) -> Range<usize> {
+        let axes = if self.is_ragged() { self.shape.len() } else { 0 };
+        self.dims_at..self.dims_at + axes
     }
 
     /// Bytes of the row of `record`, with its axes in `dims`, which are those of this field.
@@ -184,7 +224,7 @@ impl FieldPlan {
     pub(crate) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let axes = match &self.size {
             Size::Dense { bytes } => return Ok(*bytes),
-            _ if self.from.position().is_some_and(|position| shard.stored_at(position).is_none()) => {
+            _ if self.kind.position().is_some_and(|position| shard.stored_at(position).is_none()) => {
                 dims.fill(0);
                 return Ok(0);
             }
@@ -208,12 +248,12 @@ impl FieldPlan {
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let stored = self.stored_bytes_of(bytes);
         let most = length.saturating_mul(limits.max_expansion);
-        match &self.from {
+        match &self.kind {
             // Runs of one value may be all of an array.
-            From::Array { .. } | From::Volume(_) | From::Mask { .. } => {
+            FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
-            From::Picture { .. } => {
+            FieldType::Picture(_) => {
                 limits.check_pixels(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
             _ if stored > 1 << 20 && stored > most => {
@@ -228,11 +268,11 @@ impl FieldPlan {
     /// Bytes of a row of `bytes` as it is stored: float16 may come as float32, and levels of one byte
     /// as floats. Of several types that are stored the smallest one counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
-        let stored = match &self.from {
-            From::Array { stored, .. } | From::Mask { stored, .. } => {
+        let stored = match &self.kind {
+            FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {
                 stored.iter().map(|(_, array)| array.stored.size() as u64).min()
             }
-            From::Picture { .. } => Some(1),
+            FieldType::Picture(_) => Some(1),
             _ => None,
         };
         let comes_as = self.dtype.bytes().max(1);
@@ -261,11 +301,11 @@ impl FieldPlan {
 impl Fields {
     /// Positions of the stored fields that a batch has something of.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
-        let followed = self.plans.iter().filter_map(|plan| match &plan.from {
-            From::Mask { picture, .. } => Some(picture.position),
+        let followed = self.plans.iter().filter_map(|plan| match &plan.kind {
+            FieldType::Mask(MaskField { picture, .. }) => Some(picture.position),
             _ => None,
         });
-        let tensors = self.plans.iter().filter_map(|plan| plan.from.position());
+        let tensors = self.plans.iter().filter_map(|plan| plan.kind.position());
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
     }
 

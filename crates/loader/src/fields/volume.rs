@@ -7,7 +7,7 @@ use shardpack_format::{ArrayDescriptor, Codec};
 
 /// What is cut out of the volumes of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Volume {
+pub(crate) struct VolumeField {
     pub(crate) position: usize,
     /// Depth, height and width of a box.
     pub(crate) size: [u64; 3],
@@ -24,7 +24,7 @@ pub(crate) struct Volume {
     pub(crate) scene: Option<[u64; 3]>,
 }
 
-impl Volume {
+impl VolumeField {
     /// What decoding a volume takes of a thread.
     pub(crate) fn scratch_bytes(&self) -> u64 {
         let bytes = |(codec, descriptor): &(Codec, ArrayDescriptor)| {

@@ -4,7 +4,6 @@ mod figures;
 mod open;
 
 use crate::batch::{self, Batch, Lent};
-use crate::fault;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
 use crate::order::{Share, State as Progress};
@@ -148,7 +147,7 @@ impl Loader {
         let taken = loop {
             if let Some(error) = state.broken() {
                 broken = true;
-                break self.broken().then(|| Err(fault::copy(error)));
+                break self.broken().then(|| Err(error.clone()));
             }
             if let Some(taken) = state.take() {
                 break Some(taken);

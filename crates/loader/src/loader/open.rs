@@ -71,10 +71,10 @@ impl Loader {
         let start = Progress { epoch: options.order.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let keeper = options.keeper()?;
-        let mut predicted = planner::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
+        let mut predicted = planner::predict(dataset, &options, &fields, &*epoch, &sources, threads)?;
         let fill = |keeper: &Arc<dyn Keeper>| {
             let slot_bytes = device_bytes(&options, &predicted);
-            supply::fill(dataset, &fields, keeper, (threads, slot_bytes), watch)
+            supply::fill(dataset, &fields, keeper, threads, slot_bytes, watch)
         };
         let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
         predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());

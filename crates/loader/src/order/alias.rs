@@ -27,7 +27,7 @@ impl Alias {
         }
         let mut parts: Vec<f64> = weights.iter().map(|w| w / largest / sum * f64::from(count)).collect();
         let mut columns = vec![(u64::MAX, 0_u32); parts.len()];
-        let (mut small, mut large): (Vec<u32>, Vec<u32>) = (0..count).partition(|&i| at(&parts, i) < 1.0);
+        let (mut small, mut large) = (0..count).partition::<Vec<u32>, _>(|&i| at(&parts, i) < 1.0);
         while let (Some(poor), Some(&rich)) = (small.pop(), large.last()) {
             let share = at(&parts, poor);
             if let Some(column) = slot(&mut columns, poor) {
@@ -54,7 +54,7 @@ impl Alias {
     }
 
     /// The column that two uniform draws choose.
-    pub(super) fn choose(&self, (column, coin): (u64, u64)) -> u64 {
+    pub(super) fn choose(&self, column: u64, coin: u64) -> u64 {
         let column = scale(column, self.columns.len() as u64);
         match usize::try_from(column).ok().and_then(|c| self.columns.get(c)) {
             Some((threshold, _)) if coin < *threshold => column,
@@ -121,7 +121,11 @@ mod tests {
         let random = Keyed::new(2, 0, 0);
         let mut counts = [0_u32; 5];
         for i in 0..40_000 {
-            counts[usize::try_from(alias.choose(random.pair(i))).unwrap()] += 1;
+            counts[usize::try_from({
+                let (column, coin) = random.pair(i);
+                alias.choose(column, coin)
+            })
+            .unwrap()] += 1;
         }
         assert_eq!((counts[0], counts[2], counts[4]), (0, 0, 0));
         assert!((9_500..10_500).contains(&counts[1]), "{counts:?}");

@@ -264,7 +264,7 @@ impl Positions for Mixed {
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
-        let own = |(number, source): (u32, &Source)| {
+        let own = |number: u32, source: &Source| {
             let mut open = match source.keeps(world_size, self.inner.columns) {
                 true => source.sampling.epoch(0).open_reads_max(world_size),
                 false => vec![OpenReads::ALONE],
@@ -276,6 +276,6 @@ impl Positions for Mixed {
             }
             open
         };
-        (0..).zip(&self.inner.sources).flat_map(own).collect()
+        (0..).zip(&self.inner.sources).flat_map(|(number, source)| own(number, source)).collect()
     }
 }

@@ -4,6 +4,7 @@
 //! comes by once in a row of so many columns: then how often a column has met a source before is a
 //! difference of two places in a list.
 
+use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};
 
 /// Slots of a round: weights are kept to about a thousandth of the whole. A prime, so that a column
@@ -47,15 +48,13 @@ impl Pattern {
         let mut of_source = vec![Vec::new(); weights.len()];
         let mut in_round = of_source.clone();
         for (slot, wish) in (0..).zip(&wishes) {
-            let own = usize::try_from(wish.2).ok().and_then(|source| in_round.get_mut(source));
-            own.ok_or_else(|| Error::internal("source of a slot", weights.len(), wish.2))?.push(slot);
+            in_round.get_mut(to_usize(wish.2)).unwrap_or_else(|| bug("a slot of no source")).push(slot);
         }
         let mut slots = Vec::new();
         for met in 0..SLOTS {
-            let wish = usize::try_from(met * stride % SLOTS).ok().and_then(|slot| wishes.get(slot));
-            let (.., source) = *wish.ok_or_else(|| Error::internal("slots of a round", SLOTS, wishes.len()))?;
-            let own = usize::try_from(source).ok().and_then(|s| of_source.get_mut(s));
-            let own = own.ok_or_else(|| Error::internal("source of a slot", weights.len(), source))?;
+            let wish = wishes.get(to_usize(met * stride % SLOTS));
+            let &(.., source) = wish.unwrap_or_else(|| bug("a round has too few slots"));
+            let own = of_source.get_mut(to_usize(source)).unwrap_or_else(|| bug("a slot of no source"));
             slots.push((source, own.len() as u64));
             own.push(met);
         }
@@ -129,8 +128,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let above: Vec<f64> = wishes.map(|wish| (wish - 1.0).max(0.0)).collect();
     let sum: f64 = above.iter().sum();
     let parts: Vec<f64> = above.iter().map(|part| if sum > 0.0 { part / sum * rest } else { 0.0 }).collect();
-    let own = |(weight, part): (&f64, &f64)| if *weight > 0.0 { part.floor() as u64 + 1 } else { 0 };
-    let mut counts: Vec<u64> = weights.iter().zip(&parts).map(own).collect();
+    let own = |weight: f64, part: f64| if weight > 0.0 { part.floor() as u64 + 1 } else { 0 };
+    let mut counts: Vec<u64> = weights.iter().zip(&parts).map(|(&weight, &part)| own(weight, part)).collect();
     let given: u64 = counts.iter().sum();
     let missing = SLOTS.checked_sub(given).ok_or_else(|| Error::internal("slots of a round", SLOTS, given))?;
     let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights.get(i).is_some_and(|&w| w > 0.0)).collect();

@@ -4,7 +4,7 @@
 //! on keys and seed alone: not on the order in which samples are stored.
 
 use sha2::{Digest as _, Sha256};
-use shardpack_format::{Dtype, Setting};
+use shardpack_format::{Dtype, Setting, bug};
 use shardpack_reader::{Column, Dataset, Error, Result};
 use std::collections::BTreeMap;
 
@@ -156,7 +156,7 @@ impl Split {
                 Some((opened, shard)) if opened == number => shard,
                 _ => dataset.shard(number)?,
             };
-            let key = shard.index().key(record).ok_or_else(|| Error::internal("key of a record", "one", record))?;
+            let key = shard.index().key(record).unwrap_or_else(|| bug("a record of a shard without a key"));
             let stratum = numbers.as_ref().and_then(|numbers| numbers.get(at)).copied().unwrap_or(0);
             entries.push(Entry { stratum, hash: self.hash(key), unit: sample, sample });
             open = Some((number, shard));

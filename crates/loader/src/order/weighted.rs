@@ -173,7 +173,8 @@ impl Positions for Drawn {
         if position >= self.draws {
             return None;
         }
-        let column = self.table.alias.choose(self.columns.pair(position));
+        let (column, coin) = self.columns.pair(position);
+        let column = self.table.alias.choose(column, coin);
         let Some(classes) = &self.table.classes else { return Some(SampleRef::new(column)) };
         let class = classes.get(usize::try_from(column).ok()?)?;
         let member = self.members.below(class.len() as u64, position);

@@ -55,7 +55,8 @@ impl ClassPlan {
     /// As decoding it; `Usage` if it is none of integers, or has neither two axes nor three.
     pub(crate) fn map(
         value: &FieldValue<'_>,
-        (decoder, limits): (&mut ArrayDecoder, &Limits),
+        decoder: &mut ArrayDecoder,
+        limits: &Limits,
     ) -> Result<ClassMap, FormatError> {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
         let mask = decoder.decode(value.codec, &descriptor, value.bytes, limits)?;
@@ -204,13 +205,14 @@ mod tests {
     }
 
     fn origins(weights: Option<&[(i64, f64)]>, mask: &[u8], [height, width]: [u64; 2]) -> Vec<Option<[u64; 2]>> {
-        let origins = origins_in(weights, (mask, &[20, 30]), [1, height, width]).into_iter();
+        let origins = origins_in(weights, mask, &[20, 30], [1, height, width]).into_iter();
         origins.map(|origin| origin.map(|[plane, row, column]| [plane + row, column])).collect()
     }
 
     fn origins_in(
         weights: Option<&[(i64, f64)]>,
-        (mask, shape): (&[u8], &[u64]),
+        mask: &[u8],
+        shape: &[u64],
         patch: [u64; 3],
     ) -> Vec<Option<[u64; 3]>> {
         let weights = weights.map(|weights| weights.iter().copied().collect());
@@ -219,7 +221,7 @@ mod tests {
         let decoded_bytes = mask.len() as u64;
         let value = FieldValue { codec: Codec::Raw, descriptor: &descriptor, bytes: mask, decoded_bytes };
         let keys: Vec<DrawKey> = (0..2_000).map(|epoch| DrawKey { seed: 4, epoch, sample: 1 }).collect();
-        let map = ClassPlan::map(&value, (&mut ArrayDecoder::new(), &Limits::default())).unwrap();
+        let map = ClassPlan::map(&value, &mut ArrayDecoder::new(), &Limits::default()).unwrap();
         plan.origins(&map, &keys)
     }
 
@@ -253,15 +255,15 @@ mod tests {
         // 5 planes of 4 × 6, and a voxel of class 7 in the last plane.
         let mut mask = vec![0; 120];
         mask[4 * 24 + 2 * 6 + 5] = 7;
-        let origins = origins_in(Some(&[(7, 1.0)]), (&mask, &[5, 4, 6]), [3, 2, 2]);
+        let origins = origins_in(Some(&[(7, 1.0)]), &mask, &[5, 4, 6], [3, 2, 2]);
         let distinct: std::collections::BTreeSet<_> = origins.iter().flatten().copied().collect();
         // The last three planes; rows 1 or 2; the last two columns.
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
-        let shown = origins_in(None, (&mask, &[5, 4, 6]), [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
+        let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
         // Half, and what other boxes show besides: 5 standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
-        assert!(origins_in(None, (&mask, &[5, 4, 6]), [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
+        assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct PatchPlan {
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
     /// Patches of a sample, or of the one that has most.
-    pub(crate) most: u64,
+    pub(crate) most: u32,
     /// Those of each sample of the dataset, where they differ.
     pub(crate) counts: Option<Vec<u32>>,
     /// Field by field its bytes of a patch; nothing of those that are no patches.
@@ -80,7 +80,6 @@ impl PatchPlan {
         sources: &Sources,
         open_scenes: u32,
     ) -> Result<Arc<dyn Sampling>> {
-        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
         let patched = match (&self.counts, self.unit) {
             (Some(counts), unit) => {
                 let of = |source: Range<u64>| {
@@ -90,8 +89,8 @@ impl PatchPlan {
                 let counts = (0..).map_while(|source| sources.samples(source)).map(of).collect();
                 Patched::grid_of_sizes(samples, unit, counts)?
             }
-            (None, Unit::Grid { .. }) => Patched::grid(samples, self.unit, most)?,
-            (None, _) => Patched::each(samples, most)?,
+            (None, Unit::Grid { .. }) => Patched::grid(samples, self.unit, self.most)?,
+            (None, _) => Patched::each(samples, self.most)?,
         };
         Ok(Arc::new(if open_scenes == 0 { patched } else { patched.open_scenes(open_scenes.into()) }))
     }
@@ -101,14 +100,10 @@ impl PatchPlan {
     /// # Errors
     /// `Usage` if the scene has another number of patches than it was to have: some of its pixels
     /// would come twice, or never.
-    pub(crate) fn in_grid(
-        &self,
-        (sample, patch): (u64, u32),
-        scene: [u64; 3],
-    ) -> Result<Option<[u64; 3]>, FormatError> {
+    pub(crate) fn in_grid(&self, sample: u64, patch: u32, scene: [u64; 3]) -> Result<Option<[u64; 3]>, FormatError> {
         let Some(found) = self.grid.and_then(|grid| grid.count(scene)) else { return Ok(None) };
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
-        let expected = own().map_or(self.most, u64::from);
+        let expected = u64::from(own().unwrap_or(self.most));
         if found != expected {
             let expected = format!("one of {expected} patches, by the index or the samples that were looked at");
             return Err(FormatError::usage("size of a scene", expected, format!("{found} patches, {scene:?}")));
@@ -118,8 +113,7 @@ impl PatchPlan {
 
     /// Which draw of its sample a patch is. Patch 0 of a sample draws what its only patch would.
     pub(crate) fn repetition(&self, repetition: u32, patch: u32) -> u32 {
-        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
-        repetition.wrapping_mul(most).wrapping_add(patch)
+        repetition.wrapping_mul(self.most).wrapping_add(patch)
     }
 
     /// Memory for a patch.

@@ -42,7 +42,7 @@ impl Epochs {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;
         let ahead = are_scenes.then(|| self.steps(start)).transpose()?;
-        let decide = || Held::of(self.window, &self.dataset, (&self.fields, &self.predicted));
+        let decide = || Held::of(self.window, &self.dataset, &self.fields, &self.predicted);
         let held = if self.is_resident { Held::ALONE } else { decide() };
         Ok(Epoch { start: *start, steps, ahead, held: before.map_or(held, |before| before.then(held)) })
     }

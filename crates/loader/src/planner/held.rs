@@ -49,7 +49,7 @@ impl Held {
     }
 
     /// Where the window of an epoch shall be: that of scenes is decoded patches.
-    pub(crate) fn of(window: Window, dataset: &Dataset, (fields, predicted): (&Fields, &Predicted)) -> Self {
+    pub(crate) fn of(window: Window, dataset: &Dataset, fields: &Fields, predicted: &Predicted) -> Self {
         if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
     }
 

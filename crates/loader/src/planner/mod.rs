@@ -15,7 +15,9 @@ pub(crate) use read_ahead::ReadAhead;
 use crate::fields::{FieldPlan, Fields, Size};
 use crate::openings::{Failed, Shards};
 use crate::order::{Share, Sources, State as Progress, Step, Steps};
-use crate::plan::{Announcement, BatchPlan, PADDING, PlannedRead, PlannedRow, PlannedRun, ReadSource, alignment};
+use crate::plan::{
+    Announcement, BatchPlan, PADDING, PlannedRead, PlannedRow, PlannedRun, ReadSource, aligned, alignment,
+};
 use crate::sample::RunKey;
 use crate::stage::Stage;
 use crate::supply::Supply;
@@ -341,7 +343,7 @@ impl Planner {
             next = planned.first_row.replace(row);
             planned.rows += 1;
         }
-        let patch = u32::try_from(step.patch).unwrap_or(u32::MAX);
+        let patch = u32::try_from(step.patch).unwrap_or_else(|_| bug("a sample has more than 2³² patches"));
         let repetition = draw_of(step);
         let repetition = self.fields.patches.as_ref().map_or(repetition, |all| all.repetition(repetition, patch));
         plan.rows.push(PlannedRow { record, repetition, patch, read: Some(read), next });
@@ -387,7 +389,7 @@ impl Planner {
         for staged in [false, true] {
             let fields = self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged == staged);
             for (number, _) in fields {
-                end = end.checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
+                end = to_usize(aligned(end as u64, alignment));
                 let parts = plan.parts.get_mut(number * rows..(number + 1) * rows).unwrap_or_default();
                 for (sizes, part) in self.sizes.chunks(count).zip(parts) {
                     let start = end;

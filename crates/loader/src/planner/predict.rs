@@ -2,13 +2,13 @@
 
 use super::pieces;
 use crate::decode::{
-    Becomes, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
+    RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
-use crate::fields::{Col, FieldPlan, Fields, From, Size};
+use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MaskField, Size};
 use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
-use crate::plan::alignment;
+use crate::plan::{aligned, alignment};
 use crate::stage::Room;
 use crate::supply::size_class;
 use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting, to_usize};
@@ -85,7 +85,8 @@ pub(crate) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
     fields: &Fields,
-    (epoch, sources): (&dyn Positions, &Sources),
+    epoch: &dyn Positions,
+    sources: &Sources,
     threads: usize,
 ) -> Result<Predicted> {
     // Of a small dataset, a batch is never full, but for padding.
@@ -105,7 +106,7 @@ pub(crate) fn predict(
         let found = format!("{dense}, for {rows} rows");
         return Err(Error::usage("bytes of a batch", expected, found).with_hint(hint));
     }
-    let alignment = alignment(options.resources.stage.is_some()) as u64;
+    let alignment = alignment(options.resources.stage.is_some());
     // Of the fields that the host decodes, and of those that a stage takes.
     let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
@@ -131,7 +132,7 @@ pub(crate) fn predict(
             }
         };
         let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
-        *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
+        *bytes = aligned(*bytes, alignment).saturating_add(batch);
         if let (true, Some(stage), Some((records, _))) = (field.staged, &options.resources.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling, &fields.changes);
             let stored = stage.staged_bytes(&spec, rows, whole(records.batch(rows as f64)), batch);
@@ -143,11 +144,11 @@ pub(crate) fn predict(
             scratch.saturating_add(options.output.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
         parts = parts.max(parts_of(field, fields, &reads));
-        if matches!(field.from, From::Picture { .. }) && !field.is_ragged() {
+        if matches!(field.kind, FieldType::Picture(_)) && !field.is_ragged() {
             resized = resized.saturating_add(resized_bytes(dataset, rows, field, threads)?);
         }
     }
-    let output_bytes = host_bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(device_bytes);
+    let output_bytes = aligned(host_bytes, alignment).saturating_add(device_bytes);
     let bytes = |bytes: u64| to_usize(bytes);
     let room = Room {
         rows: bytes(rows),
@@ -173,8 +174,8 @@ pub(crate) fn predict(
             // A round of scenes, and those that threads decode while it is handed out.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
-            let all = epoch.len().div_ceil(patches.most.max(1)).max(1);
-            scene_bytes(patches, size_class(reads.record), (scenes_ahead, all), threads)
+            let all = epoch.len().div_ceil(patches.most.max(1).into()).max(1);
+            scene_bytes(patches, size_class(reads.record), scenes_ahead, all, threads)
         }
     };
     let fixed =
@@ -186,35 +187,39 @@ pub(crate) fn predict(
 
 /// What a thread takes to make a row of a field, the row itself left out.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
-    match &field.from {
-        From::Array { cut, finish, stored, .. } => {
+    match &field.kind {
+        FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
             let elements = largest_row / field.dtype.bytes();
-            let becomes = Becomes { others: finish.is_some(), rows_are_columns: options.view.augment.rotate };
-            let row = (largest_row, field.dtype.bytes());
+            let row = RowMemory {
+                bytes: largest_row,
+                element_bytes: field.dtype.bytes(),
+                is_finished: finish.is_some(),
+                rows_are_columns: options.view.augment.rotate,
+            };
             // Where all records are large, nothing is decoded as a whole.
-            let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.from);
+            let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.kind);
             let bytes = |stored| match in_parts {
-                true => scratch_bytes_in_parts(stored, row, becomes).ok(),
-                false => scratch_bytes(stored, cut.as_ref(), row, becomes).ok(),
+                true => scratch_bytes_in_parts(stored, row).ok(),
+                false => scratch_bytes(stored, cut.as_ref(), row).ok(),
             };
             let several = |stored: &(Codec, ArrayDescriptor)| {
                 let finished = if finish.is_some() { elements.saturating_mul(stored.1.decoded.bytes()) } else { 0 };
-                patches_bytes(stored, cut.as_ref()?, (fields.patches.as_deref()?.most, finished))
+                patches_bytes(stored, cut.as_ref()?, fields.patches.as_deref()?.most.into(), finished)
             };
             stored.iter().filter_map(bytes).chain(stored.iter().filter_map(several)).max().unwrap_or(0)
         }
-        From::Volume(volume) => volume.scratch_bytes(),
-        From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
+        FieldType::Volume(volume) => volume.scratch_bytes(),
+        FieldType::Mask(MaskField { stored, .. }) => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
         // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
-        From::Picture { .. } if !options.view.augment_pictures.is_empty() => {
+        FieldType::Picture(_) if !options.view.augment_pictures.is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
         // Rows of blocks and of samples, and segments without their markers.
-        From::Picture { .. } if field.is_ragged() => 1 << 20,
+        FieldType::Picture(_) if field.is_ragged() => 1 << 20,
         // The same, and the row before it is turned, and before it is put between borders. What the
         // pixels of the whole picture take is in `resized_bytes`.
-        From::Picture { .. } => largest_row.saturating_mul(2).saturating_add(1 << 20),
+        FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         _ => 0,
     }
 }
@@ -255,14 +260,13 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
 /// What a thread reads a part of a large record of a field to; 0 if it has none, or reads it into
 /// staging memory, which takes no other.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
-    let From::Array { channels_first, cut, finish, stored, .. } = &field.from else { return 0 };
+    let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    let how = (*channels_first, cut.as_ref());
     // What is wrong with the part that is asked for is said when its batch comes.
-    let part = |stored| part_bytes(stored, how, finish.is_some(), reads.record);
-    stored.iter().filter_map(part).max().unwrap_or(0)
+    let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
+    array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
 /// Most that runs may take, where samples are no patches of scenes.
@@ -283,10 +287,10 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
 
 /// Most that scenes may take, and all that is held of them: of `all` scenes so many are known ahead
 /// of the batches.
-fn scene_bytes(patches: &PatchPlan, record: u64, (ahead, all): (u64, u64), threads: u64) -> (u64, u64) {
+fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,
-        false => patches.most.saturating_mul(patches.row_bytes as u64),
+        false => u64::from(patches.most).saturating_mul(patches.row_bytes as u64),
     };
     let bytes = scene.saturating_mul(ahead.min(all));
     // What is shared by all patches of a scene, and the record that a thread reads.

@@ -1,7 +1,7 @@
 //! What the threads of a loader and its caller share, and the jobs that need nothing else.
 
 use crate::batch::Home;
-use crate::decode::{Common, Recipe};
+use crate::decode::{Context, Recipe};
 use crate::memory::Allocate;
 use crate::openings::{Failed, Openings};
 use crate::order::State as Progress;
@@ -225,8 +225,8 @@ impl PoolShared {
     }
 
     /// What is the same for all rows.
-    pub(crate) const fn work(&self) -> Common<'_> {
-        Common { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
+    pub(crate) const fn context(&self) -> Context<'_> {
+        Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
     /// Opens the shards that the next batch needs, without the planner: others may want it. Those that

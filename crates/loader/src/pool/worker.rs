@@ -1,19 +1,19 @@
 //! One thread of the pool at work on rows: whatever goes wrong, or panics, becomes the error of its row.
 
 use super::shared::PoolShared;
-use crate::decode::Bench;
+use crate::decode::{RowDecoder, RowTarget};
 use crate::rows::RowMut;
-use crate::sample::{RowId, SampleAt};
+use crate::sample::RowId;
 use crate::supply::{LargeRecord, Supply};
 use crate::task::{MendTask, ReadTask, RowDone, RowTask};
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, bug};
 use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What one thread works with: used again for every row.
 pub(crate) struct Worker {
-    bench: Bench,
+    decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,
     /// Axes of the ragged fields of these rows, as the index has them.
     pub(crate) promised: Vec<u64>,
@@ -24,8 +24,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(shared: &PoolShared) -> Self {
-        let bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-        Self { bench, rows: Vec::new(), promised: Vec::new(), done: Vec::new(), dims: Vec::new() }
+        let decoder = RowDecoder::new(&shared.recipe);
+        Self { decoder, rows: Vec::new(), promised: Vec::new(), done: Vec::new(), dims: Vec::new() }
     }
 
     pub(crate) fn decode(&mut self, shared: &PoolShared) {
@@ -41,7 +41,7 @@ impl Worker {
                 continue;
             };
             if let Supply::Parts(shard) = &*supply {
-                match self.guarded(shared, |bench| bench.open(&shared.recipe, shard, of, handle, dims)) {
+                match self.guarded(shared, |decoder| decoder.open(&shared.recipe, shard, of, handle, dims)) {
                     Ok(Ok(large)) => {
                         shared.share(large);
                         continue;
@@ -53,8 +53,8 @@ impl Worker {
                     }
                 }
             }
-            self.row(shared, of, &mut handle, dims, |bench, at, row, dims| {
-                bench.decode(shared.work(), &supply, at, row, dims)
+            self.row(shared, of, &mut handle, dims, |decoder, target| {
+                decoder.decode(shared.context(), &supply, target)
             });
         }
         promised.clear();
@@ -64,7 +64,8 @@ impl Worker {
     /// Reads a run, or decodes a scene.
     pub(crate) fn read(&mut self, shared: &PoolShared, task: &mut ReadTask) -> Result<Supply> {
         let Some(scene) = &task.scene else { return shared.read(task).map(Supply::Memory) };
-        let made = self.guarded(shared, |bench| bench.scene(shared.work(), &task.shard, task.records.start, scene));
+        let made =
+            self.guarded(shared, |decoder| decoder.scene(shared.context(), &task.shard, task.records.start, scene));
         let shard = Arc::clone(&task.shard);
         made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
@@ -73,31 +74,29 @@ impl Worker {
     /// do so.
     pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
-            if self.guarded(shared, |bench| bench.part(large, number, &shared.counters)).is_err() {
+            if self.guarded(shared, |decoder| decoder.part(large, number, &shared.counters)).is_err() {
                 large.fail();
             }
             if !large.done(number) || large.is_abandoned() {
                 continue;
             }
-            let Some((mut row, mut dims, there)) = large.take_row() else {
-                let error = Error::internal("row of a large record", "one that nobody else has", "none");
-                self.post(large.of, Some(error), &[]);
-                return;
+            let Some((mut row, mut dims, staged)) = large.take_row() else {
+                bug("somebody else has the row of a large record");
             };
-            self.row(shared, large.of, &mut row, &mut dims, |bench, at, row, dims| {
-                bench.complete(shared.work(), large, &there, at, row, dims)
+            self.row(shared, large.of, &mut row, &mut dims, |decoder, target| {
+                decoder.complete(shared.context(), large, &staged, target)
             });
             // Before the row: the slot is in use until then.
-            drop(there);
+            drop(staged);
         }
     }
 
-    /// Works on the bench. After a panic there is a new one: what the decoders hold then is not to be
+    /// Works on the decoder. After a panic there are new ones: what they hold then is not to be
     /// trusted any more.
-    fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut Bench) -> T) -> std::thread::Result<T> {
-        let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.bench)));
+    fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut RowDecoder) -> T) -> std::thread::Result<T> {
+        let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.decoder)));
         if made.is_err() {
-            self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+            self.decoder = RowDecoder::new(&shared.recipe);
         }
         made
     }
@@ -109,9 +108,10 @@ impl Worker {
         of: RowId,
         row: &mut RowMut,
         dims: &mut [u64],
-        make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
+        make: impl FnOnce(&mut RowDecoder, &mut RowTarget<'_>) -> Result<()>,
     ) {
-        let made = self.guarded(shared, |bench| make(bench, of.at, row, dims));
+        let mut target = RowTarget { at: of.at, row, dims };
+        let made = self.guarded(shared, |decoder| make(decoder, &mut target));
         let fault = made.map_or_else(|panic| Some(panicked(of.at.sample, &*panic)), Result::err);
         // Rows that may be skipped are zero.
         if fault.is_some() {
@@ -121,7 +121,7 @@ impl Worker {
     }
 
     fn post(&mut self, of: RowId, fault: Option<Error>, dims: &[u64]) {
-        let made = std::mem::take(&mut self.bench.made);
+        let made = std::mem::take(&mut self.decoder.notes);
         self.dims.extend_from_slice(dims);
         self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
@@ -131,7 +131,7 @@ impl Worker {
         let fields = shared.recipe.fields.plans.len();
         let MendTask { generation, batch, rows } = mend;
         let mended = rows.into_iter().map(|mut odd| {
-            let row = self.guarded(shared, |bench| bench.mend(shared.work(), &mut odd));
+            let row = self.guarded(shared, |decoder| decoder.mend(shared.context(), &mut odd));
             let mut fault = row.map_or_else(|panic| Some(panicked(odd.at.sample, &*panic)), Result::err);
             if fault.is_some() {
                 fault = odd.erase(fields).err().or(fault);

@@ -6,7 +6,6 @@ mod mend;
 mod runs;
 mod slots;
 
-use crate::fault;
 use crate::openings::Openings;
 use crate::options::OnCorrupt;
 use crate::plan::{Announcement, BatchPlan, ReadSource};
@@ -441,7 +440,7 @@ impl Ring {
             for row in open.plan.rows_of(read) {
                 // Without a supply, a row is filled with zeros; what is wrong with it is known already.
                 open.work.ready.push_back((row, supply.cloned()));
-                open.work.faults.extend(error.as_ref().map(|error| (row, fault::copy(error))));
+                open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }
         });
     }

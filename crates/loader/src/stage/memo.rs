@@ -3,19 +3,16 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// What a stage notes about a value of which several rows take a part, so that it looks at it once.
 ///
 /// ```
 /// use shardpack_loader::stage::Memo;
-/// let memo = Memo::new(12);
+/// let memo = Memo::new(3, 12);
 /// assert_eq!(memo.get_or_make(|| 7_u8), Some(&7));
 /// assert_eq!(memo.get_or_make(|| 8_u8), Some(&7));
 /// assert_eq!(memo.get_or_make(|| 9_u16), None, "of another type");
-/// assert!(memo.rows() == 12 && memo.id() != Memo::new(1).id());
+/// assert_eq!((memo.id(), memo.rows()), (3, 12));
 /// ```
 pub struct Memo {
     id: u64,
@@ -24,10 +21,11 @@ pub struct Memo {
 }
 
 impl Memo {
-    /// Without a note, for a value of which about so many rows take a part.
+    /// Without a note, for a value of which about so many rows take a part. No other memo of the
+    /// loader has its `id`.
     #[must_use]
-    pub fn new(rows: u64) -> Self {
-        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), rows, note: OnceLock::new() }
+    pub const fn new(id: u64, rows: u64) -> Self {
+        Self { id, rows, note: OnceLock::new() }
     }
 
     /// How many rows take a part of it, about.
@@ -36,7 +34,7 @@ impl Memo {
         self.rows
     }
 
-    /// A number that no other memo of this process has.
+    /// A number that no other memo of this loader has.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id

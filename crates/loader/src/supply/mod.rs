@@ -22,15 +22,15 @@ mod whole_scene;
 
 pub(crate) use buffer::size_class;
 pub(crate) use parts::{
-    KeptBytes, LargeRecord, MadeField, PartScratch, PartTarget, RecordPart, StagedValue, UnmadeRow,
+    KeptBytes, LargeRecord, MadeField, PartScratch, PartTarget, RecordPart, StagedValue, UnmadeRow, WindowedSplit,
 };
 pub(crate) use parts::{size, steps, within};
 pub(crate) use record::{HEAD_BYTES, check, read_alone, read_head};
 pub use resident::Watch;
-pub(crate) use resident::{Residence, Resident, fill};
+pub(crate) use resident::{Residence, Resident, ResidentValue, fill};
 pub(crate) use run::Run;
-pub(crate) use scene::{Scene, ScenePatch, SceneRead, SceneRecord};
-pub(crate) use whole_scene::WholeScene;
+pub(crate) use scene::{Scene, SceneContent, SceneField, ScenePatch, SceneRead, SceneRecord};
+pub(crate) use whole_scene::{PatchWindow, WholeScene};
 
 use shardpack_reader::{Error, Shard};
 use std::sync::Arc;

@@ -48,7 +48,7 @@ pub(crate) struct LargeRecord {
 /// The row that a record becomes.
 pub(crate) struct UnmadeRow {
     /// Values in staging memory. They go before the handle does: the slot is in use until then.
-    pub(crate) there: Vec<StagedValue>,
+    pub(crate) staged: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
     /// Axes of its ragged fields.
     pub(crate) dims: Vec<u64>,
@@ -96,9 +96,16 @@ pub(crate) enum MadeField {
     /// Its stored bytes come as they are, so many.
     Stored(u64),
     /// Decoded part by part; and what was known of its window.
-    Array(Box<(ArraySplit, Option<CutOf>)>),
+    Array(Box<WindowedSplit>),
     /// Its stored bytes are read into staging memory, and prepared when all parts are there.
     Staged,
+}
+
+/// How an array is cut into parts.
+pub(crate) struct WindowedSplit {
+    pub(crate) split: ArraySplit,
+    /// What was known of its window then.
+    pub(crate) window: Option<CutOf>,
 }
 
 /// Consecutive bytes of the record, for one thread.
@@ -228,7 +235,7 @@ impl LargeRecord {
         let PartState { to, crc, ends } = &mut *state;
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
-            Some((MadeField::Array(array), part)) if !array.0.is_copy() => Some((&array.0, part)),
+            Some((MadeField::Array(array), part)) if !array.split.is_copy() => Some((&array.split, part)),
             // The stage has given no room for it, or room of another size.
             Some((MadeField::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
@@ -287,8 +294,8 @@ impl LargeRecord {
 
     /// The row, with its axes and what is staged of it, when all parts are done.
     pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<StagedValue>)> {
-        let UnmadeRow { there, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some((Arc::into_inner(handle)?, dims, there))
+        let UnmadeRow { staged, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some((Arc::into_inner(handle)?, dims, staged))
     }
 
     /// Whether every part is there, and the CRC32 of all of them is that of the record.
@@ -309,7 +316,7 @@ impl LargeRecord {
     /// The value of a stored field, out of what was kept or is staged.
     pub(crate) fn value<'a>(
         &'a self,
-        there: &'a [StagedValue],
+        staged: &'a [StagedValue],
         position: usize,
         limits: &Limits,
     ) -> Result<Option<FieldValue<'a>>> {
@@ -326,12 +333,13 @@ impl LargeRecord {
                 place.decoded_bytes,
             ));
         }
-        let bytes = match there.iter().find(|there| there.bytes == place.bytes) {
-            Some(there) => there.room.bytes(),
+        let bytes = match staged.iter().find(|staged| staged.bytes == place.bytes) {
+            Some(staged) => staged.room.bytes(),
             None => within(&self.kept, &place.bytes),
         };
+        // Not to be seen: the record is read as a whole then.
         let bytes =
-            bytes.ok_or_else(|| FormatError::internal("value of a large record", "one that was kept", position))?;
+            bytes.ok_or_else(|| FormatError::usage("value of a large record", "one that was kept", position))?;
         Ok(Some(FieldValue {
             codec: place.codec,
             decoded_bytes: place.decoded_bytes,
@@ -343,7 +351,7 @@ impl LargeRecord {
     /// What was known of the window of a field that was made in parts.
     pub(crate) fn window(&self, number: usize) -> Option<CutOf> {
         match self.fields.get(number) {
-            Some(MadeField::Array(array)) => array.1,
+            Some(MadeField::Array(array)) => array.window,
             Some(MadeField::Kept | MadeField::Stored(_) | MadeField::Staged) | None => None,
         }
     }
@@ -356,8 +364,8 @@ impl LargeRecord {
                 Ok(true)
             }
             Some(MadeField::Array(array)) => {
-                if !array.0.is_copy() {
-                    array.0.join(&self.ends(number), row.part(number))?;
+                if !array.split.is_copy() {
+                    array.split.join(&self.ends(number), row.part(number))?;
                 }
                 Ok(true)
             }

@@ -2,7 +2,7 @@
 
 use super::buffer::class_room;
 use crate::fault;
-use shardpack_format::to_usize;
+use shardpack_format::{bug, to_usize};
 use shardpack_reader::raw::slice;
 use shardpack_reader::{Error, Result, Shard};
 use std::ops::Range;
@@ -34,7 +34,7 @@ impl Run {
         let allowed = records.clone().try_for_each(|record| shard.check_length(record));
         if let (Err(error), 1) = (&allowed, records.end - records.start) {
             // Before memory is taken for it.
-            run.faults.push((records.start, fault::copy(error)));
+            run.faults.push((records.start, error.clone()));
             return Ok((run, 0));
         }
         let length = span.end - span.start;
@@ -63,7 +63,7 @@ impl Run {
     /// Why it could not be read.
     pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
         if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
-            return Err(fault::copy(error));
+            return Err(error.clone());
         }
         slice(&self.shard, record, self.start, self.buffer.get(..self.used).unwrap_or_default())
     }
@@ -79,11 +79,11 @@ impl Run {
 fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {
-        return Err(fault::copy(whole));
+        return Err(whole.clone());
     }
     let span = shard.span(&(record..record + 1))?;
     let range = to_usize(span.start - start)..to_usize(span.end - start);
-    let place = run.get_mut(range).ok_or_else(|| Error::internal("record", "inside the run", record))?;
+    let Some(place) = run.get_mut(range) else { bug("a record leaves its run") };
     shard.file().read_exact_at(place, span.start)?;
     Ok(span.end - span.start)
 }

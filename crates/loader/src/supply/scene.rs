@@ -36,17 +36,39 @@ impl SceneRead {
 pub(crate) struct Scene {
     /// By number.
     pub(crate) patches: Vec<ScenePatch>,
-    /// Of fields that are cut the whole arrays, field by field; empty if patches have memory of their
-    /// own.
-    pub(crate) held: Vec<Option<WholeScene>>,
-    /// The record, of which a stage decodes patches; then nothing else is here.
-    pub(crate) record: Option<SceneRecord>,
-    /// Of fields that are no patches, field by field: all patches share them.
-    pub(crate) shared: Vec<Vec<u8>>,
-    /// Fields that the sample has no value for.
-    pub(crate) missing: Vec<u32>,
-    pub(crate) objects: Vec<Option<Object>>,
+    /// Whether it waits as a whole: then patches have no memory of their own.
+    pub(crate) is_whole: bool,
+    pub(crate) content: SceneContent,
     pub(crate) plan: Arc<PatchPlan>,
+}
+
+/// What waits of a scene.
+#[derive(Debug)]
+pub(crate) enum SceneContent {
+    /// The record, of which a stage decodes patches.
+    Stored(SceneRecord),
+    /// Field by field what was decoded, and values that are no tensors.
+    Decoded { fields: Vec<SceneField>, objects: Vec<Option<Object>> },
+}
+
+/// What waits of a field.
+#[derive(Debug)]
+pub(crate) enum SceneField {
+    /// The sample has no value.
+    Missing,
+    /// In the memory of each patch.
+    Patches,
+    Whole(WholeScene),
+    /// One row for all patches.
+    Shared(Vec<u8>),
+    /// Nothing: it stands in the index.
+    FromIndex,
+}
+
+impl Default for SceneContent {
+    fn default() -> Self {
+        Self::Decoded { fields: Vec::new(), objects: Vec::new() }
+    }
 }
 
 /// A record that was read and checked.
@@ -60,9 +82,9 @@ pub(crate) struct SceneRecord {
 }
 
 impl SceneRecord {
-    /// The first `length` bytes of `bytes`, with a memo for each of `fields` fields.
-    pub(crate) fn new(bytes: Vec<u8>, length: usize, fields: usize, patches: usize) -> Self {
-        Self { bytes, length, memos: (0..fields).map(|_| Memo::new(patches as u64)).collect() }
+    /// The first `length` bytes of `bytes`, with a memo for each field.
+    pub(crate) const fn new(bytes: Vec<u8>, length: usize, memos: Vec<Memo>) -> Self {
+        Self { bytes, length, memos }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -94,11 +116,14 @@ impl Scene {
 
     /// Memory of what waits as a whole; `None` if patches have memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
-        if let Some(record) = &self.record {
-            return Some(record.bytes.len() as u64);
-        }
-        let bytes = |held: &Option<WholeScene>| held.as_ref().map_or(0, WholeScene::bytes);
-        (!self.held.is_empty()).then(|| self.held.iter().map(bytes).fold(0, u64::saturating_add))
+        let bytes = match &self.content {
+            SceneContent::Stored(record) => record.bytes.len() as u64,
+            SceneContent::Decoded { fields, .. } => {
+                let whole = fields.iter().map(|field| if let SceneField::Whole(all) = field { all.bytes() } else { 0 });
+                whole.fold(0, u64::saturating_add)
+            }
+        };
+        self.is_whole.then_some(bytes)
     }
 
     /// Notes where patches lie.
@@ -112,8 +137,8 @@ impl Scene {
 impl Drop for Scene {
     /// Of an epoch that was broken off; a record always.
     fn drop(&mut self) {
-        if let Some(record) = self.record.take() {
-            self.plan.give_back_scene(record.bytes);
+        if let SceneContent::Stored(record) = &mut self.content {
+            self.plan.give_back_scene(std::mem::take(&mut record.bytes));
         }
         for patch in &mut self.patches {
             let bytes = patch.bytes.get_mut().unwrap_or_else(PoisonError::into_inner).take();

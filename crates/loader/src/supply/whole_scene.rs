@@ -4,7 +4,7 @@
 use crate::patches::PatchPlan;
 use shardpack_array::Finish;
 use shardpack_base::parts::part;
-use shardpack_format::{Dtype, Error, Layout, Result, to_usize};
+use shardpack_format::{Dtype, Layout, Result, bug, to_usize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,20 +17,29 @@ pub(crate) struct WholeScene {
     pub(crate) shape: [u64; 3],
     /// Order of the axes of patches.
     pub(crate) layout: Layout,
-    /// Rows and columns of each patch, and what becomes of its elements.
-    pub(crate) patches: Vec<([Range<u64>; 2], Finish)>,
+    pub(crate) patches: Vec<PatchWindow>,
     pub(crate) plan: Arc<PatchPlan>,
+}
+
+/// A patch of it.
+#[derive(Debug)]
+pub(crate) struct PatchWindow {
+    pub(crate) rows: Range<u64>,
+    pub(crate) columns: Range<u64>,
+    /// Steps after decoding.
+    pub(crate) finish: Finish,
 }
 
 impl WholeScene {
     /// Makes the patch at this place of the list.
     pub(crate) fn cut(&self, place: usize, out: &mut [u8]) -> Result<()> {
-        let Some((window, finish)) = self.patches.get(place) else {
-            return Err(Error::internal("patch of a scene", format!("one of {}", self.patches.len()), place));
+        let Some(PatchWindow { rows, columns, finish }) = self.patches.get(place) else {
+            bug("a patch is none of its scene")
         };
+        let window = [rows.clone(), columns.clone()];
         let length = to_usize(self.dtype.array_bytes(&self.shape)?);
         let elements = part(&self.bytes, 0..length, "elements of a scene")?;
-        finish.apply_to_window(self.dtype, (self.shape, self.layout), window.clone(), elements, out)
+        finish.apply_to_window(self.dtype, (self.shape, self.layout), window, elements, out)
     }
 
     /// Memory that it takes.

@@ -93,7 +93,7 @@ impl Storage for Bucket {
         *self.lists.lock().unwrap() += 1;
         if self.broken == Some("listing") {
             let source = io::Error::new(ErrorKind::PermissionDenied, "the store refuses");
-            return Err(Error::Io { path: self.url.clone(), action: "list", offset: None, source });
+            return Err(Error::io(self.url.clone(), "list", source));
         }
         let (mut found, mut folders) = (Vec::new(), vec![self.folder.clone()]);
         while let Some(folder) = folders.pop() {

@@ -61,7 +61,7 @@ impl Storage for FaultyStorage {
 
     fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
         let path = PathBuf::from("faulty").join(name);
-        let fail = |source| Error::Io { path: path.clone(), action: "open", offset: None, source };
+        let fail = |source| Error::io(path.clone(), "open", source);
         count(&self.operations, self.fault).map_err(fail)?;
         if self.open.load(Ordering::SeqCst) >= self.max_open {
             return Err(fail(io::Error::from_raw_os_error(24)));

@@ -71,7 +71,7 @@ fn blocks_are_staged_once_for_all_rows() {
     ] {
         let of = encoded(coder, layout);
         let apart = staged(&of, None, 16 << 20);
-        let (upload, out, faults, taken) = staged(&of, Some(&Memo::new(ROWS as u64)), 16 << 20);
+        let (upload, out, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);
         assert!(out == apart.1 && faults.is_empty() && taken == ROWS, "{coder:?} {layout:?}: {faults:?}");
         // Its blocks, and tables of rows.
         assert!(upload < of.payload.len() + (32 << 10), "{coder:?} {layout:?}: {upload} of {}", of.payload.len());
@@ -85,7 +85,7 @@ fn a_row_without_room_takes_nothing_from_others() {
     let (_, all, ..) = staged(&of, None, 16 << 20);
     let mut seen = [false; 2];
     for part in (0..40).step_by(6) {
-        let (_, out, faults, taken) = staged(&of, Some(&Memo::new(ROWS as u64)), of.payload.len() * part / 32);
+        let (_, out, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), of.payload.len() * part / 32);
         assert_eq!(faults, []);
         let rows = out.chunks(ROW_BYTES).zip(all.chunks(ROW_BYTES));
         let decoded = rows.filter(|(row, expected)| row == expected).count();
@@ -101,7 +101,7 @@ fn damage_is_said_of_all_rows_that_may_have_it() {
     // Within a stream of the first chunk; its numbers are as they were.
     let at = of.payload.len() / 2;
     of.payload[at..at + 64].fill(0xFF);
-    let (_, _, faults, taken) = staged(&of, Some(&Memo::new(ROWS as u64)), 16 << 20);
+    let (_, _, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);
     let rows: Vec<u32> = faults.iter().map(|fault| fault.row).collect();
     assert_eq!((rows, taken), ((0..ROWS as u32).collect(), ROWS));
 }

@@ -1,8 +1,8 @@
 //! Reads a dataset once, checks it and has its values kept on a device: by all threads, before the
 //! first batch.
 
-use super::{Form, Residence, Resident};
-use crate::fields::{Fields, From, JPEG, limits_of_a_part, orientation_of};
+use super::{ArrayForm, Residence, Resident, ResidentValue};
+use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of};
 use crate::patches::ClassPlan;
 use crate::stage::{Keeper, Value, slots};
 use crate::supply::record::{check, read_head};
@@ -79,7 +79,8 @@ pub(crate) fn fill(
     dataset: &Dataset,
     fields: &Fields,
     keeper: &Arc<dyn Keeper>,
-    (threads, slot_bytes): (usize, u64),
+    threads: usize,
+    slot_bytes: u64,
     watch: Watch<'_>,
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
@@ -194,7 +195,7 @@ impl Filling<'_> {
     /// Bytes of the device that all values take, at most.
     fn needed(&self, threads: usize) -> Result<u64> {
         let staged: Vec<usize> =
-            self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.from.position()).collect();
+            self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.kind.position()).collect();
         let sum = AtomicU64::new(0);
         self.on_threads(threads, |_, piece| {
             let staged: Vec<usize> = staged.iter().filter_map(|&position| piece.shard.stored_at(position)).collect();
@@ -260,15 +261,15 @@ impl Filling<'_> {
         let kept = kept.map_err(|error| Error::io(shard.path(), "keep its values on the device", error))?;
         let mut resident = locked(&self.resident);
         for (found, number) in found.iter().zip(kept) {
-            let more = match found.descriptor {
+            let detail = match found.descriptor {
                 Some(_) => {
                     let FieldValue { codec, decoded_bytes, descriptor, .. } = found.value;
-                    resident.name(&Form { codec, decoded_bytes, descriptor: descriptor.to_vec() })
+                    resident.name(&ArrayForm { codec, decoded_bytes, descriptor: descriptor.to_vec() })
                 }
                 None => Some(found.orientation.into()),
             };
-            let known =
-                number.zip(more).map_or(Residence::Absent, |(number, more)| Residence::Present { number, more });
+            let value = number.zip(detail).map(|(number, detail)| ResidentValue { number, detail });
+            let known = value.map_or(Residence::Absent, Residence::Present);
             resident.note(found.sample, found.field, known);
         }
         drop(resident);
@@ -285,11 +286,11 @@ impl Filling<'_> {
         let frame = check(shard, record, bytes).map_err(place)?;
         for (number, field) in self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged) {
             let limits = &shard.options().limits;
-            let limits = match &field.from {
-                From::Array { cut: Some(_), .. } => limits_of_a_part(limits),
+            let limits = match &field.kind {
+                FieldType::Array(ArrayField { cut: Some(_), .. }) => limits_of_a_part(limits),
                 _ => limits.clone(),
             };
-            let Some(position) = field.from.position() else { continue };
+            let Some(position) = field.kind.position() else { continue };
             let value = match shard.stored_at(position) {
                 Some(position) => Record::field_at(&frame, bytes, position, &limits).map_err(place)?,
                 None => None,
@@ -298,12 +299,12 @@ impl Filling<'_> {
                 locked(&self.resident).note(sample, number, Residence::Missing);
                 continue;
             };
-            let (descriptor, orientation) = match &field.from {
-                From::Array { .. } => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
-                From::Picture { orientation, .. } => (None, orientation_of(*orientation, shard, record, &value)),
-                From::Scalar(_) | From::OneHot { .. } | From::Volume(_) | From::Mask { .. } | From::Raw { .. } => {
-                    continue;
+            let (descriptor, orientation) = match &field.kind {
+                FieldType::Array(_) => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
+                FieldType::Picture(PictureField { orientation, .. }) => {
+                    (None, orientation_of(*orientation, shard, record, &value))
                 }
+                _ => continue,
             };
             found.push(StoredValue { sample, field: number, value, descriptor, orientation });
         }
@@ -312,8 +313,8 @@ impl Filling<'_> {
             && let Some(position) = shard.stored_at(classes.position)
             && let Some(mask) = Record::field_at(&frame, bytes, position, &shard.options().limits).map_err(place)?
         {
-            let how = (&mut ArrayDecoder::new(), &shard.options().limits);
-            let map = ClassPlan::map(&mask, how).map_err(|error| place(name_field(&classes.field, error)))?;
+            let map = ClassPlan::map(&mask, &mut ArrayDecoder::new(), &shard.options().limits)
+                .map_err(|error| place(name_field(&classes.field, error)))?;
             locked(&self.resident).note_map(sample, map);
         }
         Ok(())

@@ -12,7 +12,7 @@ pub(crate) use filling::fill;
 use crate::fields::Fields;
 use crate::patches::ClassMap;
 use crate::stage::Keeper;
-use shardpack_format::{Codec, FieldValue};
+use shardpack_format::{Codec, FieldValue, bug, to_usize};
 use shardpack_jpeg::DrawKey;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,20 +25,27 @@ pub(crate) enum Residence {
     Absent,
     /// The sample has none.
     Missing,
-    /// It is on the device by this number. Of a picture the orientation, of an array the number of
-    /// its [`Form`].
-    Present { number: u64, more: u32 },
+    Present(ResidentValue),
+}
+
+/// A value on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ResidentValue {
+    /// By which the device knows it.
+    pub(crate) number: u64,
+    /// Of a picture the orientation, of an array the number of its [`ArrayForm`].
+    pub(crate) detail: u32,
 }
 
 /// How arrays are stored, without their payload: in most datasets all alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Form {
+pub(crate) struct ArrayForm {
     pub(crate) codec: Codec,
     pub(crate) decoded_bytes: u64,
     pub(crate) descriptor: Vec<u8>,
 }
 
-impl Form {
+impl ArrayForm {
     /// A value of this form, as long as nobody looks at its bytes.
     pub(crate) fn value(&self) -> FieldValue<'_> {
         let Self { codec, decoded_bytes, descriptor } = self;
@@ -56,7 +63,7 @@ pub(crate) struct Resident {
     width: usize,
     /// Sample by sample, for each of these.
     known: Vec<Residence>,
-    forms: Forms,
+    forms: ArrayForms,
     /// Where the classes of masks are, sample by sample, if these say where patches lie.
     maps: Vec<Option<ClassMap>>,
     /// Whether a batch needs no other bytes of a record.
@@ -66,11 +73,11 @@ pub(crate) struct Resident {
     pub(crate) read_bytes: u64,
 }
 
-/// Forms, each once.
+/// ArrayForms, each once.
 #[derive(Debug, Default)]
-struct Forms {
-    all: Vec<Form>,
-    numbers: HashMap<Form, u32>,
+struct ArrayForms {
+    all: Vec<ArrayForm>,
+    numbers: HashMap<ArrayForm, u32>,
 }
 
 impl Resident {
@@ -92,8 +99,18 @@ impl Resident {
             maps.resize_with(usize::try_from(samples).ok()?, || None);
         }
         let is_enough = fields.objects.is_empty()
-            && fields.plans.iter().all(|field| field.staged || field.from.position().is_none());
-        Some(Self { keeper, places, width, known, forms: Forms::default(), maps, is_enough, values: 0, read_bytes: 0 })
+            && fields.plans.iter().all(|field| field.staged || field.kind.position().is_none());
+        Some(Self {
+            keeper,
+            places,
+            width,
+            known,
+            forms: ArrayForms::default(),
+            maps,
+            is_enough,
+            values: 0,
+            read_bytes: 0,
+        })
     }
 
     /// Whether rows of which all is known need no record.
@@ -107,7 +124,7 @@ impl Resident {
     }
 
     /// What is known of a field of a sample, both by their numbers.
-    pub(crate) fn known(&self, sample: u64, field: usize) -> Residence {
+    pub(crate) fn residence(&self, sample: u64, field: usize) -> Residence {
         self.index(sample, field).and_then(|index| self.known.get(index)).copied().unwrap_or_default()
     }
 
@@ -115,14 +132,14 @@ impl Resident {
     pub(crate) fn note(&mut self, sample: u64, field: usize, known: Residence) {
         let index = self.index(sample, field);
         if let Some(to) = index.and_then(|index| self.known.get_mut(index)) {
-            self.values += u64::from(matches!(known, Residence::Present { .. }));
+            self.values += u64::from(matches!(known, Residence::Present(_)));
             *to = known;
         }
     }
 
     /// The number of a form.
-    pub(crate) fn name(&mut self, form: &Form) -> Option<u32> {
-        let Forms { all, numbers } = &mut self.forms;
+    pub(crate) fn name(&mut self, form: &ArrayForm) -> Option<u32> {
+        let ArrayForms { all, numbers } = &mut self.forms;
         if let Some(number) = numbers.get(form) {
             return Some(*number);
         }
@@ -133,8 +150,8 @@ impl Resident {
     }
 
     /// The form of this number.
-    pub(crate) fn form(&self, number: u32) -> Option<&Form> {
-        self.forms.all.get(usize::try_from(number).ok()?)
+    pub(crate) fn form(&self, number: u32) -> &ArrayForm {
+        self.forms.all.get(to_usize(number)).unwrap_or_else(|| bug("an array on the device has no form"))
     }
 
     /// Notes where the classes of a sample's mask are.
@@ -164,7 +181,7 @@ impl Resident {
 
     /// Bytes on the host.
     pub(crate) fn host_bytes(&self) -> u64 {
-        let forms = self.forms.all.iter().map(|form| size_of::<Form>() + form.descriptor.len()).sum::<usize>();
+        let forms = self.forms.all.iter().map(|form| size_of::<ArrayForm>() + form.descriptor.len()).sum::<usize>();
         let table = self.known.len().saturating_mul(size_of::<Residence>());
         let of_map = |map: &Option<ClassMap>| map.as_ref().map_or(0, ClassMap::bytes) + size_of_val(map) as u64;
         let maps = self.maps.iter().map(of_map).sum::<u64>();

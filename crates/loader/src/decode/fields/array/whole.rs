@@ -1,68 +1,63 @@
-//! Decodes scenes that wait as a whole.
+//! Scenes that wait as a whole, decoded.
 
-use super::array_patches::Asked;
-use super::array_row::{ArrayRows, axes};
-use super::narrow::{narrow, quieten};
-use super::recipe::Recipe;
-use super::record::FieldOf;
-use crate::fields::Cut;
+use super::ArrayFieldDecoder;
+use super::narrow::quieten;
+use super::patches::AskedPatches;
+use super::request::image_axes;
+use crate::decode::record::RowField;
+use crate::decode::tools::Tools;
 use crate::patches::{PatchAt, PatchPlan};
 use crate::sample::SampleAt;
-use crate::supply::WholeScene;
+use crate::supply::{PatchWindow, WholeScene};
 use shardpack_array::{ArrayDecoder, Bands, Region, Wanted};
-use shardpack_format::{ArrayDescriptor, Codec, Error, FieldValue, Layout, Limits, Result, to_usize};
+use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Result, bug, to_usize};
 use std::sync::Arc;
 
-impl ArrayRows {
+impl ArrayFieldDecoder {
     /// Bytes of all pixels of an array, with the bands that are wanted; `None` if it is too large to
     /// be decoded as a whole.
-    pub(crate) fn held_bytes(
+    pub(super) fn bytes_as_whole(
         &mut self,
-        recipe: &Recipe,
-        of: &FieldOf<'_>,
+        tools: &mut Tools,
+        of: &RowField<'_>,
         value: &FieldValue<'_>,
-        how: (bool, &Cut),
     ) -> Result<Option<u64>> {
-        let mut asked = self.ask_all(recipe, of, value, how, &[of.at])?;
-        narrow(&mut asked.descriptor, &mut asked.finishes);
-        let Asked { descriptor, regions, .. } = asked;
+        let AskedPatches { descriptor, regions, .. } = self.ask_all(tools, of, value, &[of.at()])?;
         let whole = regions.first().and_then(|region| all_pixels(&descriptor, region));
-        let limits = &of.shard.options().limits;
         let bytes = |whole: Region| whole.shape_of(&descriptor).map(|shape| shape.bytes);
-        Ok(whole.map(bytes).transpose()?.filter(|&bytes| is_allowed(&descriptor, bytes, limits)))
+        Ok(whole.map(bytes).transpose()?.filter(|&bytes| is_allowed(&descriptor, bytes, of.limits())))
     }
 
     /// Decodes all pixels of an array, for the patches `draws`.
-    pub(crate) fn hold(
+    pub(super) fn decode_whole(
         &mut self,
-        recipe: &Recipe,
-        of: &FieldOf<'_>,
+        tools: &mut Tools,
+        of: &RowField<'_>,
         value: &FieldValue<'_>,
-        (channels_first, cut): (bool, &Cut),
-        (draws, plan): (&[SampleAt], &Arc<PatchPlan>),
+        draws: &[SampleAt],
+        plan: &Arc<PatchPlan>,
     ) -> Result<(WholeScene, Vec<PatchAt>)> {
-        let mut asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
-        let is_narrow = narrow(&mut asked.descriptor, &mut asked.finishes);
-        let Asked { descriptor, regions, finishes, places } = asked;
+        let AskedPatches { descriptor, regions, finishes, places, is_narrow } =
+            self.ask_all(tools, of, value, draws)?;
         let Some(whole) = regions.first().and_then(|region| all_pixels(&descriptor, region)) else {
-            return Err(Error::internal("patches of a scene", "at least one", regions.len()));
+            bug("a scene without pixels waits as a whole")
         };
         let found = whole.shape_of(&descriptor)?;
         let wanted = Wanted { region: (whole.bands != Bands::All).then_some(&whole), ..Wanted::ALL };
-        let window = |region: &Region| [region.y..region.y + region.height, region.x..region.x + region.width];
         // Of the patch only the order of its axes.
-        let (_, layout) = axes(&of.field.shape, channels_first)?;
+        let (_, layout) = image_axes(&of.field.shape, self.field.channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
-        let mut held = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
-        let length = to_usize(found.bytes);
-        let out = held.bytes.get_mut(..length).unwrap_or_default();
-        let limits = &of.shard.options().limits;
-        self.decoder.decode_wanted(value.codec, &descriptor, value.bytes, &wanted, out, limits)?;
+        let mut scene = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
+        let out = scene.bytes.get_mut(..to_usize(found.bytes)).unwrap_or_default();
+        tools.arrays.decode_wanted(value.codec, &descriptor, value.bytes, &wanted, out, of.limits())?;
         if is_narrow {
             quieten(&finishes, out);
         }
-        held.patches = regions.iter().map(window).zip(finishes).collect();
-        Ok((held, places))
+        for (region, finish) in regions.iter().zip(finishes) {
+            let Region { y, x, height, width, .. } = *region;
+            scene.patches.push(PatchWindow { rows: y..y + height, columns: x..x + width, finish });
+        }
+        Ok((scene, places))
     }
 }
 
@@ -80,7 +75,7 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
 
 /// What decoding such an array takes if it waits as a whole, besides that; `None` if it never does,
 /// with so many patches of each.
-pub(crate) fn held_scratch_bytes(
+pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
     patch: &Region,

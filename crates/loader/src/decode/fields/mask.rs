@@ -1,46 +1,60 @@
 //! Masks that follow their picture: for each pixel of the view the value at its centre.
 
-use super::record::FieldOf;
-use super::shape::{Kept, Shape, check_rows};
-use crate::fields::loses;
+use super::FieldDecoder;
+use crate::decode::record::{RowField, ViewedRecord};
+use crate::decode::shape::{RemainingRows, Shape, check_rows};
+use crate::decode::tools::Tools;
+use crate::decode::values::Values;
+use crate::fields::{MaskField, loses};
 use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, FieldValue, Layout, Limits, Result, to_usize};
+use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 use shardpack_jpeg::PixelLayout;
 
 /// Scratch memory that a thread keeps at most from one mask to the next.
 const MOST_KEPT: usize = 8 << 20;
 
-/// One thread's decoder of masks.
-pub(crate) struct MaskRows {
-    decoder: ArrayDecoder,
-    /// What the view shows of a mask, before it is resampled.
+/// Decodes masks.
+pub(super) struct MaskDecoder {
+    field: MaskField,
+    /// The part of a mask that the view shows, before it is resampled.
     pixels: Vec<u8>,
     rows: Vec<usize>,
     columns: Vec<usize>,
 }
 
-impl MaskRows {
-    pub(crate) fn new() -> Self {
-        Self { decoder: ArrayDecoder::new(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
+impl FieldDecoder for MaskDecoder {
+    fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
+        let Some(value) = of.value(self.field.position)? else { return Ok(false) };
+        let mut viewed = ViewedRecord { record: of.record, pictures: &mut tools.pictures };
+        let Some(shape) = viewed.shape(&self.field.picture)? else { return Ok(false) };
+        self.resample(&mut tools.arrays, of, &value, &shape, out, dims)?;
+        Ok(true)
+    }
+}
+
+impl MaskDecoder {
+    pub(super) fn new(field: &MaskField) -> Self {
+        Self { field: field.clone(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
     }
 
-    /// Decodes the part of a mask that its picture, of height and width `picture`, shows, and
-    /// writes its values to `out`; `fill` is the element that stands beside a padded picture.
+    /// Decodes the part of a mask that the view shows, and writes its values to `out`.
     ///
     /// # Errors
     /// `Usage` if it is no mask of its picture, as the caller says: it has not its size, or not the
     /// channels of the others; or if its values would change in the type of the batch; else as the
     /// decoder.
-    pub(crate) fn decode(
+    fn resample(
         &mut self,
-        of: &FieldOf<'_>,
+        decoder: &mut ArrayDecoder,
+        of: &RowField<'_>,
         value: &FieldValue<'_>,
-        (shape, layout, fill): (&Shape, PixelLayout, &[u8]),
+        shape: &Shape,
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<()> {
+        let (layout, fill) = (of.recipe().layout, &*self.field.fill);
         let Shape { picture, crop } = *shape;
-        let limits = &of.shard.options().limits;
+        let limits = of.limits();
         let source = ArrayDescriptor::parse(value.descriptor, limits)?;
         let descriptor = match of.field.dtype {
             ElementType::Dtype(dtype) if source.decoded != dtype => {
@@ -64,12 +78,12 @@ impl MaskRows {
             // The index may hold the sides of the stored picture, which is turned.
             match (dims, layout) {
                 ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
-                (other, _) => return Err(Error::internal("axes of a mask", "two or three", other.len())),
+                _ => bug("a ragged mask of other than two or three axes"),
             }
         }
         let inner = crop.inner;
-        positions(&mut self.rows, (crop.area.y, crop.area.height), inner.height, picture[0], false);
-        positions(&mut self.columns, (crop.area.x, crop.area.width), inner.width, picture[1], crop.flip);
+        positions(&mut self.rows, crop.area.y, crop.area.height, inner.height, picture[0], false);
+        positions(&mut self.columns, crop.area.x, crop.area.width, inner.width, picture[1], crop.flip);
         let (Some(top), Some(bottom)) = (self.rows.first().copied(), self.rows.last().copied()) else { return Ok(()) };
         let ends = (self.columns.iter().min().copied(), self.columns.iter().max().copied());
         let (Some(left), Some(right)) = ends else { return Ok(()) };
@@ -84,7 +98,7 @@ impl MaskRows {
             self.pixels.resize(bytes, 0);
         }
         let pixels = self.pixels.get_mut(..bytes).unwrap_or_default();
-        self.decoder.decode_region(value.codec, &descriptor, value.bytes, &region, pixels, limits)?;
+        decoder.decode_region(value.codec, &descriptor, value.bytes, &region, pixels, limits)?;
         let (view_rows, view_columns) = (crop.height as usize, crop.width as usize);
         let expected = view_rows.saturating_mul(view_columns).saturating_mul(pixel);
         if out.len() != expected {
@@ -96,7 +110,7 @@ impl MaskRows {
         let taken = pixel / planes.max(1);
         if crop.is_padded() {
             if fill.len() != element {
-                return Err(Error::internal("bytes of what stands beside a mask", element, fill.len()));
+                bug("the value beside a mask is of another type");
             }
             out.chunks_exact_mut(element.max(1)).for_each(|to| copy(to, fill));
         }
@@ -109,7 +123,7 @@ impl MaskRows {
                 for (column, to) in self.columns.iter().zip(to) {
                     let at = start + (column - left) * pixel;
                     let Some(from) = pixels.get(at..at + taken) else {
-                        return Err(Error::internal("element of a mask", "one", at));
+                        bug("a view shows more of a mask than there is");
                     };
                     copy(to, from);
                 }
@@ -129,7 +143,7 @@ impl MaskRows {
 /// # Errors
 /// `Usage` if they have not the size of their picture, or are not as many as there were boxes; `Limit` if
 /// they are larger than a decoded field may be.
-pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&Kept>, limits: &Limits) -> Result<Array> {
+pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRows>, limits: &Limits) -> Result<Array> {
     let Shape { picture: [height, width], crop } = *shape;
     let count = match *array.shape() {
         [count, h, w] if [h, w] == [height, width].map(u64::from) => count,
@@ -159,8 +173,8 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&Kept>, limit
     let mut out = vec![0; usize::try_from(bytes).map_err(too_large)?];
     let (mut ys, mut xs) = (Vec::new(), Vec::new());
     let inner = crop.inner;
-    positions(&mut ys, (crop.area.y, crop.area.height), inner.height, height, false);
-    positions(&mut xs, (crop.area.x, crop.area.width), inner.width, width, crop.flip);
+    positions(&mut ys, crop.area.y, crop.area.height, inner.height, height, false);
+    positions(&mut xs, crop.area.x, crop.area.width, inner.width, width, crop.flip);
     let element = array.dtype().size();
     let (line, from_line) = (crop.width as usize * element, width as usize * element);
     let (plane, from_plane) = (crop.height as usize * line, height as usize * from_line);
@@ -171,7 +185,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&Kept>, limit
             let from = array.bytes().get(start..start + from_line).unwrap_or_default();
             for (x, to) in xs.iter().zip(line.chunks_exact_mut(element.max(1)).skip(inner.x as usize)) {
                 let Some(from) = from.get(x * element..(x + 1) * element) else {
-                    return Err(Error::internal("element of a mask", "one", x));
+                    bug("a view shows more of a mask than there is");
                 };
                 copy(to, from);
             }
@@ -190,7 +204,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
 
 /// Where the centres of `count` pixels lie that show `extent` from `start` on of a side.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
-fn positions(out: &mut Vec<usize>, (start, extent): (f64, f64), count: u32, side: u32, is_reversed: bool) {
+fn positions(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, is_reversed: bool) {
     let step = extent / f64::from(count.max(1));
     let last = side.saturating_sub(1) as usize;
     out.clear();
@@ -198,13 +212,6 @@ fn positions(out: &mut Vec<usize>, (start, extent): (f64, f64), count: u32, side
     if is_reversed {
         out.reverse();
     }
-}
-
-/// What decoding a mask takes besides its row: at most all of it, and what its decoder takes.
-pub(crate) fn mask_scratch_bytes(stored: &(Codec, ArrayDescriptor)) -> u64 {
-    let (codec, descriptor) = stored;
-    let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);
-    decoder.saturating_add(descriptor.decoded_bytes().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -215,7 +222,7 @@ mod tests {
     fn centres_are_shown() {
         let at = |start, extent, count, side, flip| {
             let mut out = Vec::new();
-            positions(&mut out, (start, extent), count, side, flip);
+            positions(&mut out, start, extent, count, side, flip);
             out
         };
         assert_eq!(at(0.0, 4.0, 4, 4, false), [0, 1, 2, 3]);

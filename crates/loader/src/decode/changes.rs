@@ -1,7 +1,7 @@
 //! Augmentations of pictures: on the levels of a row, right after they were decoded.
 
 use shardpack_augment::{Augmentation, Picture, Scratch};
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, bug};
 use shardpack_jpeg::{PixelLayout, Rendering};
 use shardpack_reader::Result;
 
@@ -29,9 +29,8 @@ impl Changes {
         let mut change = |levels: &mut [u8], size: [u32; 2]| -> Result<(), FormatError> {
             let [height, width] = size.map(|side| side as usize);
             let bytes = height * width * 3;
-            let room = levels.len();
             let Some(levels) = levels.get_mut(..bytes) else {
-                return Err(FormatError::internal("bytes of a decoded picture", bytes, room));
+                bug("a decoded picture is larger than its memory");
             };
             let mut picture = Picture::new(levels, height, width)?;
             for (place, change) in (0..).zip(changes) {

@@ -1,78 +1,78 @@
 //! Several patches of one array: all of a scene that the loader takes, decoded together.
 
-use super::array_row::{ArrayRows, axes, known, plain_bytes};
+use super::ArrayFieldDecoder;
 use super::narrow::{narrow, quieten};
-use super::recipe::Recipe;
-use super::record::FieldOf;
-use super::volumes::copy_box;
-use crate::fields::Cut;
+use super::request::{image_axes, plain_bytes};
+use crate::decode::record::RowField;
+use crate::decode::tools::Tools;
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
 use shardpack_array::{Bands, Finish, Region};
-use shardpack_format::{ArrayDescriptor, Error, FieldValue, Layout, Limits, Result, Transform};
+use shardpack_format::{ArrayDescriptor, FieldValue, Layout, Limits, Result, Transform, bug, to_usize};
 
 /// What is asked of an array for several patches.
-pub(crate) struct Asked {
-    pub(crate) descriptor: ArrayDescriptor,
+pub(super) struct AskedPatches {
+    pub(super) descriptor: ArrayDescriptor,
     /// Patch by patch, in the order of the draws.
-    pub(crate) regions: Vec<Region>,
-    pub(crate) finishes: Vec<Finish>,
-    pub(crate) places: Vec<PatchAt>,
+    pub(super) regions: Vec<Region>,
+    pub(super) finishes: Vec<Finish>,
+    pub(super) places: Vec<PatchAt>,
+    /// Whether elements stay float16 until patches are made of them.
+    pub(super) is_narrow: bool,
 }
 
-impl ArrayRows {
+impl ArrayFieldDecoder {
     /// What is asked of an array for the patches `draws`: at least one.
-    pub(crate) fn ask_all(
+    pub(super) fn ask_all(
         &mut self,
-        recipe: &Recipe,
-        of: &FieldOf<'_>,
+        tools: &mut Tools,
+        of: &RowField<'_>,
         value: &FieldValue<'_>,
-        (channels_first, cut): (bool, &Cut),
         draws: &[SampleAt],
-    ) -> Result<Asked> {
+    ) -> Result<AskedPatches> {
         let (mut regions, mut finishes, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let Self { field, request } = self;
         for &at in draws {
-            let of = FieldOf { at, ..*of };
-            let how = (channels_first, Some(cut));
-            let known = known(&mut self.fields, &of)?;
-            let (_, region, finish) = known.ask(recipe, &of, value, how, &of.field.shape, &mut self.cut)?;
-            let region = region.ok_or_else(|| Error::internal("patch of a scene", "a region", "none"))?;
-            regions.push(region.clone());
-            finishes.push(finish.clone());
-            places.extend(self.cut.map(|cut| cut.at(at.patch)));
+            let of = of.of(at);
+            let asked = request.ask(field, &of, value, &of.field.shape, &mut tools.window)?;
+            regions.extend(asked.region.cloned());
+            finishes.push(asked.finish.clone());
+            places.extend(tools.window.map(|window| window.at(at.patch)));
         }
-        let descriptor = known(&mut self.fields, of)?.descriptor.as_ref().map(|(_, descriptor)| descriptor.clone());
-        let descriptor = descriptor.ok_or_else(|| Error::internal("descriptor", "one", "none"))?;
-        Ok(Asked { descriptor, regions, finishes, places })
+        if regions.len() != draws.len() || regions.is_empty() {
+            bug("patches of an array that is not cut");
+        }
+        let mut descriptor = request.descriptor().clone();
+        let is_narrow = narrow(&mut descriptor, &mut finishes);
+        Ok(AskedPatches { descriptor, regions, finishes, places, is_narrow })
     }
 
     /// Decodes the patches `draws` of an array, each into its own part of `outs`. Of chunks that
     /// several patches need, each is decoded once.
-    pub(crate) fn decode_patches(
+    pub(super) fn decode_patches(
         &mut self,
-        recipe: &Recipe,
-        of: &FieldOf<'_>,
+        tools: &mut Tools,
+        of: &RowField<'_>,
         value: &FieldValue<'_>,
-        (channels_first, cut): (bool, &Cut),
         draws: &[SampleAt],
         outs: &mut [&mut [u8]],
     ) -> Result<Vec<PatchAt>> {
-        let limits = &of.shard.options().limits;
-        let mut asked = self.ask_all(recipe, of, value, (channels_first, cut), draws)?;
-        let is_narrow = narrow(&mut asked.descriptor, &mut asked.finishes);
-        let Asked { descriptor, regions, finishes, places } = asked;
+        let limits = of.limits();
+        let AskedPatches { descriptor, regions, finishes, places, is_narrow } =
+            self.ask_all(tools, of, value, draws)?;
         let (descriptor, dtype) = (&descriptor, descriptor.decoded);
-        let Self { decoder, volume, decoded, .. } = self;
+        let Tools { arrays, whole, decoded, .. } = tools;
         let mut decode = |outs: &mut [&mut [u8]]| match whole_bytes(descriptor, &regions, limits) {
             Some(bytes) => {
-                if volume.len() < bytes {
-                    volume.resize(bytes, 0);
+                if whole.len() < bytes {
+                    whole.resize(bytes, 0);
                 }
-                let whole = volume.get_mut(..bytes).unwrap_or_default();
-                decoder.decode_into(value.codec, descriptor, value.bytes, whole, limits)?;
-                cut_out(whole, descriptor, &regions, outs)
+                let whole = whole.get_mut(..bytes).unwrap_or_default();
+                arrays.decode_into(value.codec, descriptor, value.bytes, whole, limits)?;
+                cut_out(whole, descriptor, &regions, outs);
+                Ok(())
             }
-            None => decoder.decode_regions(value.codec, descriptor, value.bytes, &regions, outs, limits).map(|_| ()),
+            None => arrays.decode_regions(value.codec, descriptor, value.bytes, &regions, outs, limits).map(|_| ()),
         };
         if finishes.iter().all(|finish| finish.is_nothing(dtype)) {
             decode(outs)?;
@@ -92,7 +92,7 @@ impl ArrayRows {
         if is_narrow {
             parts.iter_mut().for_each(|part| quieten(&finishes, part));
         }
-        let axes = axes(&of.field.shape, channels_first)?;
+        let axes = image_axes(&of.field.shape, self.field.channels_first)?;
         for ((finish, part), out) in finishes.iter().zip(parts).zip(outs) {
             finish.apply(dtype, axes, part, out)?;
         }
@@ -119,7 +119,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
     let bytes = descriptor.decoded_bytes().ok().filter(|bytes| may_pay && *bytes <= limits.max_decoded_bytes)?;
     let pixel = bands.saturating_mul(descriptor.decoded.bytes());
     let part = if descriptor.layout == Layout::BandMajor { 2 } else { 8 };
-    (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| usize::try_from(bytes).ok())?
+    (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| to_usize(bytes))
 }
 
 /// Whether pixels of an array are not stored as they come.
@@ -128,13 +128,38 @@ pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
 }
 
 /// Copies patches out of a decoded array.
-fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs: &mut [&mut [u8]]) -> Result<()> {
-    let &[height, width, bands] = &*descriptor.shape else {
-        return Err(Error::internal("axes of an array to cut", 3, descriptor.shape.len()));
-    };
-    let how = ([1, height, width], bands.saturating_mul(descriptor.decoded.bytes()));
+fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs: &mut [&mut [u8]]) {
+    let &[height, width, bands] = &*descriptor.shape else { bug("bands of an array of other than three axes") };
+    let pixel = bands.saturating_mul(descriptor.decoded.bytes());
     for (region, out) in regions.iter().zip(outs) {
-        copy_box(whole, how, ([0, region.y, region.x], [1, region.height, region.width]), out)?;
+        let part = Voxels { origin: [0, region.y, region.x], size: [1, region.height, region.width] };
+        copy_box(whole, [1, height, width], pixel, part, out);
     }
-    Ok(())
+}
+
+/// A box in a volume: planes, rows and columns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Voxels {
+    pub(crate) origin: [u64; 3],
+    pub(crate) size: [u64; 3],
+}
+
+/// Copies a box out of a volume of these `sides`, whose pixels have so many bytes, row after row.
+pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, out: &mut [u8]) {
+    let Voxels { origin, size } = part;
+    let row = to_usize(size[2].saturating_mul(pixel));
+    let rows = (0..size[0]).flat_map(|plane| (0..size[1]).map(move |row| (plane, row)));
+    let expected = out.len();
+    let mut copied = 0;
+    for ((plane, line), to) in rows.zip(out.chunks_exact_mut(row.max(1))) {
+        // In a volume that was decoded: the products were made for it.
+        let start = (((origin[0] + plane) * sides[1] + origin[1] + line) * sides[2] + origin[2]) * pixel;
+        let from = to_usize(start);
+        let from = whole.get(from..from.saturating_add(row));
+        to.copy_from_slice(from.unwrap_or_else(|| bug("a box leaves its volume")));
+        copied += row;
+    }
+    if copied != expected {
+        bug("a box is of another size than its row");
+    }
 }

@@ -1,0 +1,176 @@
+//! Arrays: decoded, or the part of them that is asked for, to where they stay.
+
+mod narrow;
+mod patches;
+mod request;
+mod whole;
+
+pub(crate) use patches::is_made_of_others;
+pub(super) use patches::{Voxels, copy_box};
+pub(super) use request::{check_alike, fill, plain_bytes, set_turn, vary};
+pub(crate) use request::{image_axes, layout};
+pub(crate) use whole::whole_scratch_bytes;
+
+use super::{FieldDecoder, ScenePart, StageTarget};
+use crate::decode::cuts::{Cuts, LargeValue};
+use crate::decode::record::RowField;
+use crate::decode::tools::Tools;
+use crate::fields::ArrayField;
+use crate::rows::Share;
+use crate::sample::SampleAt;
+use crate::stage::{Prepared, Value};
+use crate::supply::{MadeField, Scene, WindowedSplit, size};
+use request::ArrayRequest;
+use shardpack_array::ArraySplit;
+use shardpack_format::{FieldValue, Result};
+
+/// Decodes arrays.
+pub(super) struct ArrayFieldDecoder {
+    field: ArrayField,
+    request: ArrayRequest,
+}
+
+impl ArrayFieldDecoder {
+    pub(super) fn new(field: &ArrayField) -> Self {
+        Self { field: field.clone(), request: ArrayRequest::new(field) }
+    }
+
+    fn value<'a>(&self, of: &RowField<'a>) -> Result<Option<FieldValue<'a>>> {
+        of.array(self.field.position, self.field.cut.is_some())
+    }
+}
+
+impl FieldDecoder for ArrayFieldDecoder {
+    fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
+        let Some(value) = self.value(of)? else { return Ok(false) };
+        let Self { field, request } = self;
+        let asked = request.ask(field, of, &value, of.shape(dims), &mut tools.window)?;
+        let wanted = asked.wanted(field.channels_first);
+        tools.arrays.decode_wanted(value.codec, asked.descriptor, value.bytes, &wanted, out, of.limits())?;
+        Ok(true)
+    }
+
+    fn prepare(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        dims: &[u64],
+        to: &mut StageTarget<'_>,
+    ) -> Result<Option<Prepared>> {
+        let value = match (to.resident, &of.recipe().resident) {
+            (Some(resident), Some(all)) => all.form(resident.detail).value(),
+            _ => match self.value(of)? {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+        };
+        let Self { field, request } = self;
+        let asked = request.ask_stage(field, of, &value, of.shape(dims), &mut tools.window)?;
+        let memo = if to.resident.is_some() { None } else { of.memo() };
+        let value = Value::Array {
+            codec: value.codec,
+            descriptor: asked.descriptor,
+            bytes: value.bytes,
+            region: asked.region,
+            finish: asked.finish,
+            noise: of.recipe().noise(of.field, of.at())?,
+            memo,
+            limits: of.limits(),
+        };
+        Ok(Some(to.prepare(of, &value)))
+    }
+
+    fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
+        let (Some(stage), Ok(Some(value))) = (&of.recipe().stage, self.value(of)) else { return };
+        let Self { field, request } = self;
+        if field.cut.is_none() {
+            return;
+        }
+        // What is wrong with it is said when a patch of it comes.
+        let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
+        stage.look(&Value::Array {
+            codec: value.codec,
+            descriptor: asked.descriptor,
+            bytes: value.bytes,
+            region: asked.region,
+            finish: asked.finish,
+            noise: None,
+            memo: of.memo(),
+            limits: of.limits(),
+        });
+    }
+
+    fn decode_scene(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        draws: &[SampleAt],
+        scene: &mut Scene,
+    ) -> Result<ScenePart> {
+        if !self.field.is_patch() {
+            let bytes = of.field.row(of.record.shard, of.at().record, &mut [])?;
+            let mut shared = vec![0; bytes];
+            let there = self.decode(tools, of, &mut shared, &mut [])?;
+            return Ok(if there { ScenePart::Shared(shared) } else { ScenePart::Missing });
+        }
+        let Some(value) = self.value(of)? else { return Ok(ScenePart::Missing) };
+        if scene.is_whole {
+            let (whole, places) = self.decode_whole(tools, of, &value, draws, &scene.plan)?;
+            return Ok(ScenePart::Whole(whole, places));
+        }
+        let mut outs = scene.outs(of.number);
+        Ok(ScenePart::Patches(self.decode_patches(tools, of, &value, draws, &mut outs)?))
+    }
+
+    fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
+        if !self.field.is_patch() {
+            return Ok(Some(0));
+        }
+        match self.value(of)? {
+            Some(value) => self.bytes_as_whole(tools, of, &value),
+            None => Ok(Some(0)),
+        }
+    }
+
+    fn cut(&mut self, tools: &mut Tools, value: &LargeValue<'_>, cuts: &mut Cuts) -> Option<MadeField> {
+        let LargeValue { of, place, part_bytes, .. } = *value;
+        let may_be = self.field.cut.is_some() || place.decoded_bytes <= of.limits().max_decoded_bytes;
+        if of.field.is_shared() && may_be {
+            // Patches too: the device cuts them out of the whole.
+            cuts.push_staged(of.number, &place.bytes, part_bytes as u64);
+            return Some(MadeField::Staged);
+        }
+        if of.field.staged || !may_be {
+            return Some(MadeField::Kept);
+        }
+        let start = place.bytes.start;
+        let offset = of.record.shard.row(of.at().record).ok()?.offset + start;
+        let file = of.record.shard.file();
+        let read = |at: usize, to: &mut [u8]| file.read_exact_at(to, offset.checked_add(at as u64)?).ok();
+        let payload = FieldValue {
+            codec: place.codec,
+            decoded_bytes: place.decoded_bytes,
+            descriptor: place.descriptor,
+            bytes: &[],
+        };
+        let Self { field, request } = self;
+        let Ok(asked) = request.ask(field, of, &payload, of.shape(value.dims), &mut tools.window) else {
+            return Some(MadeField::Kept);
+        };
+        let (wanted, bytes) = (asked.wanted(field.channels_first), (size(value.bytes())?, part_bytes));
+        let Some(split) = ArraySplit::new(payload.codec, asked.descriptor, &wanted, bytes, of.limits(), read) else {
+            return Some(MadeField::Kept);
+        };
+        for (part, here) in split.parts().iter().enumerate() {
+            let bytes = start + here.payload.start as u64..start + here.payload.end as u64;
+            match here.is_wanted {
+                true => {
+                    let share = Share { origins: split.origins(), own: here.pixels.clone() };
+                    cuts.push_row(bytes, of.number, part, share);
+                }
+                false => cuts.push_unused(bytes, Some((of.number, part))),
+            }
+        }
+        Some(MadeField::Array(Box::new(WindowedSplit { split, window: tools.window })))
+    }
+}

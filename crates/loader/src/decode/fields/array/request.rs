@@ -1,0 +1,264 @@
+//! What is asked of an array for a row: the part, where it lies, and the steps after decoding. Kept
+//! from row to row, because in most datasets all arrays are alike.
+
+use crate::decode::record::RowField;
+use crate::fields::{ArrayField, Cut, CutOf, FieldType, limits_of_a_part, loses, too_large};
+use shardpack_array::{As, Factors, Fill, Finish, Region, Wanted, decoded_as};
+use shardpack_augment::BandAugmentation;
+use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
+
+/// What was asked for the row before.
+pub(super) struct ArrayRequest {
+    /// The last descriptor, as it is stored and as it is asked for.
+    descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
+    /// The part, at the place of the last row; for a stage, also what only has its axes in another
+    /// order.
+    region: Option<Region>,
+    /// Steps after decoding, with the no-data value, the turn, and the factors of the last row.
+    finish: Finish,
+    /// Factors of all rows, if bands are changed at random.
+    factors: Option<Factors>,
+}
+
+/// An array, the part that is asked for, and the steps after decoding.
+pub(super) struct AskedArray<'a> {
+    pub(super) descriptor: &'a ArrayDescriptor,
+    pub(super) region: Option<&'a Region>,
+    pub(super) finish: &'a Finish,
+}
+
+impl<'a> AskedArray<'a> {
+    /// As its decoder takes it.
+    pub(super) fn wanted(&self, channels_first: bool) -> Wanted<'a> {
+        Wanted { region: self.region, layout: layout(channels_first), finish: self.finish }
+    }
+}
+
+pub(crate) const fn layout(channels_first: bool) -> Layout {
+    if channels_first { Layout::BandMajor } else { Layout::AsShape }
+}
+
+impl ArrayRequest {
+    pub(super) fn new(field: &ArrayField) -> Self {
+        let ArrayField { cut, finish, is_banded, .. } = field;
+        Self {
+            descriptor: None,
+            region: cut.as_ref().map(|cut| cut.region.clone()),
+            finish: finish.as_deref().cloned().unwrap_or_default(),
+            factors: finish.as_ref().filter(|_| *is_banded).and_then(|finish| finish.factors.clone()),
+        }
+    }
+
+    /// The descriptor of the last row.
+    pub(super) fn descriptor(&self) -> &ArrayDescriptor {
+        self.descriptor.as_ref().map_or_else(|| bug("an array was asked for without a descriptor"), |(_, last)| last)
+    }
+
+    /// Puts in what this value is, where its part lies, and how that is turned; fails unless it has
+    /// the shape `expected`. The window of the arrays of this row is in `window`.
+    pub(super) fn ask(
+        &mut self,
+        field: &ArrayField,
+        of: &RowField<'_>,
+        value: &FieldValue<'_>,
+        expected: &[u64],
+        window: &mut Option<CutOf>,
+    ) -> Result<AskedArray<'_>> {
+        self.describe(field, of, value)?;
+        let Self { descriptor: Some((_, descriptor)), region, finish, factors } = self else {
+            bug("an array was asked for without a descriptor")
+        };
+        let recipe = of.recipe();
+        if let (Some(cut), Some(region)) = (&field.cut, &mut *region) {
+            if descriptor.shape.len() != expected.len() {
+                return Err(other_shape(field, of, expected, &descriptor.shape));
+            }
+            place(cut, region, of, descriptor, window)?;
+            let shape = region.shape_of(descriptor)?;
+            // An array of two axes has one band, which is no axis.
+            if shape.shape.get(..expected.len()) != Some(expected) {
+                return Err(other_shape(field, of, expected, &descriptor.shape));
+            }
+            set_turn(finish, of, [region.height, region.width]);
+            vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
+            return Ok(AskedArray { descriptor, region: Some(region), finish });
+        }
+        let same = match (field.channels_first, expected, &*descriptor.shape) {
+            (true, &[a, b, c], &[height, width, channels]) => [a, b, c] == [channels, height, width],
+            (true, ..) => false,
+            (false, expected, shape) => expected == shape,
+        };
+        if !same {
+            return Err(other_shape(field, of, expected, &descriptor.shape));
+        }
+        if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, recipe.augment.is_none()) {
+            let size = [*height, *width];
+            check_alike("arrays to turn alike", [1, *height, *width], of, window)?;
+            set_turn(finish, of, size);
+        }
+        vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
+        Ok(AskedArray { descriptor, region: None, finish })
+    }
+
+    /// The same for a stage, which is told of another order of the axes as of a region.
+    pub(super) fn ask_stage(
+        &mut self,
+        field: &ArrayField,
+        of: &RowField<'_>,
+        value: &FieldValue<'_>,
+        expected: &[u64],
+        window: &mut Option<CutOf>,
+    ) -> Result<AskedArray<'_>> {
+        self.ask(field, of, value, expected, window)?;
+        if let (true, None, &[height, width, _]) = (field.channels_first, &field.cut, &*self.descriptor().shape) {
+            let mut whole = Region::new(0, 0, height, width);
+            whole.layout = Layout::BandMajor;
+            self.region = Some(whole);
+        }
+        Ok(AskedArray { descriptor: self.descriptor(), region: self.region.as_ref(), finish: &self.finish })
+    }
+
+    /// Parses the descriptor of a value that is stored otherwise than the last one.
+    fn describe(&mut self, field: &ArrayField, of: &RowField<'_>, value: &FieldValue<'_>) -> Result<()> {
+        if self.descriptor.as_ref().is_some_and(|(bytes, _)| bytes == value.descriptor) {
+            return Ok(());
+        }
+        let source = match field.cut {
+            Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
+            None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
+        };
+        // Mostly it is the type already, and a copy would allocate.
+        let descriptor = match (self.finish.to, of.field.dtype) {
+            (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
+                decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
+            }
+            _ => source,
+        };
+        self.finish.fill = fill(field.fill, &descriptor);
+        self.descriptor = Some((value.descriptor.to_vec(), descriptor));
+        Ok(())
+    }
+}
+
+/// Bytes of an array of this shape, before it is finished.
+pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
+    let bytes = dtype.array_bytes(shape)?;
+    if bytes > limits.max_decoded_bytes {
+        return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+    }
+    Ok(to_usize(bytes))
+}
+
+/// Rows, columns and bands of what comes out, and which of them come first. Arrays of other numbers
+/// of axes are one row.
+pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
+    Ok(match (shape, channels_first) {
+        (&[bands, rows, columns], true) => ([rows, columns, bands], Layout::BandMajor),
+        (&[rows, columns, bands], false) => ([rows, columns, bands], Layout::AsShape),
+        (&[rows, columns], _) => ([rows, columns, 1], Layout::AsShape),
+        (other, _) => ([1, Dtype::U8.array_bytes(other)?, 1], Layout::AsShape),
+    })
+}
+
+/// What comes in the place of the no-data of an array, if it declares any.
+pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fill> {
+    Some(Fill { no_data: descriptor.no_data?, with: with? })
+}
+
+/// Draws the turn of this row.
+pub(crate) fn set_turn(finish: &mut Finish, of: &RowField<'_>, size: [u64; 2]) {
+    let recipe = of.recipe();
+    finish.turn = recipe.augment.turn(&recipe.key(of.at()), size);
+}
+
+/// Draws the factors of the bands of this row.
+pub(crate) fn vary(
+    finish: &mut Finish,
+    factors: Option<&Factors>,
+    of: &RowField<'_>,
+    shape: &[u64],
+    channels_first: bool,
+) -> Result<()> {
+    let Some(factors) = factors else { return Ok(()) };
+    let (recipe, most) = (of.recipe(), BandAugmentation::MOST_BANDS);
+    let bands = if channels_first { shape.first() } else { shape.last() };
+    let Some(count) = bands.map(|&bands| to_usize(bands)).filter(|bands| *bands <= most) else {
+        return Err(Error::usage("bands to augment", format!("at most {most}"), format!("{shape:?}")));
+    };
+    let base: Vec<(f32, f32)> = factors.pairs().collect();
+    let pairs = base.into_iter().cycle().take(count);
+    let pairs = BandAugmentation::fold(&recipe.augment_bands, &recipe.key(of.at()).draws(), pairs);
+    finish.factors = Some(Factors::of_pairs(pairs)?);
+    Ok(())
+}
+
+/// Fails unless the arrays of this row before this one are as high and wide.
+pub(crate) fn check_alike(
+    what: &'static str,
+    array: [u64; 3],
+    of: &RowField<'_>,
+    window: &mut Option<CutOf>,
+) -> Result<()> {
+    let is_volume = matches!(of.field.kind, FieldType::Volume(_));
+    let window = window.get_or_insert(CutOf { size: array, origin: None, is_volume });
+    let others = window.size;
+    if others == array {
+        return Ok(());
+    }
+    let words = |size: [u64; 3]| {
+        let sides = size.iter().skip(usize::from(!window.is_volume)).map(u64::to_string).collect::<Vec<_>>();
+        sides.join(" × ")
+    };
+    let found = format!("{} in field `{}`", words(array), of.field.name);
+    Err(Error::usage(what, format!("{}, as the field before it", words(others)), found))
+}
+
+/// Puts `region` where `cut` lies in this array.
+fn place(
+    cut: &Cut,
+    region: &mut Region,
+    of: &RowField<'_>,
+    descriptor: &ArrayDescriptor,
+    window: &mut Option<CutOf>,
+) -> Result<()> {
+    let recipe = of.recipe();
+    let &[height, width, ..] = &*descriptor.shape else { bug("an array of one axis is cut") };
+    let Some(place) = cut.place else {
+        (region.height, region.width) = (height, width);
+        if !recipe.augment.is_none() {
+            check_alike("arrays to turn alike", [1, height, width], of, window)?;
+        }
+        return Ok(());
+    };
+    let (array, patch) = ([height, width], [region.height, region.width]);
+    check_alike("arrays to cut alike", [1, height, width], of, window)?;
+    let origin = match &recipe.fields.patches {
+        Some(patches) if patches.grid.is_some() => {
+            patches.in_grid(of.at().sample, of.at().patch, [1, height, width])?.map(|[_, y, x]| [y, x])
+        }
+        _ => match of.at().origin {
+            Some([_, y, x]) => Some([y, x]),
+            None => place.origin(&recipe.key(of.at()), array, patch),
+        },
+    };
+    let origin = origin.ok_or_else(|| too_large(patch, array))?;
+    [region.y, region.x] = origin;
+    if let Some(window) = window {
+        window.origin = Some([0, region.y, region.x]);
+    }
+    Ok(())
+}
+
+fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &[u64]) -> Error {
+    let cut = if field.cut.is_some() { " cut out of it" } else { "" };
+    if field.indexed {
+        let expected = format!("{expected:?}{cut}, by the columns of the index");
+        return Error::format("shape of the array", expected, format!("{found:?}"));
+    }
+    // Nothing is broken: nobody has promised that arrays are of one shape.
+    let what = format!("shape of field `{}`", of.field.name);
+    let hint = "arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the \
+                index; or load a patch";
+    let expected = format!("{expected:?}{cut}, as in the first sample");
+    Error::usage(what, expected, format!("{found:?}")).with_hint(hint)
+}

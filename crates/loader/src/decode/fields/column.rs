@@ -1,0 +1,25 @@
+//! Numbers of the index.
+
+use super::FieldDecoder;
+use crate::decode::record::RowField;
+use crate::decode::tools::Tools;
+use crate::fields::Col;
+use shardpack_format::{Error, Result};
+
+/// Copies the value of a column.
+pub(super) struct ColumnDecoder(pub(super) Col);
+
+impl FieldDecoder for ColumnDecoder {
+    fn decode(&mut self, _: &mut Tools, of: &RowField<'_>, out: &mut [u8], _: &mut [u64]) -> Result<bool> {
+        let value = self.0.bytes(of.record.shard, of.at().record);
+        if value.len() != out.len() {
+            return Err(Error::format("scalar in the index", out.len(), value.len()));
+        }
+        out.copy_from_slice(value);
+        Ok(self.0.is_in(of.record.shard))
+    }
+
+    fn is_zero_if_missing(&self) -> bool {
+        false
+    }
+}

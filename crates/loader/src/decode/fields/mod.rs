@@ -1,0 +1,137 @@
+//! One file for each type of field: how the host decodes a value of it, what a stage is asked, what
+//! several patches of one value share, and how a large value is cut into parts.
+//!
+//! Another type is a variant of [`FieldType`], a file here, and a line in [`decoder`].
+
+mod array;
+mod column;
+mod mask;
+mod one_hot;
+mod picture;
+mod raw;
+mod volume;
+
+pub(crate) use array::{image_axes, is_made_of_others, layout, whole_scratch_bytes};
+pub(crate) use mask::instances;
+pub(crate) use picture::set_size;
+
+use super::cuts::{Cuts, LargeValue};
+use super::record::RowField;
+use super::tools::Tools;
+use crate::fields::FieldType;
+use crate::patches::PatchAt;
+use crate::sample::SampleAt;
+use crate::stage::{Prepared, Spot, StageSlot, Value};
+use crate::supply::{MadeField, ResidentValue, Scene, WholeScene};
+use shardpack_format::Result;
+use std::any::Any;
+
+/// Decodes the values of one field, on one thread.
+pub(crate) trait FieldDecoder: Send {
+    /// Decodes a value on the host, into the whole of `out`. `dims` hold the axes that the index
+    /// promised for a ragged row; where only the value knows, they are put right. False, and nothing
+    /// is written, if the sample has no value.
+    fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
+
+    /// Hands a value to a stage; `None` if the sample has none.
+    fn prepare(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        dims: &[u64],
+        to: &mut StageTarget<'_>,
+    ) -> Result<Option<Prepared>> {
+        let _ = (tools, of, dims, to);
+        Ok(Some(Prepared::Refused("neither a picture nor an array".into())))
+    }
+
+    /// Shows a value to the stage before any of its patches is asked for.
+    fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
+        let _ = (tools, of);
+    }
+
+    /// Why the host decodes values though there is a stage.
+    fn on_host(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the row of a sample without a value is made zero. If not, `decode` has written what
+    /// stands for it.
+    fn is_zero_if_missing(&self) -> bool {
+        true
+    }
+
+    /// Decodes the patches `draws` of a value into `scene`, or all of it if the scene waits as a
+    /// whole.
+    fn decode_scene(
+        &mut self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        draws: &[SampleAt],
+        scene: &mut Scene,
+    ) -> Result<ScenePart> {
+        let _ = (tools, of, draws, scene);
+        Ok(ScenePart::FromIndex)
+    }
+
+    /// Memory of all pixels of a value of which patches are cut; `None` if it cannot wait as a whole.
+    fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
+        let _ = (tools, of);
+        Ok(Some(0))
+    }
+
+    /// Cuts a large value into parts, which are added to `cuts`. `None` if the record has to be read
+    /// as a whole.
+    fn cut(&mut self, tools: &mut Tools, value: &LargeValue<'_>, cuts: &mut Cuts) -> Option<MadeField> {
+        let _ = (tools, value, cuts);
+        Some(MadeField::Kept)
+    }
+}
+
+/// What decoding a scene has made of a field.
+pub(crate) enum ScenePart {
+    /// The sample has no value.
+    Missing,
+    /// Patches in their memory, at these places.
+    Patches(Vec<PatchAt>),
+    /// The value as a whole, and the places of its patches.
+    Whole(WholeScene, Vec<PatchAt>),
+    /// One row for all patches.
+    Shared(Vec<u8>),
+    /// Nothing: rows take it from the index.
+    FromIndex,
+}
+
+/// Where a value of a row goes on a device.
+pub(crate) struct StageTarget<'a> {
+    pub(crate) slot: &'a dyn StageSlot,
+    pub(crate) spot: &'a Spot,
+    /// The stage's own, of this thread.
+    pub(crate) scratch: &'a mut (dyn Any + Send),
+    /// The value, if it is on the device already.
+    pub(crate) resident: Option<ResidentValue>,
+}
+
+impl StageTarget<'_> {
+    /// Hands over a value of this field.
+    fn prepare(&mut self, of: &RowField<'_>, value: &Value<'_>) -> Prepared {
+        match (self.resident, of.staged()) {
+            (Some(resident), _) => self.slot.prepare_kept(self.spot, resident.number, value, self.scratch),
+            (None, Some(staged)) => staged.room.prepare(value, self.scratch),
+            (None, None) => self.slot.prepare(self.spot, value, self.scratch),
+        }
+    }
+}
+
+/// What decodes the values of a field.
+pub(crate) fn decoder(field: &FieldType) -> Box<dyn FieldDecoder> {
+    match field {
+        FieldType::Scalar(column) => Box::new(column::ColumnDecoder(*column)),
+        FieldType::OneHot(field) => Box::new(one_hot::OneHotDecoder(*field)),
+        FieldType::Picture(field) => Box::new(picture::PictureFieldDecoder(field.clone())),
+        FieldType::Array(field) => Box::new(array::ArrayFieldDecoder::new(field)),
+        FieldType::Volume(field) => Box::new(volume::VolumeDecoder((**field).clone())),
+        FieldType::Mask(field) => Box::new(mask::MaskDecoder::new(field)),
+        FieldType::Raw(field) => Box::new(raw::RawDecoder(*field)),
+    }
+}

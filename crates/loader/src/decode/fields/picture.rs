@@ -1,0 +1,194 @@
+//! Pictures: one, or the frames of a clip, changed at random, as levels or as floats.
+
+use super::{FieldDecoder, StageTarget};
+use crate::decode::record::RowField;
+use crate::decode::tools::Tools;
+use crate::fields::{JPEG, PictureField};
+use crate::options::FrameMode;
+use crate::stage::{Prepared, Value};
+use shardpack_format::{Error, Result, bug};
+use shardpack_jpeg::{FRAMES, Frames, PixelLayout, Rendering};
+
+/// Decodes pictures.
+pub(super) struct PictureFieldDecoder(pub(super) PictureField);
+
+/// A picture as it is stored.
+#[derive(Clone, Copy)]
+struct StoredPicture<'a> {
+    media_type: &'a str,
+    bytes: &'a [u8],
+}
+
+/// A list of pictures, and which of them are wanted.
+struct Clip<'a> {
+    mode: FrameMode,
+    frames: Frames<'a>,
+}
+
+impl FieldDecoder for PictureFieldDecoder {
+    fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool> {
+        let PictureField { position, view, orientation, clip, .. } = self.0;
+        let Some(value) = of.value(position)? else { return Ok(false) };
+        let (media_type, how) = of.record.rendering(&value, view, orientation)?;
+        match clip {
+            None if media_type == FRAMES => {
+                let column = format!("one, or a column `{}.frames`", of.field.name);
+                return Err(Error::format("pictures of the value", column, "a list of them"));
+            }
+            None => self.pixels(tools, of, &how, StoredPicture { media_type, bytes: value.bytes }, out, dims)?,
+            Some(mode) => {
+                let clip = Clip { mode, frames: Frames::of(media_type, value.bytes)? };
+                self.clip(tools, of, &how, &clip, out, dims)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn prepare(
+        &mut self,
+        _: &mut Tools,
+        of: &RowField<'_>,
+        _: &[u64],
+        to: &mut StageTarget<'_>,
+    ) -> Result<Option<Prepared>> {
+        let recipe = of.recipe();
+        let PictureField { position, view, orientation, .. } = self.0;
+        let (media_type, bytes, how) = match to.resident {
+            Some(resident) => {
+                let orientation = u8::try_from(resident.detail).unwrap_or(1);
+                let how = Rendering { view, key: recipe.key(of.at()), orientation, layout: recipe.layout };
+                (JPEG, &[][..], how)
+            }
+            None => {
+                let Some(value) = of.value(position)? else { return Ok(None) };
+                let (media_type, how) = of.record.rendering(&value, view, orientation)?;
+                (media_type, value.bytes, how)
+            }
+        };
+        let (changes, scaling, limits) = (&*recipe.fields.changes, &recipe.fields.scaling, &recipe.decode.limits);
+        let dtype = of.field.dtype;
+        Ok(Some(to.prepare(of, &Value::Picture { media_type, bytes, how: &how, changes, dtype, scaling, limits })))
+    }
+
+    fn on_host(&self) -> Option<&'static str> {
+        self.0.clip.map(|_| "the host decodes lists of pictures")
+    }
+}
+
+impl PictureFieldDecoder {
+    /// Decodes frames of a clip, one after the other, each as a picture.
+    fn clip(
+        &self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        how: &Rendering,
+        clip: &Clip<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Clip { mode, frames } = clip;
+        let total = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+        let count = mode.count().unwrap_or(total);
+        // Of a ragged row the first axis was made by what the index says.
+        if let Some(&promised) = dims.first()
+            && promised != u64::from(count)
+        {
+            let expected = format!("{promised}, by the index");
+            return Err(Error::format("frames of the clip", expected, count));
+        }
+        let each = out.len() / (count as usize).max(1);
+        let mut rest = out;
+        let mut wanted = mode.frames(&how.key, total).peekable();
+        // Both go up: each frame is looked for once.
+        for (number, frame) in (0..).zip(frames.iter()) {
+            while wanted.next_if_eq(&number).is_some() {
+                let Some((row, after)) = std::mem::take(&mut rest).split_at_mut_checked(each) else {
+                    bug("a clip has more frames than it counts");
+                };
+                rest = after;
+                let sides = dims.get_mut(1..).unwrap_or_default();
+                let picture = StoredPicture { media_type: frames.media_type(), bytes: frame };
+                let decoded = self.pixels(tools, of, how, picture, row, sides);
+                decoded.map_err(|error| name_frame(number, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes a picture, and makes floats of it if these are wanted.
+    fn pixels(
+        &self,
+        tools: &mut Tools,
+        of: &RowField<'_>,
+        how: &Rendering,
+        picture: StoredPicture<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Some(table) = &self.0.floats else { return levels(tools, of, how, picture, out, dims) };
+        let mut memory = std::mem::take(&mut tools.levels);
+        let wanted = out.len() / table.element_bytes();
+        if memory.len() < wanted {
+            memory.resize(wanted, 0);
+        }
+        let decoded = memory.get_mut(..wanted).unwrap_or_default();
+        let result = levels(tools, of, how, picture, decoded, dims);
+        let result = result.and_then(|()| table.convert(decoded, how.layout, out));
+        tools.levels = memory;
+        result
+    }
+}
+
+/// Decodes the levels of a picture, and changes them.
+fn levels(
+    tools: &mut Tools,
+    of: &RowField<'_>,
+    how: &Rendering,
+    picture: StoredPicture<'_>,
+    out: &mut [u8],
+    dims: &mut [u64],
+) -> Result<()> {
+    let room = out.len();
+    let Tools { pictures, changes, .. } = tools;
+    let mut decode = |how: &Rendering, out: &mut [u8]| {
+        let decoded = pictures.decode_into(picture.media_type, picture.bytes, how, out)?;
+        Ok([decoded.height, decoded.width])
+    };
+    let decoded = match &*of.recipe().fields.changes {
+        [] => decode(how, out),
+        augmentations => changes.decode(augmentations, how, out, decode),
+    };
+    let size = decoded.map_err(|error| match error {
+        // The slot was made by what the index says: the caller is not wrong.
+        Error::Usage { what, expected, .. } if dims.len() == 3 => Error::format(
+            what,
+            format!("{room} bytes, by height and width in the index"),
+            format!("{expected}, by the picture itself"),
+        ),
+        Error::Usage { what, expected, found, .. } => Error::format(what, expected, found),
+        other => other,
+    })?;
+    set_size(dims, size, how.layout);
+    Ok(())
+}
+
+/// Puts the axes of a ragged row right: the orientation is known only after decoding. A turn by 90°
+/// swaps height and width; the bytes are as many.
+pub(crate) fn set_size(dims: &mut [u64], size: [u32; 2], layout: PixelLayout) {
+    let [height, width] = size.map(u64::from);
+    if let [a, b, c] = dims {
+        (*a, *b, *c) = match layout {
+            PixelLayout::HeightWidthChannels => (height, width, 3),
+            PixelLayout::ChannelsHeightWidth => (3, height, width),
+        };
+    }
+}
+
+fn name_frame(number: u32, error: Error) -> Error {
+    match error {
+        Error::Format { place, what, expected, found, hint } => {
+            Error::Format { place, what: format!("frame {number}: {what}"), expected, found, hint }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,143 @@
+//! Rows for a device: handed to the stage, or, if that refuses them or finds them odd, decoded by the
+//! host.
+
+use super::decoder::RowDecoder;
+use super::fields::{StageTarget, set_size};
+use super::recipe::Context;
+use super::record::{Payload, RowField, RowRecord};
+use crate::stage::{Prepared, Spot, StageSlot};
+use crate::supply::{Residence, ResidentValue, check, read_alone};
+use crate::task::{MendedRow, OddRow};
+use shardpack_format::{Error as FormatError, bug, to_usize};
+use shardpack_reader::raw::name_field;
+use shardpack_reader::{Error, Result};
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+
+impl RowDecoder {
+    /// Hands a field to the stage, or, if that refuses it, decodes it for the stage; false, and
+    /// nothing is written, if the sample has no value for it.
+    pub(super) fn stage_field(
+        &mut self,
+        context: Context<'_>,
+        of: &RowField<'_>,
+        slot: &dyn StageSlot,
+        spot: &Spot,
+        dims: &mut [u64],
+    ) -> Result<bool, FormatError> {
+        let resident = context.recipe.resident.as_ref();
+        match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
+            Residence::Absent => {}
+            Residence::Missing => return Ok(false),
+            // What is wrong with it, its record says.
+            Residence::Present(value) => {
+                if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
+                    return Ok(true);
+                }
+            }
+        }
+        match self.prepare(of, slot, spot, None, dims)? {
+            None => Ok(false),
+            Some(Ok(())) => Ok(true),
+            Some(Err(reason)) => {
+                context.refusals.add(reason, || of.record.key().to_owned());
+                self.decode_for_device(of, spot.bytes.len(), dims, |row| slot.put(spot, row))
+            }
+        }
+    }
+
+    /// Hands a field to the stage, which may refuse it for a reason; `None` if the sample has no value
+    /// for it.
+    fn prepare(
+        &mut self,
+        of: &RowField<'_>,
+        slot: &dyn StageSlot,
+        spot: &Spot,
+        resident: Option<ResidentValue>,
+        dims: &mut [u64],
+    ) -> Result<Option<Result<(), Cow<'static, str>>>, FormatError> {
+        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field without a decoder") };
+        let mut to = StageTarget { slot, spot, scratch: &mut *self.stage, resident };
+        Ok(decoder.prepare(&mut self.tools, of, dims, &mut to)?.map(|prepared| match prepared {
+            Prepared::Taken(size) => {
+                if let Some(size) = size {
+                    set_size(dims, size, of.recipe().layout);
+                }
+                self.notes.staged += 1;
+                Ok(())
+            }
+            Prepared::Refused(reason) => Err(reason),
+        }))
+    }
+
+    /// Decodes the odd values of a row, to where the device would have. Its record is read once more,
+    /// because its run may be gone; it is rare.
+    pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
+        let shard = Arc::clone(&odd.shard);
+        let payload = Payload::Elsewhere;
+        let record = RowRecord { recipe: context.recipe, shard: &shard, at: odd.at, payload };
+        for (_, reason) in &odd.fields {
+            context.refusals.add(reason.clone(), || record.key().to_owned());
+        }
+        let mut buffer = Vec::new();
+        let bytes = read_alone(&shard, odd.at.record, &mut buffer)?;
+        let frame = check(&shard, odd.at.record, bytes).map_err(|error| record.named(error))?;
+        let record = RowRecord { payload: Payload::Whole { frame: &frame, bytes }, ..record };
+        let record = self.placed(record).map_err(|error| record.named(error))?;
+        self.begin();
+        for (number, _) in &odd.fields {
+            let number = to_usize(*number);
+            let found = context.recipe.fields.plans.get(number).zip(odd.handle.spot(number));
+            let Some((field, (slot, spot))) = found else {
+                return Err(Error::internal("field that the device found odd", "one of the device", number));
+            };
+            let dims = odd.dims.get_mut(field.dims_range()).unwrap_or_default();
+            let of = RowField { record, field, number };
+            let write = |row: &[u8]| slot.write(spot.bytes.start, row);
+            let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
+            if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
+                return Err(Error::internal("field that the device found odd", "a value of its sample", "none"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes a field of so many bytes, and gives it to `keep`; false, and nothing is given, if the
+    /// sample has no value for it.
+    fn decode_for_device(
+        &mut self,
+        of: &RowField<'_>,
+        row_bytes: usize,
+        dims: &mut [u64],
+        keep: impl FnOnce(&[u8]) -> io::Result<()>,
+    ) -> Result<bool, FormatError> {
+        let mut row = std::mem::take(&mut self.host_row);
+        row.clear();
+        row.resize(row_bytes, 0);
+        let result = self.decode_field(of, &mut row, dims).and_then(|there| {
+            if there {
+                of.recipe().add_noise(of.field, of.at(), &mut row, dims)?;
+                keep(&row).map_err(|e| FormatError::internal("row for the device", "room for it", e))?;
+            }
+            Ok(there)
+        });
+        self.host_row = row;
+        result
+    }
+}
+
+impl OddRow {
+    /// Makes all fields zero: what is skipped has none of them, whichever was damaged.
+    ///
+    /// # Errors
+    /// `Io` if the device fails.
+    pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
+        let failed = |error| Error::io(format!("row {}", self.row), "make it zero on the device", error);
+        (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)
+    }
+
+    pub(crate) fn done(self, fault: Option<Error>) -> MendedRow {
+        MendedRow { row: self.row, dims: self.dims, fault }
+    }
+}
