@@ -6,7 +6,7 @@ mod shown;
 pub(crate) use mix::mix;
 pub use shown::Shown;
 
-use crate::fields::{ArrayField, FieldPlan, FieldType, Fields, Object, Size};
+use crate::fields::{ArrayField, FieldPlan, FieldType, Fields, Object, RowSize};
 use crate::patches::PatchAt;
 use crate::plan::{BatchPlan, PlannedRow};
 use crate::rows::Rows;
@@ -312,7 +312,7 @@ impl<'a> Tensor<'a> {
     #[must_use]
     pub fn shape(&self) -> Option<Vec<u64>> {
         match self.field.size {
-            Size::Dense { .. } => {
+            RowSize::Dense { .. } => {
                 Some(std::iter::once(self.rows() as u64).chain(self.field.shape.iter().copied()).collect())
             }
             _ => None,

@@ -62,7 +62,7 @@ impl RowTarget<'_> {
         &self,
         context: Context<'r>,
         shard: &'r Shard,
-        payload: super::record::Payload<'r>,
+        payload: super::record::RecordBytes<'r>,
     ) -> RowRecord<'r> {
         RowRecord { recipe: context.recipe, shard, at: self.at, payload }
     }

@@ -4,7 +4,7 @@ use super::fields::instances;
 use super::points::moved;
 use super::polygons;
 use super::shape::{RemainingRows, Shape, rows_of};
-use super::values::Values;
+use super::values::SampleValues;
 use crate::fields::{Follows, Object, ObjectPlan};
 use crate::options::Align;
 use shardpack_array::{ArrayDecoder, decode_bytes};
@@ -18,7 +18,7 @@ use shardpack_reader::raw::name_field;
 /// With the name of the field: as the decoders, or as alignment, with what the caller says of it.
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
-    record: &mut dyn Values,
+    record: &mut dyn SampleValues,
     decoder: &mut ArrayDecoder,
     limits: &Limits,
 ) -> Result<Vec<Option<Object>>, FormatError> {

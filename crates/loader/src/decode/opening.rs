@@ -4,7 +4,7 @@ use super::cuts::{Cut, CutGoal, Cuts, LargeValue};
 use super::decoder::RowDecoder;
 use super::fields::FieldDecoder;
 use super::recipe::Recipe;
-use super::record::{Payload, RowField, RowRecord};
+use super::record::{RecordBytes, RowField, RowRecord};
 use super::tools::Tools;
 use crate::rows::{PartMut, RowMut};
 use crate::sample::{RowId, SampleAt};
@@ -138,7 +138,7 @@ impl Opening<'_> {
         if cuts.has(&place.bytes) {
             return None;
         }
-        let payload = Payload::Whole { frame, bytes: &[] };
+        let payload = RecordBytes::Whole { frame, bytes: &[] };
         let of = RowField { record: RowRecord { recipe, shard, at, payload }, field, number };
         let dims = dims.get(field.dims_range())?;
         let value = LargeValue { of: &of, place, room: row.length(number), dims, part_bytes: recipe.part_bytes };

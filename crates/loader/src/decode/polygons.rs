@@ -45,7 +45,7 @@ pub(crate) fn of_json(
     kept: Option<&RemainingRows>,
     limits: &Limits,
 ) -> Result<String> {
-    let mut walk = Walk {
+    let mut walk = PolygonWalk {
         out: String::with_capacity(text.len()),
         relative,
         shape,
@@ -119,7 +119,7 @@ impl Unit {
 }
 
 /// State of the walk through a JSON text, and the output so far.
-struct Walk<'a> {
+struct PolygonWalk<'a> {
     out: String,
     relative: bool,
     shape: &'a Shape,
@@ -132,7 +132,7 @@ struct Walk<'a> {
     problem: Option<Error>,
 }
 
-impl Walk<'_> {
+impl PolygonWalk<'_> {
     fn refuse<E: serde::de::Error>(&mut self, expected: &'static str, found: impl Into<String>) -> E {
         self.problem.get_or_insert(Error::usage("polygons", expected, found.into()));
         E::custom(expected)
@@ -141,7 +141,7 @@ impl Walk<'_> {
 
 /// A list.
 struct Items<'w, 'a> {
-    walk: &'w mut Walk<'a>,
+    walk: &'w mut PolygonWalk<'a>,
     depth: usize,
 }
 
@@ -234,7 +234,7 @@ struct List {
 
 /// An item of a list.
 struct Item<'w, 'a> {
-    walk: &'w mut Walk<'a>,
+    walk: &'w mut PolygonWalk<'a>,
     depth: usize,
     list: &'w mut List,
 }

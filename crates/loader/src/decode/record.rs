@@ -2,7 +2,7 @@
 
 use super::recipe::Recipe;
 use super::shape::Shape;
-use super::values::Values;
+use super::values::SampleValues;
 use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
@@ -13,7 +13,7 @@ use shardpack_reader::{Error, Shard};
 
 /// Where the values of a record are.
 #[derive(Clone, Copy)]
-pub(crate) enum Payload<'a> {
+pub(crate) enum RecordBytes<'a> {
     /// In memory, all of them.
     Whole { frame: &'a Frame, bytes: &'a [u8] },
     /// The same, of which several rows are made, and what a stage has noted about its fields.
@@ -30,7 +30,7 @@ pub(crate) struct RowRecord<'a> {
     pub(crate) recipe: &'a Recipe,
     pub(crate) shard: &'a Shard,
     pub(crate) at: SampleAt,
-    pub(crate) payload: Payload<'a>,
+    pub(crate) payload: RecordBytes<'a>,
 }
 
 impl<'a> RowRecord<'a> {
@@ -56,12 +56,12 @@ impl<'a> RowRecord<'a> {
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
         let Some(position) = self.shard.stored_at(position) else { return Ok(None) };
         match self.payload {
-            Payload::Whole { frame, bytes } | Payload::Scene { frame, bytes, .. } => {
+            RecordBytes::Whole { frame, bytes } | RecordBytes::Scene { frame, bytes, .. } => {
                 Record::field_at(frame, bytes, position, limits)
             }
-            Payload::Parts { large, staged } => large.value(staged, position, limits),
+            RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
             // Not to be seen: the record is read then.
-            Payload::Elsewhere => Err(FormatError::usage("value of a record", "one that was read", position)),
+            RecordBytes::Elsewhere => Err(FormatError::usage("value of a record", "one that was read", position)),
         }
     }
 
@@ -86,7 +86,7 @@ pub(crate) struct ViewedRecord<'a> {
     pub(crate) pictures: &'a mut PictureDecoder,
 }
 
-impl Values for ViewedRecord<'_> {
+impl SampleValues for ViewedRecord<'_> {
     fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError> {
         self.record.value(position)
     }
@@ -152,16 +152,16 @@ impl<'a> RowField<'a> {
     /// Its value, if that is in staging memory as it is stored.
     pub(crate) fn staged(&self) -> Option<&'a StagedValue> {
         match self.record.payload {
-            Payload::Parts { staged, .. } => staged.iter().find(|staged| staged.field == self.number),
-            Payload::Whole { .. } | Payload::Scene { .. } | Payload::Elsewhere => None,
+            RecordBytes::Parts { staged, .. } => staged.iter().find(|staged| staged.field == self.number),
+            RecordBytes::Whole { .. } | RecordBytes::Scene { .. } | RecordBytes::Elsewhere => None,
         }
     }
 
     /// What a stage has noted about it, if several rows are made of its record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
-            Payload::Scene { memos, .. } => memos.get(self.number),
-            Payload::Whole { .. } | Payload::Parts { .. } | Payload::Elsewhere => None,
+            RecordBytes::Scene { memos, .. } => memos.get(self.number),
+            RecordBytes::Whole { .. } | RecordBytes::Parts { .. } | RecordBytes::Elsewhere => None,
         }
     }
 }

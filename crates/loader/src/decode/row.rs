@@ -4,7 +4,7 @@
 use super::decoder::{RowDecoder, RowTarget};
 use super::objects;
 use super::recipe::Context;
-use super::record::{Payload, RowField, RowRecord, ViewedRecord};
+use super::record::{RecordBytes, RowField, RowRecord, ViewedRecord};
 use super::transform;
 use crate::rows::RowMut;
 use crate::sample::SampleAt;
@@ -33,7 +33,7 @@ impl RowDecoder {
         let recipe = context.recipe;
         let at = target.at;
         let origin = recipe.resident.as_ref().and_then(|all| all.origin(&recipe.fields, at.sample, &recipe.key(at)));
-        let record = RowRecord { recipe, shard, at: SampleAt { origin, ..at }, payload: Payload::Elsewhere };
+        let record = RowRecord { recipe, shard, at: SampleAt { origin, ..at }, payload: RecordBytes::Elsewhere };
         self.decode_or_read(context, record, target)
     }
 
@@ -48,7 +48,7 @@ impl RowDecoder {
         if !large.is_whole() {
             return self.decode_alone(context, large.shard(), target);
         }
-        let record = target.record(context, large.shard(), Payload::Parts { large, staged });
+        let record = target.record(context, large.shard(), RecordBytes::Parts { large, staged });
         self.decode_or_read(context, record, target)
     }
 
@@ -98,10 +98,10 @@ impl RowDecoder {
         target: &mut RowTarget<'_>,
     ) -> Result<()> {
         let start = Instant::now();
-        let record = target.record(context, shard, Payload::Elsewhere);
+        let record = target.record(context, shard, RecordBytes::Elsewhere);
         let frame = check(shard, target.at.record, bytes).map_err(|error| record.named(error))?;
         add_since(&context.counters.crc, start);
-        let record = RowRecord { payload: Payload::Whole { frame: &frame, bytes }, ..record };
+        let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
         let record = self.placed(record).map_err(|error| record.named(error))?;
         self.decode_fields(context, record, target)
     }
@@ -130,7 +130,7 @@ impl RowDecoder {
         let narrowed = self.tools.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let Some(dims) = dims.get_mut(field.dims_range()) else { bug("a row has too few axes") };
-            if let Payload::Parts { large, .. } = record.payload {
+            if let RecordBytes::Parts { large, .. } = record.payload {
                 self.was_cut(large, number)?;
                 if large.complete(number, row, dims).map_err(|error| record.named(error))? {
                     continue;

@@ -3,7 +3,7 @@
 use super::decoder::{RowDecoder, RowTarget};
 use super::fields::ScenePart;
 use super::recipe::Context;
-use super::record::{Payload, RowField, RowRecord};
+use super::record::{RecordBytes, RowField, RowRecord};
 use crate::patches::{ClassPlan, PatchPlan};
 use crate::sample::SampleAt;
 use crate::stage::Memo;
@@ -42,7 +42,7 @@ impl RowDecoder {
             patch: 0,
             origin: None,
         };
-        let record = RowRecord { recipe, shard, at, payload: Payload::Elsewhere };
+        let record = RowRecord { recipe, shard, at, payload: RecordBytes::Elsewhere };
         if read.is_stored {
             return self.keep_scene(context, record, read, plan);
         }
@@ -52,7 +52,7 @@ impl RowDecoder {
             add_since(&context.counters.read, start);
             add(&context.counters.read_bytes, bytes.len() as u64);
             let frame = checked(context, record, bytes)?;
-            let record = RowRecord { payload: Payload::Whole { frame: &frame, bytes }, ..record };
+            let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
             self.decode_scene(context, record, read, plan)
         });
         self.record = buffer;
@@ -128,7 +128,7 @@ impl RowDecoder {
         let stored = SceneRecord::new(buffer, length, memos);
         let bytes = stored.bytes();
         let frame = checked(context, record, bytes)?;
-        let record = RowRecord { payload: Payload::Scene { frame: &frame, bytes, memos: &stored.memos }, ..record };
+        let record = RowRecord { payload: RecordBytes::Scene { frame: &frame, bytes, memos: &stored.memos }, ..record };
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         if let Some(&first) = draws.first() {
             self.announce(RowRecord { at: first, ..record });
@@ -202,7 +202,7 @@ impl RowDecoder {
         shard: &Shard,
         target: &mut RowTarget<'_>,
     ) -> Result<()> {
-        let record = target.record(context, shard, Payload::Elsewhere);
+        let record = target.record(context, shard, RecordBytes::Elsewhere);
         let found = scene.patches.binary_search_by_key(&target.at.patch, |patch| patch.number);
         let found = found.ok().and_then(|number| Some((number, scene.patches.get(number)?)));
         let Some((number, patch)) = found else { bug("a patch is none of its scene") };
@@ -210,7 +210,7 @@ impl RowDecoder {
             SceneContent::Stored(stored) => {
                 let bytes = stored.bytes();
                 let frame = Frame::parse(bytes).map_err(|error| record.named(error))?;
-                let payload = Payload::Scene { frame: &frame, bytes, memos: &stored.memos };
+                let payload = RecordBytes::Scene { frame: &frame, bytes, memos: &stored.memos };
                 let at = SampleAt { origin: patch.origin, ..record.at };
                 self.decode_fields(context, RowRecord { at, payload, ..record }, target)
             }

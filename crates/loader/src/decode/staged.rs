@@ -4,7 +4,7 @@
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_size};
 use super::recipe::Context;
-use super::record::{Payload, RowField, RowRecord};
+use super::record::{RecordBytes, RowField, RowRecord};
 use crate::stage::{Prepared, Spot, StageSlot};
 use crate::supply::{Residence, ResidentValue, check, read_alone};
 use crate::task::{MendedRow, OddRow};
@@ -75,7 +75,7 @@ impl RowDecoder {
     /// because its run may be gone; it is rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
-        let payload = Payload::Elsewhere;
+        let payload = RecordBytes::Elsewhere;
         let record = RowRecord { recipe: context.recipe, shard: &shard, at: odd.at, payload };
         for (_, reason) in &odd.fields {
             context.refusals.add(reason.clone(), || record.key().to_owned());
@@ -83,7 +83,7 @@ impl RowDecoder {
         let mut buffer = Vec::new();
         let bytes = read_alone(&shard, odd.at.record, &mut buffer)?;
         let frame = check(&shard, odd.at.record, bytes).map_err(|error| record.named(error))?;
-        let record = RowRecord { payload: Payload::Whole { frame: &frame, bytes }, ..record };
+        let record = RowRecord { payload: RecordBytes::Whole { frame: &frame, bytes }, ..record };
         let record = self.placed(record).map_err(|error| record.named(error))?;
         self.begin();
         for (number, _) in &odd.fields {

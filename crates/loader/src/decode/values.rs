@@ -6,7 +6,7 @@ use shardpack_format::{Error as FormatError, FieldValue};
 use shardpack_reader::Result;
 
 /// Source of the values of one sample.
-pub(crate) trait Values {
+pub(crate) trait SampleValues {
     /// A stored value; `None` if the sample has none.
     fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError>;
 

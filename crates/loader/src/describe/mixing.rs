@@ -1,6 +1,6 @@
 //! What mixing batches makes of the fields.
 
-use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, Size};
+use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::LoaderOptions;
 use shardpack_augment::Mix;
 use shardpack_format::{Dtype, ElementType, Hint, Setting};
@@ -22,7 +22,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
         return refuse("a way to mix, and at least one class", found);
     }
-    let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
+    let is_dense = |plan: &FieldPlan| matches!(plan.size, RowSize::Dense { .. });
     if let Some((name, _)) = options.view.align.first() {
         let found = format!("`{}`, which would follow one of two", name.escape_debug());
         return refuse("pictures that no other field follows", found).map_err(leave_out);
@@ -56,7 +56,7 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         plan.kind = FieldType::OneHot(OneHotField { column, classes: mix.classes });
         plan.dtype = Dtype::F32.into();
         plan.shape = vec![mix.classes.into()];
-        plan.size = Size::Dense { bytes: mix.classes as usize * 4 };
+        plan.size = RowSize::Dense { bytes: mix.classes as usize * 4 };
         return Ok(());
     }
     refuse("a field `label` of integers among the fields", "none".into())

@@ -15,7 +15,7 @@ mod volumes;
 pub use arrays::varying_arrays;
 
 use crate::decode::is_in_parts;
-use crate::fields::{Col, FieldPlan, FieldType, Fields, PictureField, RawField, Size};
+use crate::fields::{Col, FieldPlan, FieldType, Fields, PictureField, RawField, RowSize};
 use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
 use crate::patches::PatchPlan;
 use parts::{Description, several_shapes};
@@ -121,7 +121,7 @@ impl Fields {
             kind: FieldType::Raw(RawField { position }),
             dtype: Dtype::U8.into(),
             shape: vec![0],
-            size: Size::Stored,
+            size: RowSize::Stored,
         };
         let Description { kind, dtype, shape, size } = match field.kind {
             FieldKind::Scalar => {

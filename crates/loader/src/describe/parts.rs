@@ -1,6 +1,6 @@
 //! What describing one field comes to.
 
-use crate::fields::{Axis, FieldType, Size};
+use crate::fields::{Axis, FieldType, RowSize};
 use shardpack_format::ElementType;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Error;
@@ -18,18 +18,18 @@ pub(crate) struct Description {
     pub(crate) dtype: ElementType,
     /// Of a dense row; of a ragged one only the number of axes is known.
     pub(crate) shape: Vec<u64>,
-    pub(crate) size: Size,
+    pub(crate) size: RowSize,
 }
 
 impl Description {
     /// A field whose rows have one shape.
     pub(crate) fn dense(kind: FieldType, dtype: ElementType, shape: Vec<u64>, bytes: usize) -> Self {
-        Self { kind, dtype, shape, size: Size::Dense { bytes } }
+        Self { kind, dtype, shape, size: RowSize::Dense { bytes } }
     }
 
     /// A field whose rows have these axes.
     pub(crate) fn ragged(kind: FieldType, dtype: ElementType, axes: Vec<Axis>) -> Self {
-        Self { kind, dtype, shape: vec![0; axes.len()], size: Size::Columns(axes) }
+        Self { kind, dtype, shape: vec![0; axes.len()], size: RowSize::Columns(axes) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Several patches of each sample: what the options ask of the fields, and how many there are.
 
-use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, Size, sides_of};
+use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, RowSize, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
 use crate::order::Unit;
 use crate::patches::{ClassPlan, Grid, PatchPlan, Patches, Place};
@@ -54,11 +54,12 @@ impl PatchPlan {
         for plan in plans {
             let bytes = match (&plan.kind, &plan.size) {
                 (FieldType::Scalar(_) | FieldType::OneHot(_), _) => 0,
-                (FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }), Size::Dense { bytes }) => {
-                    *bytes
-                }
-                (FieldType::Volume(_), Size::Dense { bytes }) => *bytes,
-                (FieldType::Array(_), Size::Dense { bytes }) => {
+                (
+                    FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }),
+                    RowSize::Dense { bytes },
+                ) => *bytes,
+                (FieldType::Volume(_), RowSize::Dense { bytes }) => *bytes,
+                (FieldType::Array(_), RowSize::Dense { bytes }) => {
                     shared_bytes = shared_bytes.saturating_add(*bytes);
                     0
                 }

@@ -1,7 +1,7 @@
 //! Refuses views that look right and are not: a picture and an array of one sample cut at different
 //! places, and masks between whose classes a resize would make up others.
 
-use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, Size};
+use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;
 use shardpack_format::{Hint, Setting, Voice};
 use shardpack_jpeg::PixelLayout;
@@ -80,7 +80,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
         (&[height, width] | &[height, width, _], _) => [height, width],
         _ => return false,
     };
-    (*indexed || is_mask(&plan.name)) && matches!(plan.size, Size::Dense { .. }) && sides == size
+    (*indexed || is_mask(&plan.name)) && matches!(plan.size, RowSize::Dense { .. }) && sides == size
 }
 
 /// Whether an array would be taken for what is shown of the whole picture.

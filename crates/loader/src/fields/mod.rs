@@ -124,7 +124,7 @@ impl FieldType {
 
 /// How long a row is.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Size {
+pub(crate) enum RowSize {
     /// All rows alike.
     Dense { bytes: usize },
     /// As columns of the index say, of which these are the axes as they come out.
@@ -141,7 +141,7 @@ pub(crate) struct FieldPlan {
     pub(crate) kind: FieldType,
     /// Shape of a dense row; of a ragged one only the number of axes is known.
     pub(crate) shape: Vec<u64>,
-    pub(crate) size: Size,
+    pub(crate) size: RowSize,
     /// Where the axes of a ragged row stand among those of all ragged fields.
     pub(crate) dims_at: usize,
     /// Whether a stage takes it.
@@ -208,7 +208,7 @@ impl FieldPlan {
     }
 
     pub(crate) const fn is_ragged(&self) -> bool {
-        !matches!(self.size, Size::Dense { .. })
+        !matches!(self.size, RowSize::Dense { .. })
     }
 
     /// Its axes among those of all ragged fields of a row; empty if it is dense.
@@ -223,13 +223,13 @@ impl FieldPlan {
     /// `Format` if the columns say what cannot be; `Limit` if the row is over the limits.
     pub(crate) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let axes = match &self.size {
-            Size::Dense { bytes } => return Ok(*bytes),
+            RowSize::Dense { bytes } => return Ok(*bytes),
             _ if self.kind.position().is_some_and(|position| shard.stored_at(position).is_none()) => {
                 dims.fill(0);
                 return Ok(0);
             }
-            Size::Columns(axes) => axes,
-            Size::Stored => return self.stored_row(shard, record, dims),
+            RowSize::Columns(axes) => axes,
+            RowSize::Stored => return self.stored_row(shard, record, dims),
         };
         for (axis, out) in axes.iter().zip(&mut *dims) {
             *out = axis.length(shard, record).ok_or_else(|| {

@@ -6,7 +6,7 @@ mod open;
 use crate::batch::{self, Batch, Lent};
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
-use crate::order::{Share, State as Progress};
+use crate::order::{Progress, Share};
 use crate::planner::{Epochs, Held};
 use crate::pool::{Pool, PoolShared};
 use crate::supply::Resident;

@@ -4,7 +4,7 @@ use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
-use crate::order::{End, Order, Sampling, Share, Sources, State as Progress, World};
+use crate::order::{End, Order, Progress, Sampling, Share, Sources, World};
 use crate::planner::{self, Epochs, Held, Planner, Predicted, ReadAhead};
 use crate::pool::PoolShared;
 use crate::ring::{Ring, RingLimits};

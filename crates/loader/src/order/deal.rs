@@ -17,7 +17,7 @@ pub(super) const LEVELS: u32 = 6;
 /// Residue classes of turns that get a span of their own: 2 to the power of [`LEVELS`].
 pub(super) const SPANS: u64 = 1 << LEVELS;
 
-struct Part {
+struct DealtPart {
     /// First sample of the part.
     first: u64,
     /// The turns of the part, counted within their residue class.
@@ -26,8 +26,8 @@ struct Part {
 }
 
 /// Walks down `levels` halvings, along the low bits of `turn`.
-fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> Part {
-    let mut part = Part { first: 0, turns: turns.clone(), node: 1 };
+fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
+    let mut part = DealtPart { first: 0, turns: turns.clone(), node: 1 };
     for level in 0..levels {
         let Range { start, end } = part.turns;
         let even = start.div_ceil(2)..end.div_ceil(2);

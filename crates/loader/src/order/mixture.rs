@@ -47,13 +47,13 @@ pub struct Mixture {
 
 #[derive(Debug)]
 struct Inner {
-    sources: Vec<Source>,
+    sources: Vec<MixedSource>,
     pattern: Pattern,
     columns: u64,
 }
 
 #[derive(Debug)]
-struct Source {
+struct MixedSource {
     sampling: Arc<dyn Sampling>,
     /// Samples in an epoch of it.
     len: u64,
@@ -63,7 +63,7 @@ struct Source {
     early: u64,
 }
 
-impl Source {
+impl MixedSource {
     fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
         /// Turns of a column from which on a source may be counted by columns. Runs of a smaller
         /// one, in lanes, hold less than 64 samples: of 64 KiB or more each, which may as well be
@@ -102,7 +102,7 @@ impl Mixture {
         }
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
         let pattern = Pattern::new(&weights, columns)?;
-        let source = |(number, (sampling, _))| Source::new(sampling, columns, pattern.apart(number));
+        let source = |(number, (sampling, _))| MixedSource::new(sampling, columns, pattern.apart(number));
         let sources: Vec<_> = (0..).zip(sources).map(source).collect();
         if let Some(number) = sources.iter().position(|source| source.len == 0) {
             return Err(Error::usage(format!("source {number}"), "at least one sample", "none"));
@@ -149,7 +149,7 @@ impl Sampling for Mixture {
     }
 
     fn sources(&self) -> Vec<u64> {
-        let own = |source: &Source| source.sampling.sources().into_iter().next().unwrap_or(0);
+        let own = |source: &MixedSource| source.sampling.sources().into_iter().next().unwrap_or(0);
         self.inner.sources.iter().map(own).collect()
     }
 
@@ -185,15 +185,15 @@ impl Passes {
 }
 
 /// Where a position of the mixture lies in its source.
-struct Turn<'a> {
+struct SourceTurn<'a> {
     number: u32,
-    source: &'a Source,
+    source: &'a MixedSource,
     pass: u64,
     position: u64,
 }
 
 impl Mixed {
-    fn turn(&self, position: u64) -> Option<Turn<'_>> {
+    fn turn(&self, position: u64) -> Option<SourceTurn<'_>> {
         if position >= self.draws {
             return None;
         }
@@ -210,12 +210,12 @@ impl Mixed {
             let first = if columns.is_multiple_of(SLOTS) { self.first_slot + row % SLOTS } else { self.first_slot };
             pattern.before(number, first, at)
         };
-        Some(Turn { number, source, pass: own / source.len, position: own % source.len })
+        Some(SourceTurn { number, source, pass: own / source.len, position: own % source.len })
     }
 
     /// Which positions of the source around its own a rank with `own` positions of the mixture
     /// takes.
-    fn own(&self, turn: &Turn<'_>, own: &Own) -> Own {
+    fn own(&self, turn: &SourceTurn<'_>, own: &Own) -> Own {
         match own {
             Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
             _ => Own::Range(turn.position..turn.position + 1),
@@ -224,7 +224,7 @@ impl Mixed {
 
     /// Calls `f` with the source's epoch of this turn. Epochs are numbered by 32 bits: what would
     /// take 2³² of them starts over.
-    fn with_epoch<T>(&self, turn: &Turn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
+    fn with_epoch<T>(&self, turn: &SourceTurn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
         let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
         let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));
         let place =
@@ -264,7 +264,7 @@ impl Positions for Mixed {
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
-        let own = |number: u32, source: &Source| {
+        let own = |number: u32, source: &MixedSource| {
             let mut open = match source.keeps(world_size, self.inner.columns) {
                 true => source.sampling.epoch(0).open_reads_max(world_size),
                 false => vec![OpenReads::ALONE],

@@ -157,10 +157,10 @@ impl Sampling for Patched {
         let is_grid = matches!(self.unit, Unit::Grid { .. });
         let shuffle = (is_grid && !is_stored).then(|| Keyed::new(self.scenes.seed(), epoch, streams::PATCHES));
         let table = match &self.counts {
-            Counts::Same(count) => Table::Same(*count),
-            Counts::Each(all) => Table::each(&*scenes, all, open),
+            Counts::Same(count) => SceneTable::Same(*count),
+            Counts::Each(all) => SceneTable::each(&*scenes, all, open),
         };
-        Box::new(Epoch { scenes, open, shuffle, table })
+        Box::new(PatchedEpoch { scenes, open, shuffle, table })
     }
 
     fn sources(&self) -> Vec<u64> {
@@ -174,7 +174,7 @@ impl Sampling for Patched {
 
 /// Patches of the scenes of an epoch, in its order.
 #[derive(Debug)]
-enum Table {
+enum SceneTable {
     Same(u64),
     Each {
         counts: Vec<u32>,
@@ -183,7 +183,7 @@ enum Table {
     },
 }
 
-impl Table {
+impl SceneTable {
     fn each(scenes: &dyn Positions, all: &[Vec<u32>], open: u64) -> Self {
         let count = |position| {
             let SampleRef { source, sample } = scenes.sample(position)?;
@@ -202,12 +202,12 @@ impl Table {
 
 /// One epoch.
 #[derive(Debug)]
-struct Epoch {
+struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
     /// What orders the patches of a scene; `None` if they come by their numbers.
     shuffle: Option<Keyed>,
-    table: Table,
+    table: SceneTable,
 }
 
 /// A round: its first position, its first scene, and the patches of its scenes.
@@ -219,7 +219,7 @@ struct Round<'a> {
 }
 
 /// A patch: the place of its scene in the round, its turn, and how many turns the scene has.
-struct Turn {
+struct SceneTurn {
     lane: u64,
     turn: u64,
     turns: u64,
@@ -235,10 +235,10 @@ impl Round<'_> {
     }
 
     /// What is at a position of the round.
-    fn turn(&self, position: u64, count: u64) -> Option<Turn> {
+    fn turn(&self, position: u64, count: u64) -> Option<SceneTurn> {
         let place = position - self.start;
         let Some(counts) = self.counts else {
-            return Some(Turn { lane: place % self.scenes, turn: place / self.scenes, turns: count });
+            return Some(SceneTurn { lane: place % self.scenes, turn: place / self.scenes, turns: count });
         };
         // The last turn that begins here or before.
         let (mut low, mut high) = (0, u64::from(counts.iter().copied().max()?));
@@ -249,7 +249,7 @@ impl Round<'_> {
         let nth = usize::try_from(place - self.before(low)).ok()?;
         let mut still = (0_u64..).zip(counts).filter(|(_, count)| u64::from(**count) > low);
         let (lane, turns) = still.nth(nth)?;
-        Some(Turn { lane, turn: low, turns: u64::from(*turns) })
+        Some(SceneTurn { lane, turn: low, turns: u64::from(*turns) })
     }
 
     /// The position of a turn of a scene.
@@ -262,16 +262,16 @@ impl Round<'_> {
     }
 }
 
-impl Epoch {
+impl PatchedEpoch {
     fn round(&self, position: u64) -> Option<Round<'_>> {
         match &self.table {
-            Table::Same(count) => {
+            SceneTable::Same(count) => {
                 let number = position / (self.open * count);
                 let first = number * self.open;
                 let scenes = self.scenes.len().checked_sub(first)?.min(self.open);
                 (scenes > 0).then_some(Round { start: first * count, first, scenes, counts: None })
             }
-            Table::Each { counts, rounds } => {
+            SceneTable::Each { counts, rounds } => {
                 let number = rounds.partition_point(|&start| start <= position).checked_sub(1)?;
                 let open = to_usize(self.open);
                 let counts = counts.chunks(open).nth(number)?;
@@ -283,18 +283,18 @@ impl Epoch {
     }
 
     /// The round and the turn of a position.
-    fn at(&self, position: u64) -> Option<(Round<'_>, Turn)> {
+    fn at(&self, position: u64) -> Option<(Round<'_>, SceneTurn)> {
         if position >= self.len() {
             return None;
         }
         let round = self.round(position)?;
-        let count = if let Table::Same(count) = self.table { count } else { 0 };
+        let count = if let SceneTable::Same(count) = self.table { count } else { 0 };
         let turn = round.turn(position, count)?;
         Some((round, turn))
     }
 
     /// The turns of a scene from one on that a rank takes.
-    fn own<'a>(&self, round: &'a Round<'_>, at: &Turn, own: &Own) -> impl Iterator<Item = u64> + use<'a> {
+    fn own<'a>(&self, round: &'a Round<'_>, at: &SceneTurn, own: &Own) -> impl Iterator<Item = u64> + use<'a> {
         let (lane, turn, turns) = (at.lane, at.turn, at.turns);
         let world_size = match own {
             Own::Every { world_size } => (*world_size).max(1),
@@ -304,16 +304,16 @@ impl Epoch {
         (turn..turns).filter(move |&turn| world_size == 1 || round.position(lane, turn) % world_size == rank)
     }
 
-    fn number(&self, scene: u64, at: &Turn, turn: u64) -> u64 {
+    fn number(&self, scene: u64, at: &SceneTurn, turn: u64) -> u64 {
         self.shuffle.map_or(turn, |keys| Permutation::new(at.turns, keys.draw(scene)).apply(turn))
     }
 }
 
-impl Positions for Epoch {
+impl Positions for PatchedEpoch {
     fn len(&self) -> u64 {
         match &self.table {
-            Table::Same(count) => self.scenes.len() * count,
-            Table::Each { rounds, .. } => rounds.last().copied().unwrap_or(0),
+            SceneTable::Same(count) => self.scenes.len() * count,
+            SceneTable::Each { rounds, .. } => rounds.last().copied().unwrap_or(0),
         }
     }
 

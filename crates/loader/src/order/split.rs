@@ -40,7 +40,7 @@ pub enum Attribute {
 
 /// A sample, with the hash that places it and the unit (group) that it stays with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct SplitUnit {
     stratum: u32,
     hash: u64,
     /// The number of its group, or of the sample.
@@ -146,7 +146,7 @@ impl Split {
     }
 
     /// Places each sample by its key, as a unit of its own.
-    fn single(&self, dataset: &Dataset, samples: &[u64], strata: Option<&[String]>) -> Result<Vec<Entry>> {
+    fn single(&self, dataset: &Dataset, samples: &[u64], strata: Option<&[String]>) -> Result<Vec<SplitUnit>> {
         let numbers = strata.map(numbered);
         let mut entries = Vec::with_capacity(samples.len());
         let mut open = None;
@@ -158,7 +158,7 @@ impl Split {
             };
             let key = shard.index().key(record).unwrap_or_else(|| bug("a record of a shard without a key"));
             let stratum = numbers.as_ref().and_then(|numbers| numbers.get(at)).copied().unwrap_or(0);
-            entries.push(Entry { stratum, hash: self.hash(key), unit: sample, sample });
+            entries.push(SplitUnit { stratum, hash: self.hash(key), unit: sample, sample });
             open = Some((number, shard));
         }
         Ok(entries)
@@ -166,7 +166,7 @@ impl Split {
 
     /// Places each group by its name, as one unit. Its stratum is that of most of its samples; if several
     /// are equally common, the first of them.
-    fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<Entry> {
+    fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
         for (at, group) in group_of.iter().enumerate() {
@@ -180,7 +180,7 @@ impl Split {
         let strata: BTreeMap<u32, u32> = counts.iter().map(|(group, counts)| (*group, most(counts))).collect();
         let entry = |((&sample, name), group): ((&u64, &String), u32)| {
             let stratum = strata.get(&group).copied().unwrap_or(0);
-            Entry { stratum, hash: self.hash(name), unit: group.into(), sample }
+            SplitUnit { stratum, hash: self.hash(name), unit: group.into(), sample }
         };
         samples.iter().zip(groups).zip(group_of).map(entry).collect()
     }
@@ -195,7 +195,7 @@ impl Split {
         hash.iter().take(8).fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
-    fn deal_by_hash(&self, entries: &[Entry], parts: &mut [Vec<u64>]) {
+    fn deal_by_hash(&self, entries: &[SplitUnit], parts: &mut [Vec<u64>]) {
         const ALL: f64 = 18_446_744_073_709_551_616.0;
         for entry in entries {
             let (mut part, mut end) = (0, 0.0);
@@ -211,11 +211,11 @@ impl Split {
     }
 
     /// Cuts each stratum by the samples that the parts lack so far, so that rounding errors do not add up.
-    fn deal(&self, entries: &[Entry], parts: &mut [Vec<u64>]) {
+    fn deal(&self, entries: &[SplitUnit], parts: &mut [Vec<u64>]) {
         let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
         let mut seen = 0;
         for stratum in entries.chunk_by(|a, b| a.stratum == b.stratum) {
-            let units: Vec<&[Entry]> = stratum.chunk_by(|a, b| a.unit == b.unit).collect();
+            let units: Vec<&[SplitUnit]> = stratum.chunk_by(|a, b| a.unit == b.unit).collect();
             seen += stratum.len();
             let lacking = self.shares.iter().zip(&*parts).map(|(share, part)| share * seen as f64 - part.len() as f64);
             let counts = allotted(stratum.len(), &lacking.collect::<Vec<_>>());

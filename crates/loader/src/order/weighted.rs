@@ -30,12 +30,12 @@ pub struct Weighted {
     seed: u64,
     dataset: DatasetId,
     draws: u64,
-    table: Arc<Table>,
+    table: Arc<WeightTable>,
     fingerprint: Fingerprint,
 }
 
 #[derive(Debug)]
-struct Table {
+struct WeightTable {
     alias: Alias,
     /// The samples of each column; `None` if a column is a sample.
     classes: Option<Vec<Vec<u64>>>,
@@ -53,7 +53,7 @@ impl Weighted {
     pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
         let mut digest = Digest::new("weights of samples");
         digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
-        let table = Table { alias: Alias::new(weights)?, classes: None, samples: weights.len() as u64 };
+        let table = WeightTable { alias: Alias::new(weights)?, classes: None, samples: weights.len() as u64 };
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
@@ -87,7 +87,7 @@ impl Weighted {
             digest.numbers(samples);
         }
         let (classes, samples) = (Some(members.into_values().collect()), labels.len() as u64);
-        Ok(Self::new(Table { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
+        Ok(Self::new(WeightTable { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
     }
 
     /// Every class that occurs equally often, however many samples it has. A label below 0 is no
@@ -108,7 +108,7 @@ impl Weighted {
         Self::by_class(labels, &classes.map(|&label| (label, 1.0)).collect(), seed)
     }
 
-    fn new(table: Table, seed: u64, draws: u64, digest: Digest) -> Self {
+    fn new(table: WeightTable, seed: u64, draws: u64, digest: Digest) -> Self {
         let fingerprint = digest.finish();
         Self { seed, dataset: DatasetId([0; 16]), draws, table: Arc::new(table), fingerprint }
     }
@@ -161,7 +161,7 @@ struct Drawn {
     columns: Keyed,
     members: Keyed,
     draws: u64,
-    table: Arc<Table>,
+    table: Arc<WeightTable>,
 }
 
 impl Positions for Drawn {

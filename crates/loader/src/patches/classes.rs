@@ -67,7 +67,7 @@ impl ClassPlan {
         };
         let mut classes: BTreeMap<i64, Class> = BTreeMap::new();
         let runs = runs_of(&mask, limits.max_decoded_bytes)?;
-        for Run { class, first, length } in runs {
+        for ClassRun { class, first, length } in runs {
             let Class { count, runs } = classes.entry(class).or_default();
             runs.push((*count, first));
             *count += length;
@@ -145,7 +145,7 @@ impl Class {
 }
 
 /// Pixels of one class, one after the other.
-struct Run {
+struct ClassRun {
     class: i64,
     first: u64,
     length: u64,
@@ -158,14 +158,14 @@ fn below(draw: f64, count: u64) -> u64 {
 }
 
 /// The runs of a mask, which take at most so many bytes.
-fn runs_of(mask: &Array, most: u64) -> Result<Vec<Run>, FormatError> {
-    fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<Run>> {
-        let mut runs: Vec<Run> = Vec::new();
+fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
+    fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<ClassRun>> {
+        let mut runs: Vec<ClassRun> = Vec::new();
         for (pixel, value) in (0..).zip(bytes.as_chunks::<N>().0) {
             let class = class(*value);
             match runs.last_mut() {
                 Some(run) if run.class == class => run.length += 1,
-                _ => runs.push(Run { class, first: pixel, length: 1 }),
+                _ => runs.push(ClassRun { class, first: pixel, length: 1 }),
             }
             if runs.len() > most {
                 return None;
@@ -173,7 +173,7 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<Run>, FormatError> {
         }
         Some(runs)
     }
-    let (bytes, runs) = (mask.bytes(), to_usize(most / size_of::<Run>() as u64));
+    let (bytes, runs) = (mask.bytes(), to_usize(most / size_of::<ClassRun>() as u64));
     let found = match mask.dtype() {
         Dtype::Bool | Dtype::U8 => collect(bytes, runs, |[value]| value.into()),
         Dtype::I8 => collect(bytes, runs, |value| i8::from_le_bytes(value).into()),

@@ -4,7 +4,7 @@ use super::held::Held;
 use super::predict::Predicted;
 use crate::fields::Fields;
 use crate::options::Window;
-use crate::order::{End, Sampling, Share, State as Progress, Steps, World};
+use crate::order::{End, Progress, Sampling, Share, Steps, World};
 use shardpack_reader::{Dataset, Result};
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Epochs {
 
 /// An epoch, or the rest of it, before its first batch.
 #[derive(Debug)]
-pub(crate) struct Epoch {
+pub(crate) struct EpochStart {
     pub(crate) start: Progress,
     pub(crate) steps: Steps,
     /// The same steps, for scenes that are decoded ahead of the batches.
@@ -38,13 +38,13 @@ impl Epochs {
     ///
     /// # Errors
     /// As [`Sampling::epoch_of`].
-    pub(crate) fn begin(&self, start: &Progress, before: Option<Held>) -> Result<Epoch> {
+    pub(crate) fn begin(&self, start: &Progress, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;
         let ahead = are_scenes.then(|| self.steps(start)).transpose()?;
         let decide = || Held::of(self.window, &self.dataset, &self.fields, &self.predicted);
         let held = if self.is_resident { Held::ALONE } else { decide() };
-        Ok(Epoch { start: *start, steps, ahead, held: before.map_or(held, |before| before.then(held)) })
+        Ok(EpochStart { start: *start, steps, ahead, held: before.map_or(held, |before| before.then(held)) })
     }
 
     /// The steps of this rank alone.

@@ -12,16 +12,16 @@ pub(crate) use held::Held;
 pub(crate) use predict::{Predicted, predict};
 pub(crate) use read_ahead::ReadAhead;
 
-use crate::fields::{FieldPlan, Fields, Size};
+use crate::fields::{FieldPlan, Fields, RowSize};
 use crate::openings::{Failed, Shards};
-use crate::order::{Share, Sources, State as Progress, Step, Steps};
+use crate::order::{Progress, Share, Sources, Step, Steps};
 use crate::plan::{
     Announcement, BatchPlan, PADDING, PlannedRead, PlannedRow, PlannedRun, ReadSource, aligned, alignment,
 };
 use crate::sample::RunKey;
 use crate::stage::Stage;
 use crate::supply::Supply;
-use epochs::Epoch;
+use epochs::EpochStart;
 use scenes::{Scenes, draw_of};
 use shardpack_format::{Error as FormatError, bug, to_usize};
 use shardpack_reader::{Dataset, Error, Result, Shard};
@@ -85,9 +85,9 @@ impl Planner {
         max_batch_bytes: u64,
         stage: Option<Arc<dyn Stage>>,
         on_device: bool,
-        epoch: Epoch,
+        epoch: EpochStart,
     ) -> Self {
-        let Epoch { start, steps, ahead, held } = epoch;
+        let EpochStart { start, steps, ahead, held } = epoch;
         Self {
             shards: Shards::new(epochs.dataset.clone()),
             sources,
@@ -113,14 +113,14 @@ impl Planner {
     }
 
     /// Begins another epoch, or the same one elsewhere.
-    pub(crate) fn restart(&mut self, epoch: Epoch) {
+    pub(crate) fn restart(&mut self, epoch: EpochStart) {
         self.generation += 1;
         (self.next, self.begun) = (0, 0);
         self.enter(epoch);
     }
 
-    fn enter(&mut self, epoch: Epoch) {
-        let Epoch { start, steps, ahead, held } = epoch;
+    fn enter(&mut self, epoch: EpochStart) {
+        let EpochStart { start, steps, ahead, held } = epoch;
         let most = self.epochs.predicted.scenes_ahead;
         self.scenes = ahead.map(|ahead| Scenes::new(start.epoch, most, ahead).after(self.next, self.begun));
         (self.start, self.steps, self.held, self.first) = (start, steps, held, self.next);
@@ -369,7 +369,7 @@ impl Planner {
             plan.faults.push((ordinal(plan.rows.len()), error));
         }
         let dense = |field: &FieldPlan| match field.size {
-            Size::Dense { bytes } => bytes,
+            RowSize::Dense { bytes } => bytes,
             _ => 0,
         };
         self.sizes.extend(self.fields.plans.iter().map(dense));

@@ -4,7 +4,7 @@ use super::pieces;
 use crate::decode::{
     RowMemory, is_in_parts, mask_scratch_bytes, part_bytes, patches_bytes, scratch_bytes, scratch_bytes_in_parts,
 };
-use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MaskField, Size};
+use crate::fields::{ArrayField, Col, FieldPlan, FieldType, Fields, MaskField, RowSize};
 use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
@@ -95,7 +95,7 @@ pub(crate) fn predict(
         _ => u64::from(options.order.batch_size).min(epoch.len().div_ceil(u64::from(options.order.world_size.max(1)))),
     };
     let dense = fields.plans.iter().map(|field| match field.size {
-        Size::Dense { bytes } => (bytes as u64).saturating_mul(rows),
+        RowSize::Dense { bytes } => (bytes as u64).saturating_mul(rows),
         _ => 0,
     });
     let dense = dense.fold(0, u64::saturating_add);
@@ -117,7 +117,7 @@ pub(crate) fn predict(
     let (mut parts, mut resized) = (0_u64, 0_u64);
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {
-            Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
+            RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let mut dims = vec![0; field.shape.len()];
                 // What is wrong with a row is said when its batch comes.

@@ -4,7 +4,7 @@
 
 use super::epochs::Epochs;
 use super::pieces;
-use crate::order::{Sources, State as Progress, Steps};
+use crate::order::{Progress, Sources, Steps};
 use shardpack_reader::Dataset;
 use std::collections::VecDeque;
 use std::ops::Range;

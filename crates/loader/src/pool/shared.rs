@@ -4,7 +4,7 @@ use crate::batch::Home;
 use crate::decode::{Context, Recipe};
 use crate::memory::Allocate;
 use crate::openings::{Failed, Openings};
-use crate::order::State as Progress;
+use crate::order::Progress;
 use crate::plan::{Announcement, BatchPlan};
 use crate::planner::{Planner, ReadAhead};
 use crate::ring::Ring;

@@ -14,7 +14,7 @@ use crate::stage::{Ending, Room};
 use crate::supply::{LargeRecord, Supply};
 use crate::task::{Idle, MendedRow, ReadTask, RowDone, RowNotes, RowTask, SubmitTask, Task};
 use batch::{BatchWork, OpenBatch, judge};
-use runs::{Runs, Wanted};
+use runs::{RunStatus, Runs};
 use shardpack_format::bug;
 use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
@@ -411,9 +411,9 @@ impl Ring {
                 ReadSource::Run(run) => run,
             };
             match self.runs.want(plan.number, read, planned.rows, run) {
-                Wanted::Ready(supply) => ready(&mut plan.rows_of(read), Some(&supply)),
-                Wanted::New => fresh.push(run.announcement()),
-                Wanted::Queued => {}
+                RunStatus::Ready(supply) => ready(&mut plan.rows_of(read), Some(&supply)),
+                RunStatus::New => fresh.push(run.announcement()),
+                RunStatus::Queued => {}
             }
         }
         for (batch, run) in plan.coming.drain(..) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) type WaitingRead = (u64, u32);
 
 /// How far a run is that rows want.
-pub(crate) enum Wanted {
+pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
     /// Others have wanted it before.
     Queued,
@@ -119,17 +119,17 @@ impl Runs {
     }
 
     /// Notes that `rows` rows of a batch want this run.
-    pub(crate) fn want(&mut self, batch: u64, read: u32, rows: usize, planned: &PlannedRun) -> Wanted {
+    pub(crate) fn want(&mut self, batch: u64, read: u32, rows: usize, planned: &PlannedRun) -> RunStatus {
         let (run, is_new) = self.run(batch, planned);
         run.pending += rows;
         if let RunState::Ready(supply) = &run.state {
-            return Wanted::Ready(Arc::clone(supply));
+            return RunStatus::Ready(Arc::clone(supply));
         }
         match run.first_waiting {
             None => run.first_waiting = Some((batch, read)),
             Some(_) => run.more_waiting.push((batch, read)),
         }
-        if is_new { Wanted::New } else { Wanted::Queued }
+        if is_new { RunStatus::New } else { RunStatus::Queued }
     }
 
     /// Notes that rows of a later batch will want this run; whether nobody has wanted it before.
