@@ -3,10 +3,10 @@
 
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Voice, told};
-use shardpack_pack::arguments::ArgumentError;
 use shardpack_pack::collect::CollectError;
 use shardpack_pack::pack::SampleError;
 use shardpack_reader::Error as ReaderError;
+use shardpack_recipe::ArgumentError;
 use shardpack_sources::SourceError;
 use shardpack_sources::cubes::CubeError;
 use shardpack_writer::Error as WriterError;

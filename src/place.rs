@@ -212,7 +212,7 @@ mod remote {
 
     /// As [`StoreOptions::set`], with sizes as the command takes them, `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
-        match (key, shardpack_pack::arguments::parse_size(value)) {
+        match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),
             ("cache_bytes", Err(_)) => {
                 Err(shardpack_io::Error::usage("cache_bytes", "a size such as 500GB", format!("`{value}`")))

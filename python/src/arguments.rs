@@ -7,26 +7,28 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use shardpack::place::Destination;
 use shardpack_format::Note;
-use shardpack_pack::arguments::{ArgumentError, PackArguments, ReportArguments, Value};
 use shardpack_pack::collect::AppendOptions;
 use shardpack_pack::grow::AddOptions;
-use std::path::PathBuf;
+use shardpack_pack::options::ReportArguments;
+use shardpack_pack::pack::PackOptions;
+use shardpack_recipe::Value;
+use std::path::{Path, PathBuf};
 
-/// Sets each keyword by `set`. Types were checked in Python; a list sets an option several times.
-fn fill(options: &Bound<'_, PyDict>, set: &mut dyn FnMut(&str, &Value) -> Result<bool, ArgumentError>) -> PyResult<()> {
+/// The options by name. Types were checked in Python; a list gives an option several times.
+fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
+    let mut all = Vec::new();
     for (name, given) in options {
         let name: String = name.extract()?;
-        let values = match given.cast::<PyList>() {
-            Ok(list) => list.iter().map(|one| value(&one)).collect::<PyResult<Vec<_>>>()?,
-            Err(_) => vec![value(&given)?],
-        };
-        for value in values {
-            if !set(&name, &value).map_err(|e| raise_any(&e.into()))? {
-                return Err(PyTypeError::new_err(format!("there is no option {name:?}")));
+        match given.cast::<PyList>() {
+            Ok(list) => {
+                for one in list.iter() {
+                    all.push((name.clone(), value(&one)?));
+                }
             }
+            Err(_) => all.push((name, value(&given)?)),
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
@@ -56,65 +58,88 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The options of packing, and what the user should know of them. What a recipe says comes first, and
-/// no keyword may say it again.
-pub(crate) fn packing(options: &Bound<'_, PyDict>) -> PyResult<(PackArguments, Option<Note>)> {
-    let mut note = None;
-    let mut arguments = PackArguments::default();
-    let options = options.copy()?;
-    if let Some(recipe) = options.get_item("recipe")? {
-        options.del_item("recipe")?;
-        let recipe: String = recipe.extract()?;
-        let of_recipe = shardpack::cli::recipe_options(&recipe).map_err(|e| raise_any(&e))?;
-        note = of_recipe.note;
-        for (name, value) in of_recipe.options {
-            if options.contains(&name)? {
-                let said = format!("{name}: expected what the recipe `{recipe}` says alone, found both");
-                return Err(UsageError::new_err(said));
-            }
-            if !arguments.set(&name, &value).map_err(|e| raise_any(&e.into()))? {
-                let said = format!("recipe: expected options of `pack` in `{recipe}`, found `{}`", name.escape_debug());
-                return Err(UsageError::new_err(said));
+/// The options of packing.
+pub(crate) struct Packing {
+    /// By name, without those below.
+    pub(crate) given: Vec<(String, Value)>,
+    spool: Option<PathBuf>,
+    pub(crate) take_over: bool,
+    /// What the user should know of a recipe.
+    pub(crate) note: Option<Note>,
+}
+
+impl Packing {
+    /// Reads keywords. Options of a recipe come first, and no keyword may say them again.
+    pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let (mut all, mut note) = (Vec::new(), None);
+        let options = options.copy()?;
+        let [recipe, spool, take_over] = ["recipe", "spool", "take_over"].map(|name| taken(&options, name));
+        if let Some(recipe) = recipe? {
+            let recipe: String = recipe.extract()?;
+            let of_recipe = shardpack::cli::recipe_options(&recipe).map_err(|e| raise_any(&e))?;
+            note = of_recipe.note;
+            for (name, value) in of_recipe.options {
+                if options.contains(&name)? {
+                    let said = format!("{name}: expected what the recipe `{recipe}` says alone, found both");
+                    return Err(UsageError::new_err(said));
+                }
+                let known = PackOptions::canonical(&name, &value).map_err(|e| raise_any(&e.into()))?;
+                if known.is_none() {
+                    let said =
+                        format!("recipe: expected options of `pack` in `{recipe}`, found `{}`", name.escape_debug());
+                    return Err(UsageError::new_err(said));
+                }
+                all.push((name, value));
             }
         }
+        all.extend(given(&options)?);
+        let spool = spool?.map(|spool| spool.extract()).transpose()?;
+        let take_over = take_over?.map_or(Ok(false), |on| on.extract())?;
+        Ok(Self { given: all, spool, take_over, note })
     }
-    fill(&options, &mut |name, value| arguments.set(name, value))?;
-    Ok((arguments, note))
+
+    /// The options for packing into `out`.
+    pub(crate) fn options(&self, out: &Path) -> PyResult<PackOptions> {
+        PackOptions::read(&self.given, out).map_err(|e| raise_any(&e.into()))
+    }
+
+    /// The output at `path`.
+    pub(crate) fn destination(&self, path: PathBuf) -> Destination {
+        Destination { path, spool: self.spool.clone(), take_over: self.take_over }
+    }
+}
+
+/// Takes a keyword out of the others.
+fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let found = options.get_item(name)?;
+    if found.is_some() {
+        options.del_item(name)?;
+    }
+    Ok(found)
 }
 
 /// The options of a report.
 pub(crate) fn reporting(options: &Bound<'_, PyDict>) -> PyResult<ReportArguments> {
-    let mut arguments = ReportArguments::default();
-    fill(options, &mut |name, value| arguments.set(name, value))?;
-    Ok(arguments)
+    ReportArguments::read(&given(options)?).map_err(|e| raise_any(&e.into()))
 }
 
 /// The options of adding.
 pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
-    let mut arguments = AddOptions::default();
-    fill(options, &mut |name, value| arguments.set(name, value))?;
-    Ok(arguments)
+    AddOptions::read(&given(options)?).map_err(|e| raise_any(&e.into()))
 }
 
 /// The options of a writer that adds to a dataset.
 pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> {
-    let mut arguments = AppendOptions::default();
-    fill(options, &mut |name, value| arguments.set(name, value))?;
-    Ok(arguments)
-}
-
-/// Where the output is.
-pub(crate) fn destination(out: PathBuf, arguments: &PackArguments) -> Destination {
-    Destination { path: out, spool: arguments.spool.clone(), take_over: arguments.take_over }
+    AppendOptions::read(given(options)?).map_err(|e| raise_any(&e.into()))
 }
 
 /// Names of the options of `pack`, `report` or `add`.
 #[pyfunction]
 pub(crate) fn option_names(of: &str) -> PyResult<Vec<&'static str>> {
     match of {
-        "pack" => Ok(PackArguments::names().collect()),
-        "report" => Ok(ReportArguments::names().collect()),
-        "add" => Ok(AddOptions::NAMES.to_vec()),
+        "pack" => Ok(PackOptions::names().collect()),
+        "report" => Ok(ReportArguments::about().map(|about| about.name).collect()),
+        "add" => Ok(AddOptions::about().map(|about| about.name).collect()),
         other => Err(PyTypeError::new_err(format!("expected pack, report or add, found {other:?}"))),
     }
 }

@@ -1,6 +1,6 @@
 //! Packing, merging and verifying from Python.
 
-use crate::arguments::{adding, destination, packing};
+use crate::arguments::{Packing, adding};
 use crate::errors::{UsageError, raise};
 use crate::watch::{leave, watch, watch_with};
 use crate::words::{raise_any, raise_where};
@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_packing};
 use shardpack_format::{Note, Voice};
-use shardpack_pack::arguments::parse_size;
 use shardpack_pack::grow::{AddOptions, RemoveOptions};
-use shardpack_pack::pack::{Hooks, Tally};
+use shardpack_pack::pack::{Hooks, PackOptions, Tally};
+use shardpack_recipe::parse_size;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,9 +26,9 @@ pub(crate) fn pack(
     progress: Option<&Bound<'_, PyAny>>,
     storage_options: Vec<(String, String)>,
 ) -> PyResult<(String, Vec<String>)> {
-    let (arguments, note) = packing(options)?;
-    let mut options = arguments.options(&out).map_err(|e| raise_any(&e.into()))?;
-    let out = destination(out, &arguments);
+    let packing = Packing::read(options)?;
+    let mut options = packing.options(&out)?;
+    let out = packing.destination(out);
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.source.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
@@ -46,7 +46,7 @@ pub(crate) fn pack(
         Ok((packed.to_json(), packed.notes.iter().cloned().chain(of_splits).collect()))
     })?;
     let (json, mut notes) = packed.map_err(|e: anyhow::Error| raise_any(&e))?;
-    notes.splice(0..0, note);
+    notes.splice(0..0, packing.note);
     Ok((json.to_string(), in_python(&notes)))
 }
 
@@ -62,9 +62,10 @@ pub(crate) fn plan(
 ) -> PyResult<String> {
     let parts = u32::try_from(parts).ok().filter(|parts| (1..=1_000_000).contains(parts));
     let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected a number from 1 to 1000000"))?;
-    let (arguments, _) = packing(options)?;
-    let mut options = arguments.plan_options(&out).map_err(|e| raise_any(&e.into()))?;
-    let out = destination(out, &arguments);
+    let packing = Packing::read(options)?;
+    let read = PackOptions::read_for_plan(&packing.given, &out, packing.take_over);
+    let mut options = read.map_err(|e| raise_any(&e.into()))?;
+    let out = packing.destination(out);
     let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
     let found = watch(py, None, describe, |cancel, _| {
         options.source.cancel = Some(Arc::clone(cancel));

@@ -1,7 +1,7 @@
 //! The writer: converts Python values to those of a sample, and encodes them without the
 //! interpreter.
 
-use crate::arguments::{appending, destination, packing};
+use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise};
 use crate::values::ndarray;
 use crate::watch::{heard, watch_with};
@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
-use shardpack_pack::arguments::{ArgumentError, Word};
 use shardpack_pack::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use shardpack_pack::grow::OnKnownKey;
+use shardpack_recipe::{ArgumentError, Word};
 use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,9 +143,9 @@ impl Writer {
             let collector = py.detach(|| Collector::append(path, schema, options));
             return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?, Arc::default(), false));
         }
-        let (arguments, _) = packing(options)?;
-        let options = arguments.options(&path).map_err(|e| raise_any(&e.into()))?;
-        let out = destination(path, &arguments);
+        let packing = Packing::read(options)?;
+        let options = packing.options(&path)?;
+        let out = packing.destination(path);
         let options = CollectOptions { classes, ..options.into() };
         let (stop, is_far) = (Arc::new(AtomicBool::new(false)), shardpack::place::is_url(&out.path));
         let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;

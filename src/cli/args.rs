@@ -7,9 +7,8 @@ use super::grow::args::{AddArgs, CompactArgs, RemoveArgs};
 use super::pack::args::{MergeArgs, PackArgs, PlanArgs};
 use super::report::args::ReportArgs;
 use anyhow::Context;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use shardpack_pack::arguments::{Word, parse_size, parse_threads};
+use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
@@ -27,15 +26,6 @@ Exit codes:
 pub(super) struct Cli {
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Reads a word of an option, and lists the words in the help text.
-pub(super) fn words<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let words = T::WORDS.iter().map(|(word, _, help)| match *help {
-        "" => PossibleValue::new(*word),
-        help => PossibleValue::new(*word).help(help),
-    });
-    PossibleValuesParser::new(words).try_map(|word| T::parse(&word))
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,7 +3,7 @@
 use super::pack::args::PlanArgs;
 use super::{Outcome, interrupt, show, units};
 use crate::place::for_packing;
-use shardpack_pack::pack::{Forecast, PartForecast, forecast};
+use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
 use shardpack_sources::SourceError;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,10 @@ use std::sync::Arc;
 const SHOWN_PARTS: usize = 12;
 
 pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
-    let (mut src, mut options) = (args.pack.src.clone(), args.pack.arguments().plan_options(&args.pack.out)?);
+    let (mut src, mut options) = (
+        args.pack.src.clone(),
+        PackOptions::read_for_plan(&args.pack.options.given, &args.pack.out, args.pack.to.take_over)?,
+    );
     let to = args.pack.to.destination(&args.pack.out);
     let out = for_packing(&mut src, &mut options.source, &to, &[], None)?;
     let interrupt = interrupt::install(false)?;
@@ -24,7 +27,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
     if args.pack.json {
         show::json(&found.to_json())?;
     } else {
-        show::print(&text(&found, args.pack.listing.as_deref()))?;
+        show::print(&text(&found, options.source.listing.as_deref()))?;
     }
     Ok(Outcome::Fine)
 }

@@ -8,8 +8,9 @@ use shardpack_format::{
     Schema, Setting, ShardEntry, StoredField, is_hidden, shard_name,
 };
 use shardpack_loader::LoaderOptions;
-use shardpack_pack::arguments::{PackArguments, ReportArguments};
 use shardpack_pack::grow::AddOptions;
+use shardpack_pack::options::ReportArguments;
+use shardpack_pack::pack::PackOptions;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,9 +67,9 @@ fn settings(code: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_option_that_is_named_is_there() {
-    let known: BTreeSet<String> = PackArguments::names()
-        .chain(ReportArguments::names())
-        .chain(AddOptions::NAMES)
+    let known: BTreeSet<String> = PackOptions::names()
+        .chain(ReportArguments::about().map(|about| about.name))
+        .chain(AddOptions::about().map(|about| about.name))
         .chain(OTHERS)
         .chain(LoaderOptions::NAMES.iter().flat_map(|(_, names)| names.iter().copied()))
         .map(str::to_owned)
@@ -131,7 +132,7 @@ fn each_command_has_the_options_that_its_own_hints_name() {
 fn add_takes_the_options_that_its_table_lists() {
     let mut options = of_command("add");
     assert!(["help", "json"].iter().all(|common| options.remove(*common)), "{options:?}");
-    assert_eq!(options, AddOptions::NAMES.map(str::to_owned).into());
+    assert_eq!(options, AddOptions::about().map(|about| about.name.to_owned()).collect());
     // What its errors recommend for a table, a link or a file is among them.
     for name in ["key_column", "label_column", "follow_links", "labels", "masks", "on_bad_input", "on_known_key"] {
         assert!(AddOptions::can_follow(&Hint::set([Setting::named(name)])), "{name}");

@@ -104,6 +104,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-writer",
             "shardpack-gpu",
             "shardpack-sources",
+            "shardpack-recipe",
             "shardpack-pack",
         ],
     ),

@@ -1,6 +1,6 @@
 //! Datasets made and taken apart: what the `shardpack` command and the Python package do.
 //!
-//! - [`arguments`] are the options of all of it, by their names.
+//! - [`options`] are the options of all of it, by their names.
 //! - [`pack`] makes a dataset of what [`shardpack_sources`] lists, [`collect`] of samples that a program hands over one at a
 //!   time.
 //! - [`grow`] adds samples to a dataset, and removes some, as its next generation.
@@ -19,12 +19,12 @@
     )
 )]
 
-pub mod arguments;
 pub mod collect;
 pub mod compare;
 pub mod export;
 pub mod grow;
 pub mod npy;
+pub mod options;
 pub mod pack;
 pub mod report;
 pub mod salvage;

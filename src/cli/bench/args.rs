@@ -7,7 +7,7 @@ use super::{
     parse_view, parse_window,
 };
 use clap::{Args, ValueEnum};
-use shardpack_pack::arguments::{parse_size, parse_threads};
+use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
 /// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the

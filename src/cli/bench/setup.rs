@@ -262,9 +262,9 @@ mod tests {
     use shardpack_array::Array;
     use shardpack_format::Dtype;
     use shardpack_loader::Place;
-    use shardpack_pack::arguments::{PackArguments, Value};
     use shardpack_pack::npy;
-    use shardpack_pack::pack::{Hooks, pack};
+    use shardpack_pack::pack::{Hooks, PackOptions, pack};
+    use shardpack_recipe::Value;
     use std::sync::atomic::AtomicBool;
 
     #[derive(Parser)]
@@ -302,10 +302,9 @@ mod tests {
         std::fs::create_dir(&source).unwrap();
         let cube = Array::new(Dtype::U16, vec![8, 8, 4], vec![7; 512]).unwrap();
         std::fs::write(source.join("a.npy"), [npy::header(&cube), cube.bytes().to_vec()].concat()).unwrap();
-        let mut arguments = PackArguments::default();
-        arguments.set("codec", &Value::Text("blosc2-zstd".into())).unwrap();
+        let given = [("codec".to_owned(), Value::Text("blosc2-zstd".into()))];
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) };
-        pack(&source, &out, &arguments.options(&out).unwrap(), &hooks).unwrap();
+        pack(&source, &out, &PackOptions::read(&given, &out).unwrap(), &hooks).unwrap();
         let args = Command::try_parse_from(["bench", out.to_str().unwrap()]).unwrap().args;
         let found = setup(&args).unwrap().setting.content;
         assert_eq!(found, Content::Arrays { codec: Some("blosc2-zstd".into()) });

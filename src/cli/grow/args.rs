@@ -1,11 +1,10 @@
 //! The arguments of `add`, `remove` and `compact`.
 
-use super::super::args::words;
 use super::super::examples;
+use super::super::table::Options;
 use clap::Args;
-use shardpack_pack::arguments::{Word, parse_size, parse_threads, spelled_size};
-use shardpack_pack::grow::{AddOptions, OnKnownKey};
-use shardpack_sources::OnBadInput;
+use shardpack_pack::grow::AddOptions;
+use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
 /// Pack more files behind a dataset, by its own recipe: its next generation.
@@ -22,52 +21,8 @@ pub(in super::super) struct AddArgs {
     pub dataset: PathBuf,
     /// Folder (or single file) with the new samples
     pub src: PathBuf,
-    /// Table of labels of the new samples, as for `pack`; needed if the dataset was packed with one
-    #[arg(long, value_name = "FILE")]
-    pub labels: Option<PathBuf>,
-    /// Name of the column of --labels that holds the paths [default: as the dataset was packed]
-    #[arg(long, value_name = "NAME")]
-    pub key_column: Option<String>,
-    /// Name of the column of --labels that holds the labels [default: as the dataset was packed]
-    #[arg(long, value_name = "NAME")]
-    pub label_column: Option<String>,
-    /// Folder of label masks of the new samples, as for `pack`
-    #[arg(long, value_name = "DIR")]
-    pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input
-    #[arg(long)]
-    pub follow_links: bool,
-    /// What to do about files that cannot be packed: stop, or skip them, list them, and end with
-    /// exit code 1 [default: as the dataset was packed]
-    #[arg(long, value_name = "POLICY", value_parser = words::<OnBadInput>())]
-    pub on_bad_input: Option<OnBadInput>,
-    /// What to do about samples whose keys the dataset holds already: stop before anything is
-    /// written, or skip them
-    #[arg(
-        long,
-        value_name = "POLICY",
-        value_parser = words::<OnKnownKey>(),
-        default_value = AddOptions::default().on_known_key.spelled(),
-    )]
-    pub on_known_key: OnKnownKey,
-    /// Drop what an interrupted `add` or `remove` of other samples has made so far
-    #[arg(long)]
-    pub force: bool,
-    /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    pub threads: Option<usize>,
-    /// Limit on the memory of samples that are being packed [default: enough for one sample on each
-    /// thread, and one more]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub memory: Option<u64>,
-    /// Largest cube to accept, in decoded bytes
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = spelled_size(AddOptions::default().max_cube),
-        value_parser = parse_size,
-    )]
-    pub max_cube: u64,
+    #[command(flatten)]
+    pub options: Options<AddOptions>,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,

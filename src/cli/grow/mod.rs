@@ -20,29 +20,11 @@ use std::sync::atomic::Ordering;
 /// Largest list of keys: a million of the longest.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
-fn options(args: &AddArgs) -> AddOptions {
-    let defaults = AddOptions::default();
-    AddOptions {
-        labels: args.labels.clone(),
-        key_column: args.key_column.clone(),
-        label_column: args.label_column.clone(),
-        masks: args.masks.clone(),
-        follow_links: args.follow_links,
-        on_bad_input: args.on_bad_input,
-        on_known_key: args.on_known_key,
-        max_cube: args.max_cube,
-        force: args.force,
-        threads: args.threads.unwrap_or(defaults.threads),
-        memory_bytes: args.memory,
-        ..defaults
-    }
-}
-
 pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.dataset, "add", COPY_AND_SEND)?;
     refuse_url(&args.src, "add", COPY)?;
     let interrupt = interrupt::install(false)?;
-    let options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..options(args) };
+    let options = AddOptions { cancel: Some(Arc::clone(&interrupt.raised)), ..AddOptions::read(&args.options.given)? };
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
         interrupt.graceful.store(true, Ordering::SeqCst);

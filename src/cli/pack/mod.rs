@@ -10,8 +10,7 @@ use serde_json::Value;
 use shardpack_array::{Prefer, Trial};
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, Voice};
 use shardpack_pack::pack::{
-    FieldSummary, Hooks, PackOptions, PackReport, PackedSplits, Planned, pack, pack_splits, report_json,
-    unfinished_json,
+    FieldSummary, Hooks, PackReport, PackedSplits, Planned, pack, pack_splits, report_json, unfinished_json,
 };
 use shardpack_reader::peak_rss_bytes;
 use shardpack_sources::{BadInput, LabelsFrom, SourceKind};
@@ -29,7 +28,7 @@ const SHOWN_SKIPPED: usize = 20;
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
-    let (mut src, mut options) = (args.src.clone(), options(args)?);
+    let (mut src, mut options) = (args.src.clone(), args.options()?);
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
     let to = args.to.destination(&args.out);
@@ -44,9 +43,9 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         interrupt.graceful.store(true, Ordering::SeqCst);
         // Where a dataset is complete, nothing is going to be packed: the result says so.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
-        let is_there = !args.force && planned.split.map_or(holds_dataset, of_split);
+        let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {
-            show::note(&plan_text(planned, args.prefer));
+            show::note(&plan_text(planned, options.arrays.prefer));
             if let Output::Bucket(bucket) = &out {
                 show::note(&format!("shards wait in `{}` until they are sent", bucket.spool().display()));
             }
@@ -61,7 +60,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         }
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };
-    let result = match args.splits {
+    let result = match options.source.splits {
         true => pack_splits(&src, out.clone(), &options, &hooks).map(Done::Splits),
         false => pack(&src, out.clone(), &options, &hooks).map(|packed| Done::One(Box::new(packed))),
     };
@@ -158,10 +157,6 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
         })?;
     }
     Ok(outcome_of(&skipped_lines(&[], &report)))
-}
-
-pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
-    Ok(args.arguments().options(&args.out)?)
 }
 
 /// What is about to happen, for stderr.

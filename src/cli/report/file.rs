@@ -11,7 +11,7 @@
 use super::ladder::Rung;
 use anyhow::{Context, bail};
 use shardpack_format::Hinted;
-use shardpack_pack::arguments::{PackArguments, Value as Given};
+use shardpack_recipe::{StorageOptions, Value as Given};
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -71,13 +71,16 @@ fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
         let option = key.replace('-', "_");
         match option.as_str() {
             "name" => name = Some(given.to_string()),
-            known if PackArguments::STORAGE.contains(&known) => own.push((option, given)),
+            known if StorageOptions::option(known).is_some() => own.push((option, given)),
             _ => bail!(Hinted::new(
                 format!(
                     "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`",
                     key.escape_debug()
                 ),
-                format!("there are {}", PackArguments::STORAGE.join(", "))
+                format!(
+                    "there are {}",
+                    StorageOptions::OPTIONS.iter().map(|option| option.about.name).collect::<Vec<_>>().join(", ")
+                )
             )),
         }
     }

@@ -1,10 +1,11 @@
 //! The candidates that are measured: ladders of our own, or those that the user names.
 
 use anyhow::Context;
-use shardpack_array::{Coder, Filter};
-use shardpack_jpeg::ChromaSampling;
-use shardpack_pack::arguments::{PackArguments, ReportArguments, Value, Word};
+use shardpack_array::Coder;
+use shardpack_pack::options::ReportArguments;
+use shardpack_pack::pack::PackOptions;
 use shardpack_pack::report::{CubeTraits, Noise, Plan, two_digits};
+use shardpack_recipe::{Value, Word};
 use shardpack_sources::SourceKind;
 use std::path::Path;
 
@@ -22,7 +23,7 @@ pub(super) struct Rung {
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 /// The score of the default target.
-const TARGET: f64 = 80.0;
+const TARGET: &str = "ssimulacra2=80";
 /// The default ladder of errors, in units of the noise: of the quietest band, which no error should
 /// exceed, and of a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
@@ -38,12 +39,10 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
 }
 
 /// Checks a candidate's options as `pack` would. `common` are those on reading the source.
-pub(super) fn plan(rung: Rung, common: &PackArguments) -> anyhow::Result<Plan> {
+pub(super) fn plan(rung: Rung, common: &[(String, Value)]) -> anyhow::Result<Plan> {
     let Rung { name, group, own } = rung;
-    let mut arguments = common.clone();
-    let set = own.iter().try_for_each(|(name, value)| arguments.set(name, value).map(drop));
     // Nothing is written to the output.
-    let options = set.and_then(|()| arguments.options(Path::new("unused")));
+    let options = PackOptions::read(&[common, &own].concat(), Path::new("unused"));
     let options = options.with_context(|| format!("candidate `{}`", name.escape_debug()))?;
     Ok(Plan { name, group, own, options })
 }
@@ -59,40 +58,44 @@ fn word(word: impl Into<String>) -> Value {
 fn pictures(args: &ReportArguments) -> Vec<Rung> {
     let tile = Rung { name: "tile".into(), group: "tile".into(), own: own([("jpeg", word("tile"))]) };
     let mut rungs = vec![tile];
-    let asked = !(args.quality.is_empty() && args.subsampling.is_empty() && args.target.is_empty());
-    let keep = [ChromaSampling::Keep];
-    let ladders: Vec<(ChromaSampling, Vec<u8>)> = match asked {
-        false => vec![(ChromaSampling::Keep, QUALITIES.to_vec()), (ChromaSampling::S420, QUALITIES_420.to_vec())],
-        true => {
-            let samplings = if args.subsampling.is_empty() { keep.as_slice() } else { args.subsampling.as_slice() };
+    let (qualities, targets, samplings) = (args.ladder("quality"), args.ladder("target"), args.ladder("subsampling"));
+    let texts = |values: &[&str]| -> Vec<String> { values.iter().map(|value| (*value).to_owned()).collect() };
+    let numbers = |values: &[u8]| -> Vec<String> { values.iter().map(ToString::to_string).collect() };
+    let keep = vec![KEEP.to_owned()];
+    let ladders: Vec<(String, Vec<String>)> = match qualities.is_empty() && targets.is_empty() && samplings.is_empty() {
+        true => vec![(KEEP.to_owned(), numbers(&QUALITIES)), ("420".to_owned(), numbers(&QUALITIES_420))],
+        false => {
+            let samplings = if samplings.is_empty() { keep.clone() } else { texts(&samplings) };
             // Only targets were asked for.
-            let qualities = match (args.quality.is_empty(), args.target.is_empty()) {
+            let qualities = match (qualities.is_empty(), targets.is_empty()) {
                 (true, false) => Vec::new(),
-                (true, true) => QUALITIES.to_vec(),
-                (false, _) => args.quality.clone(),
+                (true, true) => numbers(&QUALITIES),
+                (false, _) => texts(&qualities),
             };
-            samplings.iter().map(|&sampling| (sampling, qualities.clone())).collect()
+            samplings.into_iter().map(|sampling| (sampling, qualities.clone())).collect()
         }
     };
-    let targets = if asked { args.target.clone() } else { vec![TARGET] };
-    let samplings: Vec<ChromaSampling> = if asked { ladders.iter().map(|(s, _)| *s).collect() } else { keep.to_vec() };
+    let asked = !args.ladder("quality").is_empty() || !targets.is_empty() || !args.ladder("subsampling").is_empty();
+    let targets = if asked { texts(&targets) } else { vec![TARGET.to_owned()] };
+    let samplings = if asked { ladders.iter().map(|(sampling, _)| sampling.clone()).collect() } else { keep };
     for (size_name, size_options) in sizes(args) {
         for (sampling, qualities) in &ladders {
-            let group = format!("reencode{}{size_name}", sampling_name(*sampling));
+            let group = format!("reencode{}{size_name}", sampling_name(sampling));
             for quality in qualities {
-                let name = format!("q{quality}{}{size_name}", sampling_name(*sampling));
-                let mut options = own([("jpeg", word("reencode")), ("quality", Value::Integer((*quality).into()))]);
-                options.extend(sampling_options(*sampling));
+                let name = format!("q{quality}{}{size_name}", sampling_name(sampling));
+                let mut options = own([("jpeg", word("reencode")), ("quality", word(quality))]);
+                options.extend(sampling_options(sampling));
                 options.extend(size_options.clone());
                 rungs.push(Rung { name, group: group.clone(), own: options });
             }
         }
         for sampling in &samplings {
-            let group = format!("to a score{}{size_name}", sampling_name(*sampling));
+            let group = format!("to a score{}{size_name}", sampling_name(sampling));
             for target in &targets {
-                let name = format!("SSIMULACRA2 ≥ {target}{}{size_name}", sampling_name(*sampling));
-                let mut options = own([("jpeg", word("reencode")), ("target", word(format!("ssimulacra2={target}")))]);
-                options.extend(sampling_options(*sampling));
+                let score = target.split_once('=').map_or(target.as_str(), |(_, score)| score);
+                let name = format!("SSIMULACRA2 ≥ {score}{}{size_name}", sampling_name(sampling));
+                let mut options = own([("jpeg", word("reencode")), ("target", word(target))]);
+                options.extend(sampling_options(sampling));
                 options.extend(size_options.clone());
                 rungs.push(Rung { name, group: group.clone(), own: options });
             }
@@ -101,30 +104,32 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
     rungs
 }
 
-fn sampling_name(sampling: ChromaSampling) -> &'static str {
+/// The subsampling of the source.
+const KEEP: &str = "keep";
+
+fn sampling_name(sampling: &str) -> &'static str {
     match sampling {
-        ChromaSampling::Keep => "",
-        ChromaSampling::S420 => " 4:2:0",
-        ChromaSampling::S444 => " 4:4:4",
+        "420" => " 4:2:0",
+        "444" => " 4:4:4",
+        _ => "",
     }
 }
 
-fn sampling_options(sampling: ChromaSampling) -> Own {
+fn sampling_options(sampling: &str) -> Own {
     match sampling {
-        ChromaSampling::Keep => Vec::new(),
-        other => own([("subsampling", word(other.spelled()))]),
+        KEEP => Vec::new(),
+        other => own([("subsampling", word(other))]),
     }
 }
 
 /// The sizes that were asked for; without any, that of the source.
 fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
-    let short = args
-        .short_side
-        .iter()
-        .map(|n| (format!(", short side {n}"), own([("short_side", Value::Integer((*n).into()))])));
-    let long =
-        args.long_side.iter().map(|n| (format!(", long side {n}"), own([("long_side", Value::Integer((*n).into()))])));
-    let mut sizes: Vec<_> = short.chain(long).collect();
+    let mut sizes = Vec::new();
+    for option in ["short_side", "long_side"] {
+        for side in args.ladder(option) {
+            sizes.push((format!(", {} {side}", option.replace('_', " ")), own([(option, word(side))])));
+        }
+    }
     if sizes.is_empty() {
         sizes.push((String::new(), Vec::new()));
     }
@@ -139,13 +144,14 @@ fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
     }
     if traits.floats {
         values.push(("float16".into(), "float16".into(), own([("values", word("f16"))])));
-        let errors: Vec<f64> = match (args.max_error.is_empty(), traits.noise) {
-            (false, _) => args.max_error.clone(),
-            (true, Some(noise)) => default_errors(noise),
+        let asked = args.ladder("max_error");
+        let errors: Vec<String> = match (asked.is_empty(), traits.noise) {
+            (false, _) => asked.into_iter().map(str::to_owned).collect(),
+            (true, Some(noise)) => default_errors(noise).iter().map(ToString::to_string).collect(),
             (true, None) => Vec::new(),
         };
         values.extend(errors.into_iter().map(|error| {
-            let options = own([("values", word("fixed")), ("max_error", Value::Float(error))]);
+            let options = own([("values", word("fixed")), ("max_error", word(&error))]);
             (format!("fixed ±{error}"), "fixed".to_owned(), options)
         }));
     }
@@ -170,7 +176,8 @@ fn default_errors(noise: Noise) -> Vec<f64> {
 /// What follows the values: the codecs that were asked for, or what is fastest and what is smallest.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
-    if args.codec.is_empty() {
+    let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));
+    if codecs.is_empty() {
         all.push((", smallest".to_owned(), own([("prefer", word("size"))])));
         if !traits.floats {
             for codec in [Coder::Blosc2Lz4, Coder::Blosc2Zstd, Coder::Zstd] {
@@ -179,13 +186,13 @@ fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
         }
         return all;
     }
-    for codec in args.codec.iter().map(|codec| codec.spelled()) {
-        // Only Blosc2 has filters.
-        let filters: Vec<Option<Option<Filter>>> = match codec.starts_with("blosc2") && !args.filter.is_empty() {
-            true => args.filter.iter().copied().map(Some).collect(),
+    for codec in codecs {
+        let has_filters = Option::<Coder>::parse(codec).is_ok_and(|coder| coder.is_some_and(Coder::is_blosc2));
+        let filters: Vec<Option<&str>> = match has_filters && !filters.is_empty() {
+            true => filters.iter().copied().map(Some).collect(),
             false => vec![None],
         };
-        for filter in filters.into_iter().map(|filter| filter.map(Word::spelled)) {
+        for filter in filters {
             let name = filter.map_or_else(String::new, |filter| format!(" {filter}"));
             let mut options = own([("codec", word(codec))]);
             options.extend(filter.map(|filter| ("filter".to_owned(), word(filter))));

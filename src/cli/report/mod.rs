@@ -14,8 +14,9 @@ use super::{Outcome, interrupt, open, read_limits, show, units};
 use anyhow::{Context, bail};
 use args::ReportArgs;
 use shardpack_format::{MANIFEST_NAME, Note};
-use shardpack_pack::arguments::{ArgumentError, ReportArguments, Value, Word};
+use shardpack_pack::options::{ReportArguments, reading};
 use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, argument, quoted};
+use shardpack_recipe::{ArgumentError, Value, is_given};
 use shardpack_report::data::Report;
 use shardpack_sources::{SourceKind, SourceOptions};
 use std::path::Path;
@@ -68,15 +69,16 @@ pub fn report(
 }
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
+    let arguments = ReportArguments::read(&args.options.given)?;
     let page = args.output.clone().or_else(|| (!args.json).then(|| PAGE.into()));
     if let Some(page) = &page {
-        page_file::check(page, args.force)?;
+        page_file::check(page, arguments.force)?;
     }
     let interrupt = interrupt::install_patient()?;
     let cancel = &interrupt.raised;
     let bar = Bar::of_steps("report");
     let on_progress = |done, of, what| bar.step(done, of, what);
-    let made = make(&args.src, &args.arguments(), &on_progress, cancel);
+    let made = make(&args.src, &arguments, &on_progress, cancel);
     bar.finish();
     let report = match made {
         Ok((report, _)) => report,
@@ -119,11 +121,10 @@ fn make(
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
 ) -> anyhow::Result<(Report, Vec<Note>)> {
-    args.check()?;
     let src = text_of(path, "SRC")?;
-    for (option, value) in args.reading.given() {
+    for (option, value) in &args.reading {
         if let Value::Path(path) = value {
-            text_of(&path, option)?;
+            text_of(path, option)?;
         }
     }
     let hooks = Hooks { on_progress, cancel };
@@ -143,11 +144,10 @@ fn make(
     // Before the sources are listed: a file of candidates may be wrong.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     on_progress(0, 1, "listing");
-    let opened = report::open(path, &source_options(args, cancel), asked.threads())?;
+    let opened = report::open(path, &source_options(args, cancel)?, asked.threads())?;
     refuse_wrong_kind(args, opened.kind())?;
     let rungs = own.unwrap_or_else(|| ladder::rungs(args, opened.kind(), &|| opened.cube_traits()));
-    let common = args.packing();
-    let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &common)).collect::<Result<_, _>>()?;
+    let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &args.reading)).collect::<Result<_, _>>()?;
     let report = measure(asked, &opened, &plans, &hooks)?;
     // Those of the listing come first, as text, and name options.
     let others = report.notes.iter().skip(opened.notes().len()).cloned().map(Note::new);
@@ -171,7 +171,7 @@ impl Asked<'_> {
 
     /// What is said about reading the source, as arguments behind others.
     fn common(&self) -> String {
-        let all = self.args.reading.given();
+        let all = &self.args.reading;
         all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
     }
 }
@@ -193,7 +193,7 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
     let source = &asked.src;
     let of_sources =
         args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
-    if of_sources || !(args.reading.given().is_empty() || args.source.is_some()) {
+    if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
         bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
     }
     if args.source.is_none() && asked.device.is_some() {
@@ -219,7 +219,8 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
     (hooks.on_progress)(0, 1, "listing");
     // Samples are compared, and no labels: what stands beside class folders is a sample like any other.
     let class_folders = Some(false);
-    let listing = SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel) };
+    let listing =
+        SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
     report::open(sources, &listing, threads)?.measure_dataset(&dataset, &options, hooks)
 }
 
@@ -266,30 +267,26 @@ fn command(asked: &Asked<'_>) -> String {
     if let Some(file) = &args.candidates {
         put("candidates", file.to_string_lossy().into_owned());
     }
-    let list = |values: Vec<String>| values.join(",");
-    let lists = [
-        ("quality", list(args.quality.iter().map(ToString::to_string).collect())),
-        ("target", list(args.target.iter().map(|score| format!("ssimulacra2={score}")).collect())),
-        ("subsampling", list(args.subsampling.iter().map(|word| word.spelled().to_owned()).collect())),
-        ("short-side", list(args.short_side.iter().map(ToString::to_string).collect())),
-        ("long-side", list(args.long_side.iter().map(ToString::to_string).collect())),
-        ("max-error", list(args.max_error.iter().map(ToString::to_string).collect())),
-        ("codec", list(args.codec.iter().map(|word| word.spelled().to_owned()).collect())),
-        ("filter", list(args.filter.iter().map(|word| word.spelled().to_owned()).collect())),
-    ];
-    lists.into_iter().filter(|(_, list)| !list.is_empty()).for_each(|(name, list)| put(name, list));
+    // Each ladder once, in the order in which they came.
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in &args.ladders {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().for_each(|name| put(&name.replace('_', "-"), args.ladder(name).join(",")));
     out
 }
 
-fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> SourceOptions {
-    SourceOptions { cancel: Some(Arc::clone(cancel)), ..args.reading.options() }
+fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<SourceOptions, ArgumentError> {
+    Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
 }
 
 /// Refuses options that would have no effect: whoever gives them expects one.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> anyhow::Result<()> {
     match kind {
         SourceKind::Images
-            if args.is_on_cubes() || !args.reading.variable.is_empty() || args.reading.spatial.is_some() =>
+            if args.is_on_cubes() || ["variable", "spatial"].iter().any(|name| is_given(&args.reading, name)) =>
         {
             bail!("the source holds pictures: options on errors, codecs and variables are for cubes")
         }

@@ -1,8 +1,8 @@
 //! What can go wrong while samples are collected.
 
-use crate::arguments::ArgumentError;
 use crate::pack::SampleError;
 use shardpack_format::{Hint, visible_path};
+use shardpack_recipe::ArgumentError;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,6 @@
 //! New samples behind those of a dataset.
 
-use super::{behind, fit, known, open, recipe};
-use crate::arguments::MAX_BYTES;
+use super::{AddOptions, behind, fit, known, open, recipe};
 use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
 use crate::pack::{Hooks, PackOptions, PackReport, Planned, Tally, default_memory, plan_of, refuse_overlap, schema};
@@ -9,85 +8,10 @@ use anyhow::bail;
 use serde_json::{Value, json};
 use shardpack_array::Trial;
 use shardpack_format::{Field, Hinted, Metadata, Schema};
-use shardpack_reader::{Dataset, Limits};
-use shardpack_recipe::Word;
-use shardpack_sources::{Files, Listing, OnBadInput, SourceKind};
+use shardpack_reader::Dataset;
+use shardpack_sources::{Files, Listing, SourceKind};
 use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-/// What to do about samples whose keys the dataset holds already.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnKnownKey {
-    /// Stop before anything is written.
-    #[default]
-    Stop,
-    /// Leave them out, and count them.
-    Skip,
-}
-
-impl Word for OnKnownKey {
-    const WORDS: &'static [(&'static str, Self, &'static str)] = &[("stop", Self::Stop, ""), ("skip", Self::Skip, "")];
-}
-
-/// Options of [`add`]. How samples are stored, the recipe of the dataset says.
-///
-/// ```
-/// use shardpack_pack::grow::{AddOptions, OnKnownKey};
-/// assert_eq!(AddOptions::default().on_known_key, OnKnownKey::Stop);
-/// ```
-#[derive(Debug, Clone)]
-pub struct AddOptions {
-    /// Table of labels; needed if the dataset was packed with one. Default: none.
-    pub labels: Option<PathBuf>,
-    /// Name of the column of `labels` that holds the keys. Default: the one that the dataset was
-    /// packed with, if it was named then; else the first that has one of the usual names.
-    pub key_column: Option<String>,
-    /// Name of the column of `labels` that holds the labels. Default: the one that the dataset was
-    /// packed with.
-    pub label_column: Option<String>,
-    /// Folder of masks. Default: none.
-    pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of the source. Default: false, as for every packing.
-    pub follow_links: bool,
-    /// What to do about files that cannot be packed. Default: as the dataset was packed.
-    pub on_bad_input: Option<OnBadInput>,
-    /// What to do about keys that are there already. Default: stop.
-    pub on_known_key: OnKnownKey,
-    /// Largest cube to accept, in decoded bytes. Default 4 GiB.
-    pub max_cube: u64,
-    /// Drop what an interrupted addition or removal has made so far. Default: false.
-    pub force: bool,
-    /// Threads that read and encode. Default: all cores.
-    pub threads: usize,
-    /// As for [`PackOptions`].
-    pub memory_bytes: Option<u64>,
-    /// What the dataset's files may ask for. Default: records and decoded fields up to 4 GiB.
-    pub limits: Limits,
-    /// Set it to stop while files are listed. Default: none.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl Default for AddOptions {
-    fn default() -> Self {
-        Self {
-            labels: None,
-            key_column: None,
-            label_column: None,
-            masks: None,
-            follow_links: false,
-            on_bad_input: None,
-            on_known_key: OnKnownKey::Stop,
-            max_cube: MAX_BYTES,
-            force: false,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: None,
-            limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
-            cancel: None,
-        }
-    }
-}
+use std::path::Path;
 
 /// What [`add`] did.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 //! Samples of a program are added by [`Collector::append`](crate::collect::Collector::append).
 
 mod add;
+mod add_options;
 pub(crate) mod behind;
 mod fit;
 mod known;
@@ -14,7 +15,8 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-pub use add::{AddOptions, AddReport, OnKnownKey, add};
+pub use add::{AddReport, add};
+pub use add_options::{AddOptions, OnKnownKey};
 pub use remove::{CompactReport, RemoveOptions, RemoveReport, compact, remove};
 
 use shardpack_reader::{Dataset, DatasetOptions, Limits};

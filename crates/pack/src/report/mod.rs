@@ -27,13 +27,13 @@ pub use dataset::{MOST_ROWS, of_dataset};
 pub use datasets::{DecodingDevice, MetricCommand};
 pub use draw::default_samples;
 
-use crate::arguments::Value;
 use crate::pack::{PackOptions, SampleEncoder};
 use draw::Draw;
 use maker::{Maker, Packed};
 use measure::{Bench, Outcome, Sampled};
 use shardpack_format::Note;
 use shardpack_reader::Dataset;
+use shardpack_recipe::Value;
 use shardpack_report::data::{Content, Report};
 use shardpack_report::want::Want;
 use shardpack_sources::{Listing, OnBadInput, SourceKind, SourceOptions};

@@ -17,11 +17,11 @@ use super::error::{CollectError, Result};
 use super::kind::Kind;
 use super::layout::Layout;
 use super::options::CollectOptions;
-use crate::arguments::{ArgumentError, MAX_BYTES, PackArguments, Value};
 use crate::grow::{self, OnKnownKey};
 use known::Known;
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, generation_of_name};
 use shardpack_reader::{Dataset, Limits};
+use shardpack_recipe::{ArgumentError, Given, MAX_BYTES, StorageOptions, Value};
 use shardpack_writer::Growth;
 use std::path::Path;
 use std::sync::Mutex;
@@ -70,25 +70,30 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// Sets the option `name` of packing. Those that say how samples are stored are compared with the
-    /// dataset once it is opened. False if there is no such option.
+    /// The options of packing that were given, by name. Those that say how samples are stored are compared
+    /// with the dataset once it is opened.
     ///
     /// # Errors
-    /// If the option cannot have this value, or has no meaning for a dataset that is there.
-    pub fn set(&mut self, name: &str, value: &Value) -> Result<bool, ArgumentError> {
-        let mut given = PackArguments::default();
-        if !given.set(name, value)? {
-            return Ok(false);
+    /// If there is no such option, it cannot have its value, or it has no meaning for a dataset that is
+    /// there.
+    pub fn read(given: Vec<(String, Value)>) -> Result<Self, ArgumentError> {
+        let mut options = Self::default();
+        for (name, value) in given {
+            let value = &value;
+            match name.as_str() {
+                "force" => options.force = Given { option: "force", value }.switch()?,
+                "threads" => options.threads = Given { option: "threads", value }.threads()?,
+                "memory" => options.memory_bytes = Some(Given { option: "memory", value }.size()?),
+                "spool" => return Err(without("spool")),
+                "take_over" => return Err(without("take_over")),
+                storage => {
+                    let Some(option) = StorageOptions::option(storage) else { return Err(stored::unknown(storage)) };
+                    StorageOptions::canonical(option, value)?;
+                    options.storage.push((name, value.clone()));
+                }
+            }
         }
-        match name {
-            "force" => self.force = given.force,
-            "threads" => self.threads = given.threads.unwrap_or(self.threads),
-            "memory" => self.memory_bytes = given.memory,
-            "spool" => return Err(without("spool")),
-            "take_over" => return Err(without("take_over")),
-            _ => self.storage.push((name.to_owned(), value.clone())),
-        }
-        Ok(true)
+        Ok(options)
     }
 }
 

@@ -1,15 +1,15 @@
 //! How a dataset stores its samples, out of its recipe; and whether a caller says otherwise.
 
-use crate::arguments::{ArgumentError, PackArguments, Value, Word};
 use crate::collect::error::Result;
 use crate::pack::picture_totals;
 use shardpack_array::{ArrayOptions, ArraySettings, BandDifference, Trial};
 use shardpack_format::{FieldKind, Manifest};
-use shardpack_jpeg::{Quality, Resize};
-use shardpack_recipe::{DatasetRecipe, Jpeg, Order, PictureOptions};
+use shardpack_recipe::{
+    ArgumentError, DatasetRecipe, Declared, Jpeg, Order, PictureOptions, StorageOptions, Value, values_of,
+};
 use std::collections::BTreeMap;
 
-/// What the dataset says, and, where it says nothing, what the caller says.
+/// The options of the recipe, and, where it has none, those of the caller.
 pub(super) struct Stored {
     pub(super) pictures: PictureOptions,
     /// How arrays of a field are stored that has none yet.
@@ -20,56 +20,78 @@ pub(super) struct Stored {
     pub(super) shuffle: Option<u64>,
 }
 
+/// The options of an array field are another group than those of pictures, shards and order.
+const CUBES: &str = "Cubes";
+const PICTURES: &str = "Pictures";
+
 /// Reads the recipe of a dataset.
 pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored> {
-    let mut arguments = PackArguments::default();
-    for (name, value) in given {
-        if !arguments.set(name, value)? {
-            return Err(ArgumentError::of("storage", format!("there is no option `{}`", name.escape_debug())).into());
-        }
+    if let Some((name, _)) = given.iter().find(|(name, _)| StorageOptions::option(name).is_none()) {
+        return Err(unknown(name).into());
     }
     let recipe = DatasetRecipe::read(&base.shard_recipe());
-    let named = |names: &'static [&'static str]| {
-        names.iter().copied().filter(|name| given.iter().any(|(given, _)| given == name))
-    };
-    let found = pictures(base, &recipe, &arguments)?;
-    if let Some(pictures) = &found {
-        let there = of_pictures(pictures);
-        named(PackArguments::OF_PICTURES).try_for_each(|name| same(name, &[&there], &arguments))?;
-    }
-    let chosen = chosen(base, &recipe);
-    let there: Vec<PackArguments> = chosen.values().map(|(asked, _)| of_arrays(*asked)).collect();
-    let made: Vec<PackArguments> =
-        chosen.values().map(|(asked, trial)| of_arrays(made(asked, &trial.settings))).collect();
-    for name in named(PackArguments::OF_ARRAYS) {
-        // What was chosen for all fields may also be named.
-        let same_as_made = !made.is_empty() && made.iter().all(|made| told(name, made) == told(name, &arguments));
-        if !same_as_made {
-            same(name, &there.iter().collect::<Vec<_>>(), &arguments)?;
+    let found = pictures(base, &recipe, given)?;
+    let pictures = match found {
+        Some(pictures) => {
+            let there = StorageOptions { pictures, ..StorageOptions::default() };
+            compare(PICTURES, given, std::slice::from_ref(&there), &[])?;
+            there.pictures
         }
-    }
-    let order = recipe.order().map(Order::seed);
-    let shard_size = recipe.shard_bytes().filter(|&bytes| bytes > 0);
-    let no_shuffle = order.map_or(arguments.no_shuffle, |order| order.is_none());
-    let seed = order.map_or(arguments.seed, |seed| seed);
-    let there = PackArguments {
-        no_shuffle,
-        seed,
-        shard_size: shard_size.unwrap_or(arguments.shard_size),
-        ..PackArguments::default()
+        None => StorageOptions::read(given)?.pictures,
     };
-    named(&["shard_size", "no_shuffle", "seed"]).try_for_each(|name| same(name, &[&there], &arguments))?;
-    Ok(Stored {
-        pictures: found.unwrap_or_else(|| arguments.pictures()),
-        arrays: arguments.arrays,
-        chosen,
-        shard_bytes: there.shard_size,
-        shuffle: (!no_shuffle).then_some(seed.unwrap_or_default()),
-    })
+    let chosen = chosen(base, &recipe);
+    let of_arrays = |arrays: ArrayOptions| StorageOptions { arrays, ..StorageOptions::default() };
+    let asked: Vec<StorageOptions> = chosen.values().map(|(asked, _)| of_arrays(*asked)).collect();
+    let made: Vec<_> = chosen.values().map(|(asked, trial)| of_arrays(made(asked, &trial.settings))).collect();
+    compare(CUBES, given, &asked, &made)?;
+    // Pictures come from the recipe, so what was said of them is no longer asked for.
+    let others: Vec<_> = given.iter().filter(|(name, _)| group(name) != PICTURES).cloned().collect();
+    let mut there = StorageOptions::read(&others)?;
+    let arrays = there.arrays;
+    if let Some(bytes) = recipe.shard_bytes().filter(|&bytes| bytes > 0) {
+        there.shard_bytes = bytes;
+    }
+    if let Some(order) = recipe.order().map(Order::seed) {
+        there.shuffle = order;
+    }
+    let StorageOptions { shard_bytes, shuffle, .. } = there;
+    compare("Output", given, &[there], &[])?;
+    Ok(Stored { pictures, arrays, chosen, shard_bytes, shuffle })
 }
 
-/// How pictures are stored, if there are any.
-fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &PackArguments) -> Result<Option<PictureOptions>> {
+/// The error for an option that does not say how samples are stored.
+pub(super) fn unknown(name: &str) -> ArgumentError {
+    ArgumentError::of("storage", format!("there is no option `{}`", name.escape_debug()))
+}
+
+fn group(name: &str) -> &'static str {
+    StorageOptions::option(name).map_or("", |option| option.about.group)
+}
+
+/// Refuses options of a group whose value differs from that of `there`. What was made of the options may
+/// also be named.
+fn compare(group: &str, given: &[(String, Value)], there: &[StorageOptions], made: &[StorageOptions]) -> Result<()> {
+    for option in StorageOptions::OPTIONS.iter().filter(|option| option.about.group == group) {
+        for value in values_of(given, option.about.name) {
+            let found = StorageOptions::canonical(option, value)?;
+            let is_made = !made.is_empty() && made.iter().all(|made| spelled(option, made) == found);
+            let other = there.iter().map(|there| spelled(option, there)).find(|there| *there != found);
+            if let Some(other) = other.filter(|_| !is_made) {
+                let expected = format!("{other}, as in the dataset");
+                let error = ArgumentError::new(option.about.name, expected, found);
+                return Err(error.with_hint("leave the option out: the recipe of the dataset decides").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> String {
+    option.spelled(options).unwrap_or_else(|| "none".to_owned())
+}
+
+/// How pictures are stored; `None` if there are none, or only the caller knows.
+fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &[(String, Value)]) -> Result<Option<PictureOptions>> {
     let fields = || base.schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
@@ -80,32 +102,32 @@ fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &PackArguments) -> R
     if fields().next().is_none() {
         return Ok(None);
     }
+    let asked = values_of(given, "jpeg").last().map_or_else(|| "tile".to_owned(), ToString::to_string);
     if has("score") {
-        if given.jpeg == Jpeg::Reencode {
+        if asked == "reencode" {
             return Ok(None);
         }
         let expected = "reencode, with the other options that the dataset was written with: it does not say them";
-        return Err(ArgumentError::new("jpeg", expected, given.jpeg.spelled()).into());
+        return Err(ArgumentError::new("jpeg", expected, asked).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
-    let pictures = PackArguments { jpeg, ..given.clone() }.pictures();
-    Ok(Some(match jpeg {
-        Jpeg::Keep => PictureOptions::Keep,
-        _ => pictures,
-    }))
+    let mut options = StorageOptions { pictures: PictureOptions::of(jpeg), ..StorageOptions::default() };
+    // A dataset of tiles has no options that the columns would show: those of the caller are taken.
+    let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
+    if jpeg == Jpeg::Tile {
+        options.apply(&others)?;
+    }
+    Ok(Some(options.pictures))
 }
 
 /// What was asked for and chosen for each array field.
 fn chosen(base: &Manifest, recipe: &DatasetRecipe) -> BTreeMap<String, (ArrayOptions, Trial)> {
     let arrays = base.schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
-    let entry = |name: &str| {
-        let entry = recipe.arrays(name)?;
-        Some((entry.asked, entry.trial()))
-    };
+    let entry = |name: &str| recipe.arrays(name).map(|entry| (entry.asked, entry.trial()));
     arrays.filter_map(|field| Some((field.name.clone(), entry(&field.name)?))).collect()
 }
 
-/// The options that say what was chosen.
+/// The options that ask for what was chosen.
 fn made(asked: &ArrayOptions, settings: &ArraySettings) -> ArrayOptions {
     ArrayOptions {
         coder: Some(settings.coder),
@@ -114,72 +136,5 @@ fn made(asked: &ArrayOptions, settings: &ArraySettings) -> ArrayOptions {
         layout: Some(settings.layout),
         band_difference: if settings.band_difference { BandDifference::On } else { BandDifference::Off },
         ..*asked
-    }
-}
-
-fn of_arrays(arrays: ArrayOptions) -> PackArguments {
-    PackArguments { arrays, ..PackArguments::default() }
-}
-
-fn of_pictures(pictures: &PictureOptions) -> PackArguments {
-    let there =
-        PackArguments { jpeg: pictures.jpeg(), keep_metadata: pictures.keeps_metadata(), ..PackArguments::default() };
-    match pictures {
-        PictureOptions::Keep => there,
-        PictureOptions::Tile { upright, check_pixels, .. } => {
-            PackArguments { upright: *upright, check_pixels: Some(*check_pixels), ..there }
-        }
-        PictureOptions::Reencode { how, score, .. } => PackArguments {
-            quality: if let Quality::Fixed(quality) = how.quality { Some(quality) } else { None },
-            target: if let Quality::Ssimulacra2(score) = how.quality { Some(score) } else { None },
-            subsampling: Some(how.subsampling),
-            short_side: if let Resize::ShortSide(side) = how.resize { Some(side) } else { None },
-            long_side: if let Resize::LongSide(side) = how.resize { Some(side) } else { None },
-            score: Some(*score),
-            ..there
-        },
-    }
-}
-
-/// Refuses an option that says something else than the dataset.
-fn same(name: &'static str, there: &[&PackArguments], given: &PackArguments) -> Result<()> {
-    let found = told(name, given);
-    let other = there.iter().map(|there| told(name, there)).find(|there| *there != found);
-    other.map_or(Ok(()), |other| {
-        let expected = format!("{other}, as in the dataset");
-        let error = ArgumentError::new(name, expected, found).with_hint("leave the option out: the dataset says it");
-        Err(error.into())
-    })
-}
-
-/// An option, in words.
-fn told(name: &str, of: &PackArguments) -> String {
-    fn or_none(value: Option<impl ToString>) -> String {
-        value.map_or_else(|| "none".to_owned(), |value| value.to_string())
-    }
-    let arrays = &of.arrays;
-    match name {
-        "jpeg" => of.jpeg.spelled().to_owned(),
-        "quality" => or_none(of.quality),
-        "target" => or_none(of.target.map(|score| format!("ssimulacra2={score}"))),
-        "subsampling" => or_none(of.subsampling.map(Word::spelled)),
-        "short_side" => or_none(of.short_side),
-        "long_side" => or_none(of.long_side),
-        "score" => or_none(of.score.map(Word::spelled)),
-        "check_pixels" => or_none(of.check_pixels.map(Word::spelled)),
-        "upright" => of.upright.to_string(),
-        "keep_metadata" => of.keep_metadata.to_string(),
-        "values" => arrays.values.spelled().to_owned(),
-        "max_error" => or_none(arrays.max_error),
-        "codec" => arrays.coder.spelled().to_owned(),
-        "level" => or_none(arrays.level),
-        "filter" => arrays.filter.spelled().to_owned(),
-        "layout" => arrays.layout.spelled().to_owned(),
-        "band_difference" => arrays.band_difference.spelled().to_owned(),
-        "prefer" => arrays.prefer.spelled().to_owned(),
-        "shard_size" => format!("{} bytes", of.shard_size),
-        "no_shuffle" => of.no_shuffle.to_string(),
-        "seed" => or_none(of.seed),
-        _ => String::new(),
     }
 }

@@ -1,12 +1,12 @@
 //! Additions of a program, read back by the reader.
 
-use crate::arguments::Value as Given;
 use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
 use proptest::prelude::*;
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 use shardpack_reader::{ArrayDecoder, Dataset, DatasetOptions, VerifyOptions, verify};
+use shardpack_recipe::Value as Given;
 use shardpack_writer::Outcome;
 use std::collections::BTreeMap;
 use std::fs;
@@ -180,8 +180,7 @@ fn options_are_those_of_the_dataset() {
     let out = folder.path().join("out");
     write(&out, small(), (0..4).map(sample));
     let with = |name: &str, value: &str| {
-        let mut options = AppendOptions::default();
-        assert!(options.set(name, &Given::Text(value.into())).unwrap());
+        let options = AppendOptions::read(vec![(name.to_owned(), Given::Text(value.into()))]).unwrap();
         Collector::append(&out, None, options).map(drop).map_err(|error| error.to_string())
     };
     for (name, value) in
@@ -190,7 +189,7 @@ fn options_are_those_of_the_dataset() {
         with(name, value).unwrap();
     }
     for (name, value, words) in [
-        ("shard_size", "1MiB", "shard_size: expected 4096 bytes, as in the dataset, found 1048576 bytes"),
+        ("shard_size", "1MiB", "shard_size: expected 4KiB, as in the dataset, found 1MiB"),
         ("seed", "3", "seed: expected 0, as in the dataset, found 3"),
         ("no_shuffle", "true", "no_shuffle: expected false, as in the dataset, found true"),
         ("codec", "raw", "codec: expected auto, as in the dataset, found raw"),
@@ -198,8 +197,9 @@ fn options_are_those_of_the_dataset() {
     ] {
         assert_eq!(with(name, value).unwrap_err(), words);
     }
-    assert!(AppendOptions::default().set("spool", &Given::Text("x".into())).is_err());
-    assert!(!AppendOptions::default().set("spoon", &Given::Text("x".into())).unwrap());
+    for name in ["spool", "spoon"] {
+        assert!(AppendOptions::read(vec![(name.to_owned(), Given::Text("x".into()))]).is_err());
+    }
 }
 
 #[test]

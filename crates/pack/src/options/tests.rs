@@ -2,35 +2,20 @@
 
 use super::*;
 use crate::grow::{AddOptions, OnKnownKey};
-use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
+use crate::pack::PackOptions;
+use shardpack_array::Values;
 use shardpack_format::{Hint, Setting, Voice};
-use shardpack_jpeg::ChromaSampling;
-use shardpack_recipe::{Jpeg, Share};
-use shardpack_sources::{OnBadInput, SourceKind};
-use std::collections::BTreeSet;
+use shardpack_recipe::{Jpeg, parse_part, parse_spatial, parse_target};
+use std::path::Path;
 
-fn every_word<T: Word + std::fmt::Debug>(count: usize) {
-    assert_eq!(T::WORDS.len(), count);
-    for (word, value, _) in T::WORDS {
-        assert_eq!((T::parse(word).as_ref(), value.spelled()), (Ok(value), *word));
-    }
-}
+type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 
 #[test]
 fn words_are_read_as_they_are_spelled() {
-    every_word::<SourceKind>(2);
-    every_word::<OnBadInput>(2);
-    every_word::<OnKnownKey>(2);
-    every_word::<Option<bool>>(3);
-    every_word::<Jpeg>(3);
-    every_word::<ChromaSampling>(3);
-    every_word::<Share>(3);
-    every_word::<Values>(4);
-    every_word::<BandDifference>(3);
-    every_word::<Option<Coder>>(6);
-    every_word::<Option<Filter>>(5);
-    every_word::<Option<ArrayLayout>>(3);
-    every_word::<Prefer>(3);
+    assert_eq!(OnKnownKey::WORDS.len(), 2);
+    for (word, value, _) in OnKnownKey::WORDS {
+        assert_eq!((OnKnownKey::parse(word).as_ref(), value.spelled()), (Ok(value), *word));
+    }
 }
 
 /// Values of every kind: each option can have one of them.
@@ -46,35 +31,52 @@ fn values() -> Vec<Value> {
     all
 }
 
+fn text(name: &str, value: &str) -> (String, Value) {
+    (name.to_owned(), Value::Text(value.to_owned()))
+}
+
+fn pack(given: &[(String, Value)]) -> Result<PackOptions> {
+    PackOptions::read(given, Path::new("out"))
+}
+
 #[test]
-fn every_name_sets_an_option() {
-    let taken = |set: &mut dyn FnMut(&Value) -> Result<bool>, name| {
-        let results: Vec<_> = values().iter().map(set).collect();
-        assert!(results.contains(&Ok(true)) && !results.contains(&Ok(false)), "{name}: {results:?}");
-    };
-    for name in PackArguments::names().filter(|name| *name != "recipe") {
-        let mut changed = BTreeSet::new();
-        taken(
-            &mut |value| {
-                let mut arguments = PackArguments::default();
-                let set = arguments.set(name, value);
-                changed.insert(arguments != PackArguments::default());
-                set
-            },
-            name,
-        );
-        assert!(changed.contains(&true), "{name} changes nothing");
+fn every_option_can_be_given() {
+    for about in PackOptions::about() {
+        let results: Vec<_> = values().iter().map(|value| PackOptions::canonical(about.name, value)).collect();
+        assert!(results.iter().any(|result| matches!(result, Ok(Some(_)))), "{}: {results:?}", about.name);
+        assert!(!results.contains(&Ok(None)), "{}", about.name);
     }
-    for name in ReportArguments::names() {
-        taken(&mut |value| ReportArguments::default().set(name, value), name);
+    for about in ReportArguments::about() {
+        let taken = |value: &Value| ReportArguments::check_value(about.name, value).is_ok();
+        assert!(values().iter().any(taken), "{}", about.name);
     }
-    for name in AddOptions::NAMES {
-        taken(&mut |value| AddOptions::default().set(name, value), name);
+    for about in AddOptions::about() {
+        assert!(values().iter().any(|value| AddOptions::check_value(about.name, value).is_ok()), "{}", about.name);
     }
-    let nothing = Value::Switch(true);
-    assert_eq!(PackArguments::default().set("out", &nothing), Ok(false));
-    assert_eq!(ReportArguments::default().set("output", &nothing), Ok(false));
-    assert_eq!(AddOptions::default().set("jpeg", &nothing), Ok(false));
+    let nothing = ("out".to_owned(), Value::Switch(true));
+    assert!(pack(std::slice::from_ref(&nothing)).unwrap_err().to_string().contains("there is no option `out`"));
+    assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
+}
+
+/// An option that records how samples are stored changes the options, and is spelled as it was given.
+#[test]
+fn every_option_of_storage_is_spelled_as_it_is_read() {
+    for option in StorageOptions::OPTIONS {
+        let mut changed = 0;
+        for value in values() {
+            let Ok(canonical) = StorageOptions::canonical(option, &value) else { continue };
+            let given = Value::Text(canonical.clone());
+            assert_eq!(StorageOptions::canonical(option, &given), Ok(canonical), "{}", option.about.name);
+            let jpeg = option.about.jpeg.first().copied().unwrap_or_default();
+            let before =
+                StorageOptions { pictures: shardpack_recipe::PictureOptions::of(jpeg), ..StorageOptions::default() };
+            let mut after = before.clone();
+            option.set(&mut after, &value).unwrap();
+            changed += usize::from(after != before);
+        }
+        assert!(changed > 0, "{} changes nothing", option.about.name);
+        assert!(option.about.without.is_empty() || StorageOptions::option(option.about.without).is_some());
+    }
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn values_that_do_not_fit_are_named() {
         ("target", text("psnr=40"), "target: expected ssimulacra2=S"),
         ("memory", text("8 potatoes"), "memory: unknown unit"),
     ] {
-        let error = PackArguments::default().set(name, &value).unwrap_err().to_string();
+        let error = pack(&[(name.to_owned(), value)]).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
 }
@@ -101,14 +103,12 @@ fn values_that_do_not_fit_are_named() {
 #[test]
 fn options_that_would_have_no_effect_are_refused() {
     let given = |options: &[(&str, &str)]| {
-        let mut arguments = PackArguments::default();
-        for (name, value) in options {
-            assert_eq!(arguments.set(name, &Value::Text((*value).into())), Ok(true), "{name}");
-        }
-        arguments.check()
+        let options: Vec<_> = options.iter().map(|(name, value)| text(name, value)).collect();
+        pack(&options)
     };
-    assert_eq!(given(&[("jpeg", "reencode"), ("quality", "80"), ("short_side", "64")]), Ok(()));
-    assert_eq!(given(&[("upright", "true"), ("keep_metadata", "true")]), Ok(()));
+    let small = given(&[("quality", "80"), ("short_side", "64"), ("jpeg", "reencode")]).unwrap();
+    assert_eq!(small.pictures.jpeg(), Jpeg::Reencode);
+    assert!(given(&[("upright", "true"), ("keep_metadata", "true")]).is_ok());
     for (options, said, next) in [
         (&[("quality", "80")][..], "--quality: expected with `jpeg` reencode, found tile", "`--jpeg reencode` only"),
         (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
@@ -128,22 +128,20 @@ fn options_that_would_have_no_effect_are_refused() {
     ] {
         assert!(given(&options).unwrap_err().to_string().ends_with("found both"), "{options:?}");
     }
+    // A switch that is off contradicts nothing.
+    assert!(given(&[("no_shuffle", "false"), ("seed", "3"), ("jpeg", "keep"), ("upright", "false")]).is_ok());
 }
 
 #[test]
 fn ladders_that_contradict_each_other_are_refused() {
     let given = |options: &[(&str, &str)]| {
-        let mut arguments = ReportArguments::default();
-        for (name, value) in options {
-            assert_eq!(arguments.set(name, &Value::Text((*value).into())), Ok(true), "{name}");
-        }
-        arguments.check().map_err(|error| error.to_string())
+        let options: Vec<_> = options.iter().map(|(name, value)| text(name, value)).collect();
+        ReportArguments::read(&options)
     };
-    assert_eq!(given(&[("codec", "zstd"), ("codec", "auto"), ("filter", "none"), ("want", "size<=3GB")]), Ok(()));
-    let mut several = ReportArguments::default();
-    assert_eq!(several.set("quality", &Value::Text("90,80".into())), Ok(true));
-    assert_eq!(several.quality, [90, 80]);
-    assert!(several.set("quality", &Value::Text("90,800".into())).is_err());
+    assert!(given(&[("codec", "zstd"), ("codec", "auto"), ("filter", "none"), ("want", "size<=3GB")]).is_ok());
+    assert_eq!(given(&[("quality", "90,80")]).unwrap().ladder("quality"), ["90", "80"]);
+    assert!(given(&[("quality", "90"), ("target", "ssimulacra2=80")]).is_ok());
+    assert!(given(&[("quality", "90,800")]).is_err());
     for (options, said) in [
         (&[("candidates", "a.toml"), ("quality", "80")][..], "candidates: "),
         (&[("filter", "none")], "filter: expected with `codec`"),
@@ -152,32 +150,30 @@ fn ladders_that_contradict_each_other_are_refused() {
         (&[("want", "beauty>=1")], "want: "),
         (&[("short_side", "1"), ("long_side", "2")], "short_side: "),
     ] {
-        assert!(given(options).unwrap_err().starts_with(said), "{options:?}: {:?}", given(options));
+        let error = given(options).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{options:?}: {error}");
     }
 }
 
 #[test]
-fn what_a_source_is_told_is_told_again() {
-    let mut arguments = PackArguments::default();
-    assert!(arguments.source.given().is_empty());
-    for (name, value) in [
-        ("kind", "cubes"),
-        ("labels", "a.csv"),
-        ("label_column", "species"),
-        ("class_folders", "off"),
-        ("variable", "cube"),
-        ("variable", "*_corrected"),
-        ("spatial", "2x3"),
-        ("max_cube", "1MiB"),
-    ] {
-        arguments.set(name, &Value::Text(value.into())).unwrap();
-    }
-    let mut again = PackArguments::default();
-    for (name, value) in arguments.source.given() {
-        assert_eq!(again.set(name, &value), Ok(true));
-    }
-    assert_eq!(again, arguments);
-    assert_eq!(again.source.variable, ["cube", "*_corrected"]);
+fn options_on_a_source_are_read_as_they_were_given() {
+    assert!(of_reading(&[text("values", "keep")]).is_empty());
+    let given = [
+        text("kind", "cubes"),
+        text("labels", "a.csv"),
+        text("label_column", "species"),
+        text("class_folders", "off"),
+        text("variable", "cube"),
+        text("variable", "*_corrected"),
+        text("spatial", "2x3"),
+        text("max_cube", "1MiB"),
+    ];
+    let reading = [given.to_vec(), vec![text("values", "keep")]].concat();
+    assert_eq!(of_reading(&reading), given);
+    let options = super::reading(&given).unwrap();
+    assert_eq!((options.cubes.spatial, options.cubes.max_bytes), (Some((2, 3)), 1 << 20));
+    assert_eq!(options.cubes.variable, ["cube", "*_corrected"]);
+    assert_eq!(pack(&reading).unwrap().arrays.values, Values::Keep);
 }
 
 #[test]
@@ -200,8 +196,7 @@ fn parts_count_from_one() {
     for bad in ["0/4", "5/4", "1", "a/b", "1/0"] {
         assert!(parse_part(bad).is_err(), "{bad}");
     }
-    let zero = PackArguments { part: Some((0, 4)), ..PackArguments::default() };
-    assert!(zero.options("out".as_ref()).unwrap_err().to_string().starts_with("part: "));
+    assert!(pack(&[text("part", "0/4")]).unwrap_err().to_string().starts_with("part: "));
     assert_eq!(parse_target("ssimulacra2=80.5"), Ok(80.5));
     for bad in ["80", "ssimulacra2=", "ssimulacra2=0", "ssimulacra2=101", "psnr=40", "ssimulacra2=NaN"] {
         assert!(parse_target(bad).is_err(), "{bad}");

@@ -15,8 +15,8 @@ const UNITS: [(&str, u64); 8] = [
 /// GB, TB powers of ten.
 ///
 /// ```
-/// assert_eq!(shardpack_pack::arguments::parse_size("64MiB"), Ok(64 << 20));
-/// assert!(shardpack_pack::arguments::parse_size("much").is_err());
+/// assert_eq!(shardpack_recipe::parse_size("64MiB"), Ok(64 << 20));
+/// assert!(shardpack_recipe::parse_size("much").is_err());
 /// ```
 ///
 /// # Errors
@@ -66,7 +66,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// A size as [`parse_size`] reads it, in the largest unit of which it is a whole number.
 ///
 /// ```
-/// use shardpack_pack::arguments::spelled_size;
+/// use shardpack_recipe::spelled_size;
 /// assert_eq!([4 << 30, 1500, 100_000_000_000].map(spelled_size), ["4GiB", "1500", "100GB"]);
 /// ```
 #[must_use]

@@ -1,7 +1,6 @@
 //! Values as callers give them, and how they become those of options.
 
-use super::{ArgumentError, Result, parse_size};
-use shardpack_recipe::Word;
+use crate::{ArgumentError, Given, Word, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -36,28 +35,35 @@ impl fmt::Display for Value {
     }
 }
 
-/// A value, and the option that it is for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Named<'a> {
-    pub(super) option: &'static str,
-    pub(super) value: &'a Value,
-}
+type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 
-impl Named<'_> {
+impl Given<'_> {
     fn refused(self, expected: impl fmt::Display) -> ArgumentError {
         ArgumentError::new(self.option, expected, format!("`{}`", self.value.to_string().escape_debug()))
     }
 
     /// What `parse` makes of the text.
-    pub(super) fn read<T>(self, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
+    /// Reads the text by a function.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn read<T>(self, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
         parse(&self.value.to_string()).map_err(|said| ArgumentError::of(self.option, said))
     }
 
-    pub(super) fn word<T: Word>(self) -> Result<T> {
+    /// One of the words of a choice.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn word<T: Word>(self) -> Result<T> {
         self.read(T::parse)
     }
 
-    pub(super) fn switch(self) -> Result<bool> {
+    /// On or off.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn switch(self) -> Result<bool> {
         match self.value {
             Value::Switch(on) => Ok(*on),
             Value::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
@@ -65,7 +71,11 @@ impl Named<'_> {
         }
     }
 
-    pub(super) fn integer<T>(self, range: RangeInclusive<T>) -> Result<T>
+    /// A whole number in a range.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn integer<T>(self, range: RangeInclusive<T>) -> Result<T>
     where
         T: TryFrom<i128> + PartialOrd + fmt::Display,
     {
@@ -78,7 +88,11 @@ impl Named<'_> {
         number.ok_or_else(|| self.refused(format_args!("a whole number from {} to {}", range.start(), range.end())))
     }
 
-    pub(super) fn float(self) -> Result<f64> {
+    /// Any number.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn float(self) -> Result<f64> {
         let number = match self.value {
             Value::Float(number) => Some(*number),
             #[allow(clippy::cast_precision_loss, reason = "a number where any may stand")]
@@ -89,26 +103,42 @@ impl Named<'_> {
         number.ok_or_else(|| self.refused("a number"))
     }
 
-    pub(super) fn size(self) -> Result<u64> {
+    /// A size in bytes, with or without a unit.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn size(self) -> Result<u64> {
         self.read(parse_size)
     }
 
-    pub(super) fn threads(self) -> Result<usize> {
+    /// A number of threads.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn threads(self) -> Result<usize> {
         self.read(parse_threads)
     }
 
-    pub(super) fn text(self) -> String {
+    /// Any text.
+    #[must_use]
+    pub fn text(self) -> String {
         self.value.to_string()
     }
 
-    pub(super) fn path(self) -> PathBuf {
+    /// A path.
+    #[must_use]
+    pub fn path(self) -> PathBuf {
         match self.value {
             Value::Path(path) => path.clone(),
             other => other.to_string().into(),
         }
     }
 
-    pub(super) fn spatial(self) -> Result<(u64, u64)> {
+    /// Height and width.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn spatial(self) -> Result<(u64, u64)> {
         match *self.value {
             Value::Pair(height, width) => parse_spatial(&format!("{height}x{width}")),
             ref other => parse_spatial(&other.to_string()),
@@ -116,7 +146,11 @@ impl Named<'_> {
         .map_err(|said| ArgumentError::of(self.option, said))
     }
 
-    pub(super) fn part(self) -> Result<(u32, u32)> {
+    /// A part and the number of parts.
+    ///
+    /// # Errors
+    /// If the value is another.
+    pub fn part(self) -> Result<(u32, u32)> {
         match *self.value {
             Value::Pair(part, of) => parse_part(&format!("{part}/{of}")),
             ref other => parse_part(&other.to_string()),

@@ -7,8 +7,9 @@ use std::fmt;
 ///
 /// ```
 /// use shardpack_format::Voice;
-/// use shardpack_pack::arguments::{PackArguments, Value};
-/// let error = PackArguments::default().set("shard_size", &Value::Text("much".into())).unwrap_err();
+/// use shardpack_recipe::{StorageOptions, Value};
+/// let given = [("shard_size".to_owned(), Value::Text("much".into()))];
+/// let error = StorageOptions::read(&given).unwrap_err();
 /// let said = "unknown unit `much`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB";
 /// assert_eq!(error.told(Voice::Command), format!("--shard-size: {said}"));
 /// assert_eq!(error.told(Voice::Python), format!("shard_size: {said}"));
@@ -36,6 +37,12 @@ impl ArgumentError {
     pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The text without the option.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.rest
     }
 
     /// The text, in which `voice` spells the option.

@@ -1,0 +1,237 @@
+//! The options of adding.
+
+use crate::options::{abouts, no_table, refuse_unknown};
+use shardpack_format::Hint;
+use shardpack_reader::Limits;
+use shardpack_recipe::{About, ArgumentError, Declared, MAX_BYTES, Takes, Value, Word, read, spelled_size, words};
+use shardpack_sources::OnBadInput;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What to do about samples whose keys the dataset holds already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnKnownKey {
+    /// Stop before anything is written.
+    #[default]
+    Stop,
+    /// Leave them out, and count them.
+    Skip,
+}
+
+impl Word for OnKnownKey {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[("stop", Self::Stop, ""), ("skip", Self::Skip, "")];
+}
+
+/// Options of [`add`](super::add). How samples are stored, the recipe of the dataset says.
+///
+/// ```
+/// use shardpack_pack::grow::{AddOptions, OnKnownKey};
+/// assert_eq!(AddOptions::default().on_known_key, OnKnownKey::Stop);
+/// ```
+#[derive(Debug, Clone)]
+pub struct AddOptions {
+    /// Table of labels; needed if the dataset was packed with one. Default: none.
+    pub labels: Option<PathBuf>,
+    /// Name of the column of `labels` that holds the keys. Default: the one that the dataset was
+    /// packed with, if it was named then; else the first that has one of the usual names.
+    pub key_column: Option<String>,
+    /// Name of the column of `labels` that holds the labels. Default: the one that the dataset was
+    /// packed with.
+    pub label_column: Option<String>,
+    /// Folder of masks. Default: none.
+    pub masks: Option<PathBuf>,
+    /// Follow symbolic links that lead out of the source. Default: false, as for every packing.
+    pub follow_links: bool,
+    /// What to do about files that cannot be packed. Default: as the dataset was packed.
+    pub on_bad_input: Option<OnBadInput>,
+    /// What to do about keys that are there already. Default: stop.
+    pub on_known_key: OnKnownKey,
+    /// Largest cube to accept, in decoded bytes. Default 4 GiB.
+    pub max_cube: u64,
+    /// Drop what an interrupted addition or removal has made so far. Default: false.
+    pub force: bool,
+    /// Threads that read and encode. Default: all cores.
+    pub threads: usize,
+    /// As for [`PackOptions`](crate::pack::PackOptions).
+    pub memory_bytes: Option<u64>,
+    /// What the dataset's files may ask for. Default: records and decoded fields up to 4 GiB.
+    pub limits: Limits,
+    /// Set it to stop while files are listed. Default: none.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Default for AddOptions {
+    fn default() -> Self {
+        Self {
+            labels: None,
+            key_column: None,
+            label_column: None,
+            masks: None,
+            follow_links: false,
+            on_bad_input: None,
+            on_known_key: OnKnownKey::Stop,
+            max_cube: MAX_BYTES,
+            force: false,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: None,
+            limits: Limits { max_record_bytes: MAX_BYTES, max_decoded_bytes: MAX_BYTES, ..Limits::default() },
+            cancel: None,
+        }
+    }
+}
+
+type AddOption = Declared<AddOptions>;
+
+impl AddOptions {
+    const OPTIONS: &[AddOption] = &[
+        AddOption::new(
+            "labels",
+            Takes::Path("FILE"),
+            "Table of labels of the new samples, as for `pack`; needed if the dataset was packed with one",
+            |options, given| {
+                options.labels = Some(given.path());
+                Ok(())
+            },
+            |_| None,
+        ),
+        AddOption::new(
+            "key_column",
+            Takes::Value("NAME"),
+            "Name of the column of --labels that holds the paths [default: as the dataset was packed]",
+            |options, given| {
+                options.key_column = Some(given.text());
+                Ok(())
+            },
+            |_| None,
+        ),
+        AddOption::new(
+            "label_column",
+            Takes::Value("NAME"),
+            "Name of the column of --labels that holds the labels [default: as the dataset was packed]",
+            |options, given| {
+                options.label_column = Some(given.text());
+                Ok(())
+            },
+            |_| None,
+        ),
+        AddOption::new(
+            "masks",
+            Takes::Path("DIR"),
+            "Folder of label masks of the new samples, as for `pack`",
+            |options, given| {
+                options.masks = Some(given.path());
+                Ok(())
+            },
+            |_| None,
+        ),
+        AddOption::new(
+            "follow_links",
+            Takes::Switch,
+            "Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input",
+            |options, given| given.switch().map(|on| options.follow_links = on),
+            |_| None,
+        ),
+        AddOption::new(
+            "on_bad_input",
+            Takes::Word(words::<OnBadInput>, "POLICY"),
+            "What to do about files that cannot be packed: stop, or skip them, list them, and end with exit code 1 \
+             [default: as the dataset was packed]",
+            |options, given| given.word().map(|policy| options.on_bad_input = Some(policy)),
+            |_| None,
+        ),
+        AddOption::new(
+            "on_known_key",
+            Takes::Word(words::<OnKnownKey>, "POLICY"),
+            "What to do about samples whose keys the dataset holds already: stop before anything is written, or \
+             skip them",
+            |options, given| given.word().map(|policy| options.on_known_key = policy),
+            |options| Some(options.on_known_key.spelled().to_owned()),
+        ),
+        AddOption::new(
+            "force",
+            Takes::Switch,
+            "Drop what an interrupted `add` or `remove` of other samples has made so far",
+            |options, given| given.switch().map(|on| options.force = on),
+            |_| None,
+        ),
+        AddOption::new(
+            "threads",
+            Takes::Value("N"),
+            "Worker threads [default: all cores]",
+            |options, given| given.threads().map(|threads| options.threads = threads),
+            |_| None,
+        ),
+        AddOption::new(
+            "memory",
+            Takes::Value("SIZE"),
+            "Limit on the memory of samples that are being packed [default: enough for one sample on each thread, \
+             and one more]",
+            |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
+            |_| None,
+        ),
+        AddOption::new(
+            "max_cube",
+            Takes::Value("SIZE"),
+            "Largest cube to accept, in decoded bytes",
+            |options, given| given.size().map(|bytes| options.max_cube = bytes),
+            |options| Some(spelled_size(options.max_cube)),
+        ),
+    ];
+
+    /// The descriptions of the options that [`read`](Self::read) takes.
+    pub fn about() -> impl Iterator<Item = &'static About> {
+        abouts(Self::OPTIONS)
+    }
+
+    /// The options that were given.
+    ///
+    /// # Errors
+    /// If there is no such option, or one cannot have its value.
+    pub fn read(given: &[(String, Value)]) -> Result<Self, ArgumentError> {
+        refuse_unknown(Self::about(), given)?;
+        let mut options = Self::default();
+        read(Self::OPTIONS, given, &mut options)?;
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Checks the value of one option.
+    ///
+    /// # Errors
+    /// If the option cannot have it.
+    pub fn check_value(name: &str, value: &Value) -> Result<(), ArgumentError> {
+        read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
+    }
+
+    /// How an option that is not given is spelled; `None` if it has no value then.
+    #[must_use]
+    pub fn default_of(name: &str) -> Option<String> {
+        let option = Self::OPTIONS.iter().find(|option| option.about.name == name)?;
+        option.spelled(&Self::default())
+    }
+
+    /// Whether `hint` names options of adding alone. The recipe decides how samples are stored and
+    /// found, so a hint on other options cannot be followed.
+    ///
+    /// ```
+    /// use shardpack_format::{Hint, Setting};
+    /// use shardpack_pack::grow::AddOptions;
+    /// assert!(AddOptions::can_follow(&Hint::set([Setting::on("follow_links")])));
+    /// let of_packing = "kind";
+    /// assert!(!AddOptions::can_follow(&Hint::set([Setting::word(of_packing, "images")])));
+    /// ```
+    #[must_use]
+    pub fn can_follow(hint: &Hint) -> bool {
+        hint.options().all(|option| Self::about().any(|about| about.name == option))
+    }
+
+    /// Checks what the options mean together.
+    pub(crate) fn check(&self) -> Result<(), ArgumentError> {
+        let columns = [("key_column", &self.key_column), ("label_column", &self.label_column)];
+        match columns.into_iter().find(|(_, column)| column.is_some() && self.labels.is_none()) {
+            None => Ok(()),
+            Some((option, _)) => Err(no_table(option)),
+        }
+    }
+}

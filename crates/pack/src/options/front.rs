@@ -1,0 +1,153 @@
+//! The options of packing as front ends read them: what was given, by name.
+
+use super::source::{self, READING, abouts};
+use super::{About, ArgumentError, Declared, StorageOptions, Takes, Value, is_given, read};
+use crate::pack::PackOptions;
+use shardpack_sources::SourceOptions;
+use shardpack_writer::Part;
+use std::path::Path;
+
+type RunOption = Declared<PackOptions>;
+
+/// The options of one run.
+const RUN: &[RunOption] = &[
+    RunOption::new(
+        "part",
+        Takes::Value("I/N"),
+        "Pack slice I of N of the same plan (1/4 … 4/4), one slice on each machine; then run `shardpack merge OUT`",
+        |options, given| {
+            let (part, count) = given.part()?;
+            let part = Part::new(part.wrapping_sub(1), count);
+            options.part = Some(part.map_err(|error| ArgumentError::of("part", error.to_string()))?);
+            Ok(())
+        },
+        |_| None,
+    )
+    .group("Output"),
+    RunOption::new(
+        "force",
+        Takes::Switch,
+        "Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is removed \
+         before the first new shard is begun",
+        |options, given| given.switch().map(|on| options.force = on),
+        |options| Some(options.force.to_string()),
+    )
+    .group("Output"),
+    RunOption::new(
+        "threads",
+        Takes::Value("N"),
+        "Worker threads [default: all cores]",
+        |options, given| given.threads().map(|threads| options.threads = threads),
+        |_| None,
+    ),
+    RunOption::new(
+        "memory",
+        Takes::Value("SIZE"),
+        "Limit on the memory of samples that are being packed [default: enough for one sample on each thread, \
+         and one more]",
+        |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
+        |options| options.memory_bytes.map(|bytes| bytes.to_string()),
+    ),
+];
+
+/// Options of packing that front ends read themselves: `spool` and `take_over` say how a store is
+/// written to, and `recipe` stands for the options of a candidate of a report.
+const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
+
+impl PackOptions {
+    /// The descriptions of all options that [`read`](Self::read) takes.
+    pub fn about() -> impl Iterator<Item = &'static About> {
+        let of_source = abouts(READING).chain(abouts(source::PACKING));
+        of_source.chain(abouts(StorageOptions::OPTIONS)).chain(abouts(RUN))
+    }
+
+    /// The names of all options of front ends.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::about().map(|about| about.name).chain(OF_FRONT_ENDS)
+    }
+
+    /// A value of an option, checked, as it would be shown; `None` if there is no such option.
+    ///
+    /// # Errors
+    /// If the option cannot have the value.
+    pub fn canonical(name: &str, value: &Value) -> Result<Option<String>, ArgumentError> {
+        if let Some(option) = StorageOptions::option(name) {
+            return StorageOptions::canonical(option, value).map(Some);
+        }
+        let given = [(name.to_owned(), value.clone())];
+        let (mut source, mut options) = (source::defaults(), Self::default());
+        read(READING, &given, &mut source)?;
+        read(source::PACKING, &given, &mut source)?;
+        read(RUN, &given, &mut options)?;
+        Ok(Self::about().any(|about| about.name == name).then(|| value.to_string()))
+    }
+
+    /// How an option that is not given is spelled; `None` if it has no value then.
+    #[must_use]
+    pub fn default_of(name: &str) -> Option<String> {
+        let source = source::defaults();
+        let of_source = READING.iter().chain(source::PACKING).find(|option| option.about.name == name);
+        match (of_source, StorageOptions::option(name)) {
+            (Some(option), _) => option.spelled(&source),
+            (None, Some(option)) => option.spelled(&StorageOptions::default()),
+            (None, None) => None,
+        }
+    }
+
+    /// The options that were given, for packing into `out`, checked together.
+    ///
+    /// ```
+    /// use shardpack_pack::pack::PackOptions;
+    /// use shardpack_recipe::Value;
+    /// let given = [("shard_size".to_owned(), Value::Text("64MiB".into()))];
+    /// assert_eq!(PackOptions::read(&given, "out".as_ref())?.shard_bytes, 64 << 20);
+    /// # Ok::<(), shardpack_recipe::ArgumentError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such option, one cannot have its value, contradicts another, or would have no
+    /// effect.
+    pub fn read(given: &[(String, Value)], out: &Path) -> Result<Self, ArgumentError> {
+        refuse_unknown(Self::about(), given)?;
+        shardpack_recipe::check(Self::about(), given)?;
+        source::check_columns(given)?;
+        let mut source = source::defaults();
+        read(READING, given, &mut source)?;
+        read(source::PACKING, given, &mut source)?;
+        // A link may lead to where it is.
+        let exclude = source.follow_links.then(|| out.to_owned());
+        let StorageOptions { pictures, arrays, shard_bytes, shuffle } = StorageOptions::read(given)?;
+        let source = SourceOptions { exclude, ..source };
+        let mut options = Self { source, pictures, arrays, shard_bytes, shuffle, ..Self::default() };
+        read(RUN, given, &mut options)?;
+        Ok(options)
+    }
+
+    /// The options that were given, for a plan: without those of one run.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and for options that have no effect on a plan.
+    pub fn read_for_plan(given: &[(String, Value)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
+        let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
+        if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {
+            return Err(ArgumentError::of(option, "has no effect on a plan: it is for `pack`"));
+        }
+        if is_given(given, "splits") {
+            let error = ArgumentError::of("splits", "has no plan: it makes a dataset of each split");
+            return Err(error.with_hint("plan one of them: `SRC/train`"));
+        }
+        Self::read(given, out)
+    }
+}
+
+/// Refuses an option that is not among these.
+pub(crate) fn refuse_unknown<'a>(
+    known: impl Iterator<Item = &'a About>,
+    given: &[(String, Value)],
+) -> Result<(), ArgumentError> {
+    let names: Vec<&str> = known.map(|about| about.name).collect();
+    match given.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+        None => Ok(()),
+        Some((name, _)) => Err(ArgumentError::of("options", format!("there is no option `{}`", name.escape_debug()))),
+    }
+}

@@ -1,0 +1,19 @@
+//! The options of packing, adding and reporting as front ends give them: by name, with a value. Each
+//! is declared in one table, with its help text. The command makes its arguments of the tables, the
+//! Python package and a file of candidates look names up in them.
+
+mod front;
+mod report;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use front::refuse_unknown;
+pub use report::ReportArguments;
+pub use source::{READING, of_reading, reading};
+pub(crate) use source::{abouts, no_table};
+
+use shardpack_recipe::{
+    About, ArgumentError, Declared, Given, StorageOptions, Takes, Value, Word, is_given, parse_size, read,
+    spelled_size, values_of, words,
+};

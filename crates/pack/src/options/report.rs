@@ -1,0 +1,337 @@
+//! The options of a report.
+
+use super::source::{READING, abouts, check_columns, of_reading};
+use super::{
+    About, ArgumentError, Declared, Given, StorageOptions, Takes, Value, parse_size, read, refuse_unknown, words,
+};
+use crate::report::MetricCommand;
+use shardpack_array::{Coder, Filter};
+use shardpack_jpeg::ChromaSampling;
+use shardpack_recipe::is_given;
+use shardpack_report::want::Want;
+use std::path::PathBuf;
+
+type Result<T, E = ArgumentError> = std::result::Result<T, E>;
+type ReportOption = Declared<ReportArguments>;
+
+/// The options of a report. [`read`](Self::read) takes them by name.
+///
+/// ```
+/// use shardpack_pack::options::ReportArguments;
+/// use shardpack_recipe::Value;
+/// let given = [("quality".to_owned(), Value::Text("90,80".into())), ("seed".to_owned(), Value::Integer(3))];
+/// let arguments = ReportArguments::read(&given)?;
+/// assert_eq!((arguments.ladder("quality"), arguments.seed), (vec!["90", "80"], 3));
+/// # Ok::<(), shardpack_recipe::ArgumentError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportArguments {
+    /// The options on reading the source that were given.
+    pub reading: Vec<(String, Value)>,
+    /// Source of a dataset. Default: none.
+    pub source: Option<PathBuf>,
+    /// Replace a file that is no report. Default: false.
+    pub force: bool,
+    /// Samples to draw. Default: as many as make the predicted size known to ±2 %.
+    pub samples: Option<u64>,
+    /// Seed of the draw. Default 0.
+    pub seed: u64,
+    /// Samples in the gallery: that many of the worst, and that many at random. Default 6.
+    pub gallery: u8,
+    /// Conditions on the recommended candidate. Default: see [`Want`].
+    pub want: Vec<String>,
+    /// The user's own metrics. Default: none.
+    pub metric: Vec<MetricCommand>,
+    /// Times that each of them is run on the original alone. Default 3.
+    pub metric_baseline_runs: Option<u32>,
+    /// A file of candidates, instead of ladders. Default: none.
+    pub candidates: Option<PathBuf>,
+    /// Values of options of packing: a candidate is measured for each. The option and the value, in the
+    /// order in which they were given.
+    pub ladders: Vec<(&'static str, String)>,
+    /// A device whose decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
+    pub device: Option<String>,
+    /// Worker threads. Default: all cores.
+    pub threads: Option<usize>,
+    /// Limit on the bytes of samples that are being measured. Default: as packing.
+    pub memory: Option<u64>,
+}
+
+impl Default for ReportArguments {
+    fn default() -> Self {
+        Self {
+            reading: Vec::new(),
+            source: None,
+            force: false,
+            samples: None,
+            seed: 0,
+            gallery: 6,
+            want: Vec::new(),
+            metric: Vec::new(),
+            metric_baseline_runs: None,
+            candidates: None,
+            ladders: Vec::new(),
+            device: None,
+            threads: None,
+            memory: None,
+        }
+    }
+}
+
+/// Adds values of an option of packing, as that option spells them.
+fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
+    let mut add = |value: &Value| {
+        let Some(option) = StorageOptions::option(given.option) else { return Ok(()) };
+        arguments.ladders.push((option.about.name, StorageOptions::canonical(option, value)?));
+        Ok(())
+    };
+    match given.value {
+        Value::Text(text) => text.split(',').try_for_each(|rung| add(&Value::Text(rung.to_owned()))),
+        value => add(value),
+    }
+}
+
+/// The option of packing of this name, as a ladder.
+const fn ladder(name: &'static str, takes: Takes, help: &'static str) -> ReportOption {
+    ReportOption::new(name, takes, help, add_rungs, |_| None).group("Candidates")
+}
+
+impl ReportArguments {
+    /// Times that a metric is run on the original alone, unless the caller says otherwise.
+    pub const BASELINE_RUNS: u32 = 3;
+
+    /// Every option but those on reading the source.
+    const OPTIONS: &[ReportOption] = &[
+        ReportOption::new(
+            "source",
+            Takes::Path("DIR"),
+            "Source of the dataset SRC: its samples are decoded and compared with their sources",
+            |options, given| {
+                options.source = Some(given.path());
+                Ok(())
+            },
+            |_| None,
+        ),
+        ReportOption::new(
+            "force",
+            Takes::Switch,
+            "Replace a file at FILE that is no report",
+            |options, given| given.switch().map(|on| options.force = on),
+            |options| Some(options.force.to_string()),
+        ),
+        ReportOption::new(
+            "samples",
+            Takes::Value("N"),
+            "Samples to draw, spread over the classes or folders [default: as many as it takes to know the \
+             predicted size to ±2 %, from 64 to 512]",
+            |options, given| given.integer(1..=u64::MAX).map(|samples| options.samples = Some(samples)),
+            |_| None,
+        )
+        .group("Sample"),
+        ReportOption::new(
+            "seed",
+            Takes::Value("N"),
+            "Seed of the draw",
+            |options, given| given.integer(0..=u64::MAX).map(|seed| options.seed = seed),
+            |options| Some(options.seed.to_string()),
+        )
+        .group("Sample"),
+        ReportOption::new(
+            "gallery",
+            Takes::Value("N"),
+            "Samples in the gallery: N of the worst, and N at random",
+            |options, given| given.integer(0..=100).map(|samples| options.gallery = samples),
+            |options| Some(options.gallery.to_string()),
+        )
+        .group("Sample"),
+        ReportOption::new(
+            "want",
+            Takes::Several("COND"),
+            "A condition on the recommended candidate, such as `ssimulacra2.p10>=80`, `max_abs_error<=0.002` or \
+             `size<=30GB`; all that are given must hold, and the smallest candidate that meets them is taken. \
+             Measures: ssimulacra2, psnr, ssim, noise_ratio, spectral_angle_p50, spectral_angle_p95, \
+             spectral_angle_p99, spectral_angle_max, max_abs_error, max_rel_error, altered; of each the worst \
+             sample counts, or .p1, .p10 or .median [default: ssimulacra2.p10>=80 for pictures; for cubes \
+             noise_ratio<=1 and spectral_angle_p99<=0.5, and what loses least where it costs little]",
+            |options, given| {
+                options.want.push(given.text());
+                Ok(())
+            },
+            |_| None,
+        )
+        .group("Verdict"),
+        ReportOption::new(
+            "metric",
+            Takes::Several("NAME=COMMAND"),
+            "A metric of your own. COMMAND is run for each candidate, with the paths of two datasets added: the \
+             samples that were drawn as they are, and under the candidate. The last line that it prints is the \
+             number",
+            |options, given| given.read(str::parse).map(|metric| options.metric.push(metric)),
+            |_| None,
+        )
+        .group("Your metric"),
+        ReportOption::new(
+            "metric_baseline_runs",
+            Takes::Value("K"),
+            "Times that COMMAND is run with the original in both places, SHARDPACK_METRIC_RUN=0, 1, …: what \
+             differs by no more than these runs is as good [default: 3]",
+            |options, given| given.integer(0..=1000).map(|runs| options.metric_baseline_runs = Some(runs)),
+            |_| None,
+        )
+        .group("Your metric"),
+        ReportOption::new(
+            "candidates",
+            Takes::Path("FILE"),
+            "Candidates of your own, instead of the default ones: a TOML file with a `[[candidate]]` for each, \
+             whose keys are `name` and the long options of `pack`",
+            |options, given| {
+                options.candidates = Some(given.path());
+                Ok(())
+            },
+            |_| None,
+        )
+        .group("Candidates"),
+        ladder("quality", Takes::List("LIST"), "Qualities to re-encode pictures at, separated by commas"),
+        ladder(
+            "target",
+            Takes::List("LIST"),
+            "Scores to re-encode each picture to, such as `ssimulacra2=80,ssimulacra2=70`",
+        ),
+        ladder(
+            "subsampling",
+            Takes::Words(words::<ChromaSampling>, "LIST"),
+            "Chroma subsamplings of re-encoded pictures",
+        ),
+        ladder("short_side", Takes::List("LIST"), "Shorter sides to shrink re-encoded pictures to"),
+        ladder("long_side", Takes::List("LIST"), "Longer sides to shrink re-encoded pictures to"),
+        ladder(
+            "max_error",
+            Takes::List("LIST"),
+            "Largest errors for cubes in fixed point, in the units of the data [default: the noise of the \
+             quietest and of a typical band, and half of each]",
+        ),
+        ladder("codec", Takes::Words(words::<Option<Coder>>, "LIST"), "Codecs of cubes, beside what `auto` chooses"),
+        ladder("filter", Takes::Words(words::<Option<Filter>>, "LIST"), "Filters before these codecs"),
+        ReportOption::new(
+            "device",
+            Takes::Value("DEVICE"),
+            "Also time how fast a GPU decodes: `cuda:0`, or `cpu` for none [default: the first GPU, if there is \
+             one]",
+            |options, given| {
+                options.device = Some(given.text());
+                Ok(())
+            },
+            |_| None,
+        ),
+        ReportOption::new(
+            "threads",
+            Takes::Value("N"),
+            "Worker threads [default: all cores]",
+            |options, given| given.threads().map(|threads| options.threads = Some(threads)),
+            |_| None,
+        ),
+        ReportOption::new(
+            "memory",
+            Takes::Value("SIZE"),
+            "Limit on the memory of samples that are being measured [default: enough for one sample on each \
+             thread, and one more]",
+            |options, given| given.size().map(|bytes| options.memory = Some(bytes)),
+            |_| None,
+        ),
+    ];
+
+    /// The descriptions of all options.
+    pub fn about() -> impl Iterator<Item = &'static About> {
+        abouts(Self::OPTIONS).chain(abouts(READING))
+    }
+
+    /// The options that were given, checked together.
+    ///
+    /// # Errors
+    /// If there is no such option, one cannot have its value, or options contradict each other.
+    pub fn read(given: &[(String, Value)]) -> Result<Self> {
+        refuse_unknown(Self::about(), given)?;
+        check_columns(given)?;
+        super::reading(given)?;
+        let mut arguments = Self { reading: of_reading(given), ..Self::default() };
+        read(Self::OPTIONS, given, &mut arguments)?;
+        arguments.check(given)?;
+        Ok(arguments)
+    }
+
+    /// Checks the value of one option.
+    ///
+    /// # Errors
+    /// If the option cannot have it.
+    pub fn check_value(name: &str, value: &Value) -> Result<()> {
+        let given = [(name.to_owned(), value.clone())];
+        read(Self::OPTIONS, &given, &mut Self::default())?;
+        read(READING, &given, &mut super::source::defaults())
+    }
+
+    /// How an option that is not given is spelled; `None` if it has no value then.
+    #[must_use]
+    pub fn default_of(name: &str) -> Option<String> {
+        let own = Self::OPTIONS.iter().find(|option| option.about.name == name);
+        match (own, READING.iter().find(|option| option.about.name == name)) {
+            (Some(option), _) => option.spelled(&Self::default()),
+            (None, Some(option)) => option.spelled(&super::source::defaults()),
+            (None, None) => None,
+        }
+    }
+
+    /// The values of an option of packing that were asked for.
+    #[must_use]
+    pub fn ladder(&self, option: &str) -> Vec<&str> {
+        self.ladders.iter().filter(|(name, _)| *name == option).map(|(_, value)| value.as_str()).collect()
+    }
+
+    fn has_ladder(&self, is: impl Fn(&About) -> bool) -> bool {
+        self.ladders.iter().any(|(name, _)| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
+    }
+
+    /// Whether ladders of candidates for pictures are asked for.
+    #[must_use]
+    pub fn is_on_pictures(&self) -> bool {
+        self.has_ladder(|about| !about.jpeg.is_empty())
+    }
+
+    /// Whether ladders of candidates for cubes are asked for.
+    #[must_use]
+    pub fn is_on_cubes(&self) -> bool {
+        self.has_ladder(|about| about.jpeg.is_empty())
+    }
+
+    /// The conditions of [`want`](Self::want).
+    ///
+    /// # Errors
+    /// If one is none.
+    pub fn wants(&self) -> Result<Vec<Want>> {
+        let wants = self.want.iter().map(|text| Want::parse(text, &parse_size));
+        wants.collect::<Result<_, _>>().map_err(|said| ArgumentError::of("want", said))
+    }
+
+    fn check(&self, given: &[(String, Value)]) -> Result<()> {
+        if self.candidates.is_some() && !self.ladders.is_empty() {
+            return Err(ArgumentError::new("candidates", "without ladders of other candidates", "both"));
+        }
+        for (name, _) in &self.ladders {
+            let other = StorageOptions::option(name).map_or("", |option| option.about.without);
+            // A ladder may have qualities and scores: they are candidates beside each other.
+            if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
+                return Err(ArgumentError::new(name, format_args!("without `{other}`"), "both"));
+            }
+        }
+        if is_given(given, "filter") && !is_given(given, "codec") {
+            return Err(ArgumentError::new("filter", "with `codec`", "none"));
+        }
+        if self.metric_baseline_runs.is_some() && self.metric.is_empty() {
+            return Err(ArgumentError::new("metric_baseline_runs", "with `metric`", "none"));
+        }
+        let is_one = |error: &str| error.parse().is_ok_and(|error: f64| error.is_finite() && error > 0.0);
+        if let Some(error) = self.ladder("max_error").into_iter().find(|error| !is_one(error)) {
+            return Err(ArgumentError::new("max_error", "errors above zero", error));
+        }
+        self.wants().map(drop)
+    }
+}

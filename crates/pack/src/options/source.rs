@@ -1,0 +1,211 @@
+//! The options on reading a source, in one table.
+
+use super::{ArgumentError, Declared, Takes, Value, Word, spelled_size, values_of, words};
+use shardpack_format::{Hint, Setting};
+use shardpack_recipe::{About, MAX_BYTES, is_given, read};
+use shardpack_sources::cubes::CubeOptions;
+use shardpack_sources::{LabelColumn, OnBadInput, SourceKind, SourceOptions};
+
+type SourceOption = Declared<SourceOptions>;
+
+const SOURCES: &str = "Sources";
+
+/// The options on reading a source, for packing and for reports.
+pub const READING: &[SourceOption] = &[
+    SourceOption::new(
+        "kind",
+        Takes::Word(words::<SourceKind>, ""),
+        "What SRC holds [default: told from the contents of the files]",
+        |options, given| given.word().map(|kind| options.kind = Some(kind)),
+        |options| options.kind.map(|kind| kind.spelled().to_owned()),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "labels",
+        Takes::Path("FILE"),
+        "CSV, JSON Lines or a list of JSON objects, a row for each sample. The column `key` (or `path`, `file`, \
+         `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and folders may \
+         be left out where one file alone has the name. A column `label` (or `class`) of text becomes the \
+         classes, or the one that --label-column names; every other becomes a field",
+        |options, given| {
+            options.labels = Some(given.path());
+            Ok(())
+        },
+        |options| options.labels.as_ref().map(|path| path.display().to_string()),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "key_column",
+        Takes::Value("NAME"),
+        "Name of the column of --labels that holds the paths",
+        |options, given| {
+            options.key_column = Some(given.text());
+            Ok(())
+        },
+        |options| options.key_column.clone(),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "label_column",
+        Takes::Value("NAME"),
+        "Name of the column of --labels that holds the labels: texts become classes [default: `label`, or \
+         `class`; else the only column of text whose values repeat, with a note]",
+        |options, given| {
+            options.label_column = LabelColumn::Named(given.text());
+            Ok(())
+        },
+        |options| match &options.label_column {
+            LabelColumn::Named(name) | LabelColumn::AlsoField(name) => Some(name.clone()),
+            LabelColumn::Guessed | LabelColumn::Usual => None,
+        },
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "class_folders",
+        Takes::Word(words::<Option<bool>>, "WHEN"),
+        "Use the names of first-level folders as labels; `auto` does so for pictures that are all in such \
+         folders. Where most are in several, one beside them is bad input",
+        |options, given| given.word().map(|when| options.class_folders = when),
+        |options| Some(options.class_folders.spelled().to_owned()),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "masks",
+        Takes::Path("DIR"),
+        "Folder of label masks of pictures or cubes (.png, .npy, .tif, .mat). A mask belongs to the sample with \
+         the same file stem, and is stored without loss as the field `mask` [default: `a.mask.npy` beside \
+         `a.npy`, and `a.jpg.mask.npy` beside `a.jpg`, as `unpack` writes them]",
+        |options, given| {
+            options.masks = Some(given.path());
+            Ok(())
+        },
+        |options| options.masks.as_ref().map(|path| path.display().to_string()),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "follow_links",
+        Takes::Switch,
+        "Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input",
+        |options, given| given.switch().map(|on| options.follow_links = on),
+        |options| Some(options.follow_links.to_string()),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "variable",
+        Takes::Several("NAME"),
+        "Variable to read from .mat, .npz and HDF5 files. Given several times: the first that a file has. `*` \
+         stands for any characters: `*_corrected` [default: the only 3-D array]",
+        |options, given| {
+            options.cubes.variable.push(given.text());
+            Ok(())
+        },
+        |_| None,
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "spatial",
+        Takes::Value("HxW"),
+        "Height and width of the picture, for 2-D arrays of bands × pixels or pixels × bands in .mat files",
+        |options, given| given.spatial().map(|size| options.cubes.spatial = Some(size)),
+        |options| options.cubes.spatial.map(|(height, width)| format!("{height}x{width}")),
+    )
+    .group(SOURCES),
+    SourceOption::new(
+        "max_cube",
+        Takes::Value("SIZE"),
+        "Largest cube to accept, in decoded bytes",
+        |options, given| given.size().map(|bytes| options.cubes.max_bytes = bytes),
+        |options| Some(spelled_size(options.cubes.max_bytes)),
+    )
+    .group(SOURCES),
+];
+
+/// The options on a source that packing alone has.
+pub(super) const PACKING: &[SourceOption] = &[
+    SourceOption::new(
+        "splits",
+        Takes::Switch,
+        "Pack the first-level folders of SRC, such as `train`, `val` and `test`, into a dataset each: \
+         OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers",
+        |options, given| given.switch().map(|on| options.splits = on),
+        |options| Some(options.splits.to_string()),
+    )
+    .without("listing"),
+    SourceOption::new(
+        "clips",
+        Takes::Switch,
+        "Make one sample, a clip, of each folder of JPEGs, which are its frames in the order of their names \
+         (`2.jpg` before `10.jpg`); or of each set of views. The key is the path of the folder",
+        |options, given| given.switch().map(|on| options.clips = on),
+        |options| Some(options.clips.to_string()),
+    )
+    .without("masks"),
+    SourceOption::new(
+        "on_bad_input",
+        Takes::Word(words::<OnBadInput>, "POLICY"),
+        "What to do about files that cannot be packed: stop (before the run begins, if the start of a file \
+         shows it), or skip them, list them, and end with exit code 1",
+        |options, given| given.word().map(|policy| options.on_bad_input = policy),
+        |options| Some(options.on_bad_input.spelled().to_owned()),
+    ),
+    SourceOption::new(
+        "listing",
+        Takes::Path("FILE"),
+        "Reuse the list of files that `shardpack plan --listing FILE` wrote under the same options instead of \
+         listing SRC. Files that were added since are left out; one that changed is an error",
+        |options, given| {
+            options.listing = Some(given.path());
+            Ok(())
+        },
+        |options| options.listing.as_ref().map(|path| path.display().to_string()),
+    )
+    .group("Output"),
+];
+
+/// The default options of front ends: cubes may be larger than a library takes them.
+pub(super) fn defaults() -> SourceOptions {
+    let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
+    SourceOptions { cubes, ..SourceOptions::default() }
+}
+
+/// The options on reading a source that were given.
+///
+/// # Errors
+/// If an option cannot have its value, or names a column of no table.
+pub fn reading(given: &[(String, Value)]) -> Result<SourceOptions, ArgumentError> {
+    check_columns(given)?;
+    let mut options = defaults();
+    read(READING, given, &mut options)?;
+    Ok(options)
+}
+
+/// Those of `given` that are options on reading a source.
+#[must_use]
+pub fn of_reading(given: &[(String, Value)]) -> Vec<(String, Value)> {
+    let all = READING.iter().flat_map(|option| {
+        values_of(given, option.about.name).map(|value| (option.about.name.to_owned(), value.clone()))
+    });
+    all.filter(|(_, value)| *value != Value::Switch(false)).collect()
+}
+
+/// Refuses columns of a table that is not there.
+pub(crate) fn check_columns(given: &[(String, Value)]) -> Result<(), ArgumentError> {
+    if is_given(given, "labels") {
+        return Ok(());
+    }
+    match ["key_column", "label_column"].into_iter().find(|option| is_given(given, option)) {
+        None => Ok(()),
+        Some(option) => Err(no_table(option)),
+    }
+}
+
+/// The error for a column of a table that is not there.
+pub(crate) fn no_table(option: &'static str) -> ArgumentError {
+    let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names it");
+    ArgumentError::new(option, "a table of labels that it is a column of", "none").with_hint(hint)
+}
+
+/// The descriptions of a table.
+pub(crate) fn abouts<O>(table: &'static [Declared<O>]) -> impl Iterator<Item = &'static About> {
+    table.iter().map(|option| &option.about)
+}

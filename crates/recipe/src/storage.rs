@@ -1,0 +1,417 @@
+//! The options that say how samples are stored, in one table.
+
+use crate::{
+    ArgumentError, Declared, Given, Jpeg, PictureOptions, Share, Takes, Value, Word, is_given, parse_target,
+    spelled_size, values_of, words,
+};
+use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Values};
+use shardpack_format::{Hint, Setting};
+use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
+
+/// How samples are stored: the options that packing a folder, writing from a program and adding to a
+/// dataset share.
+///
+/// ```
+/// use shardpack_recipe::{Jpeg, StorageOptions, Value};
+/// let given = [("quality".to_owned(), Value::Integer(80)), ("jpeg".to_owned(), Value::Text("reencode".into()))];
+/// let options = StorageOptions::read(&given)?;
+/// assert_eq!((options.pictures.jpeg(), options.shard_bytes), (Jpeg::Reencode, 1 << 30));
+/// let useless = StorageOptions::read(&given[..1]).unwrap_err();
+/// assert_eq!(useless.to_string(), "quality: expected with `jpeg` reencode, found tile");
+/// # Ok::<(), shardpack_recipe::ArgumentError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct StorageOptions {
+    /// How pictures are stored. Default: in tiles.
+    pub pictures: PictureOptions,
+    /// How arrays are stored. Default: auto.
+    pub arrays: ArrayOptions,
+    /// Largest size of a shard, in bytes. Default 1 GiB.
+    pub shard_bytes: u64,
+    /// Seed of the order; `None` keeps the order of the samples. Default: seed 0.
+    pub shuffle: Option<u64>,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        let (pictures, arrays) = (PictureOptions::default(), ArrayOptions::default());
+        Self { pictures, arrays, shard_bytes: 1 << 30, shuffle: Some(0) }
+    }
+}
+
+type Result<T, E = ArgumentError> = std::result::Result<T, E>;
+type StorageOption = Declared<StorageOptions>;
+
+const PICTURES: &str = "Pictures";
+const CUBES: &str = "Cubes";
+const OUTPUT: &str = "Output";
+
+/// The options of re-encoding. Others are refused for pictures that are not re-encoded.
+fn how(options: &mut StorageOptions) -> Option<&mut ReencodeOptions> {
+    match &mut options.pictures {
+        PictureOptions::Reencode { how, .. } => Some(how),
+        PictureOptions::Keep | PictureOptions::Tile { .. } => None,
+    }
+}
+
+const fn encoding(options: &StorageOptions) -> Option<&ReencodeOptions> {
+    match &options.pictures {
+        PictureOptions::Reencode { how, .. } => Some(how),
+        PictureOptions::Keep | PictureOptions::Tile { .. } => None,
+    }
+}
+
+fn set_quality(options: &mut StorageOptions, quality: Quality) {
+    if let Some(how) = how(options) {
+        how.quality = quality;
+    }
+}
+
+fn set_resize(options: &mut StorageOptions, resize: Resize) {
+    if let Some(how) = how(options) {
+        how.resize = resize;
+    }
+}
+
+fn word<T: Word>(word: T) -> Option<String> {
+    Some(word.spelled().to_owned())
+}
+
+/// A side that pictures are shrunk to has as many pixels as a JPEG can have.
+fn side(given: Given<'_>) -> Result<u32> {
+    given.integer(1..=65_535)
+}
+
+impl StorageOptions {
+    /// Every option, in the order in which they are read: `jpeg` comes before those that depend on it.
+    pub const OPTIONS: &[StorageOption] = &[
+        StorageOption::new(
+            "jpeg",
+            Takes::Word(words::<Jpeg>, ""),
+            "How to store JPEG pictures",
+            |options, given| {
+                let jpeg = given.word()?;
+                if options.pictures.jpeg() != jpeg {
+                    options.pictures = PictureOptions::of(jpeg);
+                }
+                Ok(())
+            },
+            |options| word(options.pictures.jpeg()),
+        )
+        .group(PICTURES),
+        StorageOption::new(
+            "quality",
+            Takes::Value("Q"),
+            "Quality of re-encoded pictures, 1 to 100, on libjpeg's scale [default: 90]",
+            |options, given| {
+                set_quality(options, Quality::Fixed(given.integer(1..=100)?));
+                Ok(())
+            },
+            |options| match encoding(options)?.quality {
+                Quality::Fixed(quality) => Some(quality.to_string()),
+                Quality::Ssimulacra2(_) => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Reencode])
+        .without("target"),
+        StorageOption::new(
+            "target",
+            Takes::Value("METRIC=SCORE"),
+            "Search for the lowest quality at which each re-encoded picture reaches this score, such as \
+             `ssimulacra2=80`",
+            |options, given| {
+                set_quality(options, Quality::Ssimulacra2(given.read(parse_target)?));
+                Ok(())
+            },
+            |options| match encoding(options)?.quality {
+                Quality::Ssimulacra2(score) => Some(format!("ssimulacra2={score}")),
+                Quality::Fixed(_) => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Reencode]),
+        StorageOption::new(
+            "subsampling",
+            Takes::Word(words::<ChromaSampling>, ""),
+            "Chroma subsampling of re-encoded pictures [default: keep]",
+            |options, given| {
+                let subsampling = given.word()?;
+                if let Some(how) = how(options) {
+                    how.subsampling = subsampling;
+                }
+                Ok(())
+            },
+            |options| word(encoding(options)?.subsampling),
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Reencode]),
+        StorageOption::new(
+            "short_side",
+            Takes::Value("N"),
+            "With `jpeg` reencode: shrink larger pictures until their shorter side has this many pixels \
+             (Lanczos, antialiased). PNG, WebP, BMP and TIFF pictures, and JPEGs that few decoders read, keep \
+             their size",
+            |options, given| {
+                set_resize(options, Resize::ShortSide(side(given)?));
+                Ok(())
+            },
+            |options| match options.pictures.resize() {
+                Resize::ShortSide(side) => Some(side.to_string()),
+                Resize::No | Resize::LongSide(_) => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Reencode])
+        .without("long_side"),
+        StorageOption::new(
+            "long_side",
+            Takes::Value("N"),
+            "The same for the longer side",
+            |options, given| {
+                set_resize(options, Resize::LongSide(side(given)?));
+                Ok(())
+            },
+            |options| match options.pictures.resize() {
+                Resize::LongSide(side) => Some(side.to_string()),
+                Resize::No | Resize::ShortSide(_) => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Reencode]),
+        StorageOption::new(
+            "score",
+            Takes::Word(words::<Share>, ""),
+            "Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, \
+             70 = high quality) [default: sample]",
+            |options, given| {
+                let share = given.word()?;
+                if let PictureOptions::Reencode { score, .. } = &mut options.pictures {
+                    *score = share;
+                }
+                Ok(())
+            },
+            |options| match options.pictures {
+                PictureOptions::Reencode { score, .. } => word(score),
+                PictureOptions::Keep | PictureOptions::Tile { .. } => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Reencode]),
+        StorageOption::new(
+            "check_pixels",
+            Takes::Word(words::<Share>, ""),
+            "Which tiled pictures to decode and compare with their sources, pixel by pixel",
+            |options, given| {
+                let share = given.word()?;
+                if let PictureOptions::Tile { check_pixels, .. } = &mut options.pictures {
+                    *check_pixels = share;
+                }
+                Ok(())
+            },
+            |options| match options.pictures {
+                PictureOptions::Tile { check_pixels, .. } => word(check_pixels),
+                PictureOptions::Keep | PictureOptions::Reencode { .. } => None,
+            },
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Tile]),
+        StorageOption::new(
+            "upright",
+            Takes::Switch,
+            "Turn tiled pictures upright by moving their coefficients, if width and height are whole blocks, so \
+             that loaders need not rotate them (some pixels differ by a step or two)",
+            |options, given| {
+                let on = given.switch()?;
+                if let PictureOptions::Tile { upright, .. } = &mut options.pictures {
+                    *upright = on;
+                }
+                Ok(())
+            },
+            |options| Some(matches!(options.pictures, PictureOptions::Tile { upright: true, .. }).to_string()),
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Tile]),
+        StorageOption::new(
+            "keep_metadata",
+            Takes::Switch,
+            "Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC profile \
+             inside re-encoded ones. Without this option, the ICC profile goes into the field `icc`, the \
+             orientation goes into the column `orientation`, and the rest is dropped",
+            |options, given| {
+                let on = given.switch()?;
+                match &mut options.pictures {
+                    PictureOptions::Keep => {}
+                    PictureOptions::Tile { keep_metadata, .. } | PictureOptions::Reencode { keep_metadata, .. } => {
+                        *keep_metadata = on;
+                    }
+                }
+                Ok(())
+            },
+            |options| Some(options.pictures.keeps_metadata().to_string()),
+        )
+        .group(PICTURES)
+        .only_with(&[Jpeg::Tile, Jpeg::Reencode]),
+        StorageOption::new(
+            "values",
+            Takes::Word(words::<Values>, ""),
+            "How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is fixed \
+             point with a bounded error",
+            |options, given| given.word().map(|values| options.arrays.values = values),
+            |options| word(options.arrays.values),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "max_error",
+            Takes::Value("E"),
+            "Largest absolute error of a stored value, in the units of the data: for `values` fixed, and a \
+             bound for `auto`",
+            |options, given| given.float().map(|error| options.arrays.max_error = Some(error)),
+            |options| options.arrays.max_error.map(|error| error.to_string()),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "codec",
+            Takes::Word(words::<Option<Coder>>, ""),
+            "Codec of cubes and masks; `auto` tries the candidates on a few samples",
+            |options, given| given.word().map(|coder| options.arrays.coder = coder),
+            |options| word(options.arrays.coder),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "level",
+            Takes::Value("N"),
+            "Compression level: for `blosc2-zstd` 1, 3, 5, 7, 9, 11, 13, 15 or 22; for `zstd` 1 to 22; for \
+             `blosc2-lz4hc` 1 to 9 [default: 1, 3, and 9]",
+            |options, given| given.integer(i32::MIN..=i32::MAX).map(|level| options.arrays.level = Some(level)),
+            |options| options.arrays.level.map(|level| level.to_string()),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "filter",
+            Takes::Word(words::<Option<Filter>>, ""),
+            "Filter before the codec",
+            |options, given| given.word().map(|filter| options.arrays.filter = filter),
+            |options| word(options.arrays.filter),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "layout",
+            Takes::Word(words::<Option<ArrayLayout>>, ""),
+            "Order of the axes as stored: as given [height, width, channels], or band-major [channels, height, \
+             width]",
+            |options, given| given.word().map(|layout| options.arrays.layout = layout),
+            |options| word(options.arrays.layout),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "band_difference",
+            Takes::Word(words::<BandDifference>, "WHEN"),
+            "Store each band as its difference from the band before it (elements of 1 or 2 bytes)",
+            |options, given| given.word().map(|difference| options.arrays.band_difference = difference),
+            |options| word(options.arrays.band_difference),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "prefer",
+            Takes::Word(words::<Prefer>, ""),
+            "What `auto` optimises: time to read and decode, time to bring to a GPU and decode there, or size",
+            |options, given| given.word().map(|prefer| options.arrays.prefer = prefer),
+            |options| word(options.arrays.prefer),
+        )
+        .group(CUBES),
+        StorageOption::new(
+            "shard_size",
+            Takes::Value("SIZE"),
+            "Size of a shard",
+            |options, given| given.size().map(|bytes| options.shard_bytes = bytes),
+            |options| Some(spelled_size(options.shard_bytes)),
+        )
+        .group(OUTPUT),
+        StorageOption::new(
+            "seed",
+            Takes::Value("N"),
+            "Seed of the order",
+            |options, given| given.integer(0..=u64::MAX).map(|seed| options.shuffle = Some(seed)),
+            |options| options.shuffle.map(|seed| seed.to_string()),
+        )
+        .group(OUTPUT)
+        .without("no_shuffle"),
+        StorageOption::new(
+            "no_shuffle",
+            Takes::Switch,
+            "Keep the order of the sources instead of mixing the samples",
+            |options, given| {
+                if given.switch()? {
+                    options.shuffle = None;
+                }
+                Ok(())
+            },
+            |options| Some(options.shuffle.is_none().to_string()),
+        )
+        .group(OUTPUT),
+    ];
+
+    /// The declaration of an option.
+    #[must_use]
+    pub fn option(name: &str) -> Option<&'static StorageOption> {
+        Self::OPTIONS.iter().find(|option| option.about.name == name)
+    }
+
+    /// The options that were given, checked together; others keep their defaults.
+    ///
+    /// # Errors
+    /// If an option cannot have its value, contradicts another, or would have no effect.
+    pub fn read(given: &[(String, Value)]) -> Result<Self> {
+        let mut options = Self::default();
+        options.apply(given)?;
+        Ok(options)
+    }
+
+    /// Changes the options that were given.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn apply(&mut self, given: &[(String, Value)]) -> Result<()> {
+        crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
+        for option in Self::OPTIONS {
+            for value in values_of(given, option.about.name) {
+                // A wrong value is named before an option that has no effect.
+                Self::canonical(option, value)?;
+                if is_given(given, option.about.name) {
+                    refuse_useless(option, self.pictures.jpeg())?;
+                }
+                option.set(self, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A value of an option, checked, as options that hold it spell it.
+    ///
+    /// # Errors
+    /// If the option cannot have the value.
+    pub fn canonical(option: &StorageOption, value: &Value) -> Result<String> {
+        let jpeg = option.about.jpeg.first().copied().unwrap_or_default();
+        let mut options = Self { pictures: PictureOptions::of(jpeg), ..Self::default() };
+        option.set(&mut options, value)?;
+        Ok(option.spelled(&options).unwrap_or_else(|| value.to_string()))
+    }
+}
+
+/// Refuses an option that has no effect on pictures that are stored like this.
+fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
+    let with = option.about.jpeg;
+    if with.is_empty() || with.contains(&jpeg) {
+        return Ok(());
+    }
+    let words: Vec<_> = with.iter().map(|jpeg| jpeg.spelled()).collect();
+    let mut hint = Hint::new("it has an effect with ");
+    for (number, word) in words.iter().enumerate() {
+        hint = if number > 0 { hint.then(" or ") } else { hint };
+        hint = hint.and([Setting::word("jpeg", *word)]);
+    }
+    let hint = if words.len() == 1 { hint.then(" only") } else { hint };
+    let expected = format!("with `jpeg` {}", words.join(" or "));
+    Err(ArgumentError::new(option.about.name, expected, jpeg.spelled()).with_hint(hint))
+}

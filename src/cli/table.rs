@@ -1,0 +1,146 @@
+//! Arguments of the command, made of the tables that declare options.
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use shardpack_pack::grow::AddOptions;
+use shardpack_pack::options::ReportArguments;
+use shardpack_pack::pack::PackOptions;
+use shardpack_recipe::{About, ArgumentError, Takes, Value};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+/// Options that a table declares.
+pub(crate) trait Table: 'static {
+    /// The options.
+    fn about() -> Vec<&'static About>;
+    /// How an option is spelled that is not given, if it has a value then.
+    fn default_of(name: &str) -> Option<String>;
+    /// Checks the value of an option.
+    fn check(name: &str, value: &Value) -> Result<(), ArgumentError>;
+}
+
+impl Table for PackOptions {
+    fn about() -> Vec<&'static About> {
+        Self::about().collect()
+    }
+
+    fn default_of(name: &str) -> Option<String> {
+        Self::default_of(name)
+    }
+
+    fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
+        Self::canonical(name, value).map(drop)
+    }
+}
+
+impl Table for ReportArguments {
+    fn about() -> Vec<&'static About> {
+        Self::about().collect()
+    }
+
+    fn default_of(name: &str) -> Option<String> {
+        Self::default_of(name)
+    }
+
+    fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
+        Self::check_value(name, value)
+    }
+}
+
+impl Table for AddOptions {
+    fn about() -> Vec<&'static About> {
+        Self::about().collect()
+    }
+
+    fn default_of(name: &str) -> Option<String> {
+        Self::default_of(name)
+    }
+
+    fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
+        Self::check_value(name, value)
+    }
+}
+
+/// The options of a table that a command line gives, by name.
+#[derive(Debug)]
+pub(crate) struct Options<T> {
+    pub(crate) given: Vec<(String, Value)>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> Args for Options<T> {
+    fn augment_args(command: Command) -> Command {
+        command.args(T::about().into_iter().map(arg::<T>))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: Table> FromArgMatches for Options<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Vec::new();
+        for about in T::about() {
+            if matches.value_source(about.name) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            let values: Vec<Value> = match about.takes {
+                Takes::Switch => vec![Value::Switch(true)],
+                Takes::Path(_) => {
+                    matches.get_many::<PathBuf>(about.name).into_iter().flatten().cloned().map(Value::Path).collect()
+                }
+                _ => matches.get_many::<String>(about.name).into_iter().flatten().cloned().map(Value::Text).collect(),
+            };
+            given.extend(values.into_iter().map(|value| (about.name.to_owned(), value)));
+        }
+        Ok(Self { given, table: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn arg<T: Table>(about: &'static About) -> Arg {
+    let mut arg = Arg::new(about.name).long(about.name.replace('_', "-")).help(about.help);
+    if !about.group.is_empty() {
+        arg = arg.help_heading(about.group);
+    }
+    // A number below zero is no option, but a value that the option may refuse.
+    let value = |arg: Arg, name: &'static str| {
+        let check = |text: &str| checked::<T>(about.name, text);
+        arg.value_name(name).allow_negative_numbers(true).value_parser(check)
+    };
+    let word = |arg: Arg, words: Vec<(&'static str, &'static str)>, name: &'static str| {
+        let words = words.into_iter().map(|(word, help)| match help {
+            "" => PossibleValue::new(word),
+            help => PossibleValue::new(word).help(help),
+        });
+        let arg = arg.value_parser(PossibleValuesParser::new(words));
+        if name.is_empty() { arg } else { arg.value_name(name) }
+    };
+    let arg = match about.takes {
+        Takes::Switch => return arg.action(ArgAction::SetTrue),
+        Takes::Path(name) => arg.value_name(name).value_parser(value_parser!(PathBuf)),
+        Takes::Value(name) => value(arg, name),
+        Takes::Several(name) => value(arg, name).action(ArgAction::Append),
+        Takes::List(name) => value(arg, name).value_delimiter(',').action(ArgAction::Append),
+        Takes::Word(words, name) => word(arg, words(), name),
+        Takes::Words(words, name) => word(arg, words(), name).value_delimiter(',').action(ArgAction::Append),
+    };
+    match T::default_of(about.name) {
+        Some(default) => arg.default_value(default),
+        None => arg,
+    }
+}
+
+/// The text of a value that the option takes.
+fn checked<T: Table>(name: &'static str, text: &str) -> Result<String, String> {
+    match T::check(name, &Value::Text(text.to_owned())) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(error) => Err(error.reason().to_owned()),
+    }
+}
