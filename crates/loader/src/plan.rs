@@ -1,4 +1,4 @@
-//! What one batch will be, before any of it is read: its samples, where every row goes, and the
+//! The plan of one batch, before any of it is read: its samples, where every row goes, and the
 //! reads that bring them.
 
 use crate::fields::Object;

@@ -1,4 +1,4 @@
-//! What a loader has done so far, and what it waited for.
+//! Figures of a loader: its work so far, and its waits.
 
 use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +60,7 @@ pub struct LoaderStats {
     pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
     pub peak_rss_bytes: u64,
-    /// What [`Loader::predicted_bytes`](crate::Loader::predicted_bytes) says.
+    /// The figure of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,
     /// What the storage of the dataset has asked of a network since it was opened, for whomever;
     /// zeros on local disks.

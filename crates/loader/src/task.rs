@@ -1,4 +1,4 @@
-//! What a thread does next, and what comes back from it.
+//! The tasks of threads, and what comes back from them.
 
 use crate::fields::Object;
 use crate::openings::Openings;
@@ -27,7 +27,7 @@ pub(crate) struct RowDone {
     pub(crate) made: Result<RowNotes>,
 }
 
-/// What is known of a row besides its bytes.
+/// Notes about a row besides its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct RowNotes {
     /// Fields that the sample has no value for, by number.

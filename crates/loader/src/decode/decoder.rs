@@ -1,4 +1,4 @@
-//! What one thread makes rows with.
+//! The decoder of rows of one thread.
 
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};
@@ -21,9 +21,9 @@ pub(crate) struct RowDecoder {
     pub(crate) host_row: Vec<u8>,
     /// A record that is read for one row.
     pub(crate) record: Vec<u8>,
-    /// What parts of large records are worked on with.
+    /// Memory for parts of large records.
     pub(crate) parts: PartScratch,
-    /// What is known of the last row.
+    /// Notes about the last row.
     pub(crate) notes: RowNotes,
 }
 

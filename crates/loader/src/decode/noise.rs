@@ -14,7 +14,7 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::Result;
 
 impl Recipe {
-    /// What is added to the values of a field of a sample, if anything.
+    /// The noise for the values of a field of a sample, if there is any.
     ///
     /// # Errors
     /// `Usage` if the field holds no floats of at most 32 bits.
@@ -54,7 +54,7 @@ impl RowDecoder {
     }
 }
 
-/// What comes in the place of no-data, as a value of the output: noise is not added to it.
+/// The value in the place of no-data, as the output has it: noise is not added to it.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
     let Some(fill) = field.kind.fill() else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];

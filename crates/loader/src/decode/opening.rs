@@ -16,7 +16,7 @@ use shardpack_reader::Shard;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What one thread opens a record with.
+/// Opens a record, on one thread.
 struct Opening<'a> {
     recipe: &'a Recipe,
     tools: &'a mut Tools,
@@ -119,7 +119,7 @@ impl Opening<'_> {
         (!cuts.parts.is_empty()).then_some(CutRecord { frame, cuts, kept })
     }
 
-    /// What becomes of a field; its parts are added to `cuts`.
+    /// Plans how a field is made; its parts are added to `cuts`.
     fn field(
         &mut self,
         number: usize,

@@ -82,7 +82,7 @@ fn boxes(
         if right < left || bottom < top {
             return Err(turned_over(all, row, format, from, [source_width, source_height]));
         }
-        // What lies outside of the picture is no part of a box, whatever the view shows.
+        // The part outside of the picture is no part of a box, whatever the view shows.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
         let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
         let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
@@ -114,7 +114,7 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     }
 }
 
-/// What is wrong with a box whose sides have a negative length. If the boxes of its sample all lie in
+/// The error of a box whose sides have a negative length. If the boxes of its sample all lie in
 /// their picture in another format, it is the format that was said; else it is the box.
 fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
         assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));
         assert_eq!(said(&[[0.0; 4]], false), Ok(()));
-        // What is no number is said of the box that has it.
+        // A value that is no number is an error of its box.
         assert_eq!(said(&[[f64::NAN; 4]], false), Ok(()));
         assert_eq!(said(&[[f64::INFINITY, 0.0, 0.0, 0.0]], true), Ok(()));
     }

@@ -11,7 +11,7 @@ use shardpack_format::Limits;
 use shardpack_jpeg::{DecodeOptions, DrawKey, PixelLayout};
 use std::sync::Arc;
 
-/// What is the same for all rows of an epoch.
+/// Everything that is the same for all rows of an epoch.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
     pub(crate) fields: Arc<Fields>,
@@ -24,7 +24,7 @@ pub(crate) struct Recipe {
     pub(crate) augment: Augment,
     pub(crate) augment_bands: Arc<[BandAugmentation]>,
     pub(crate) transform: Option<Arc<dyn Transform>>,
-    /// What decodes on a device.
+    /// Decodes on a device.
     pub(crate) stage: Option<Arc<dyn Stage>>,
 }
 
@@ -51,13 +51,13 @@ impl Recipe {
         }
     }
 
-    /// What random views, patches and turns of a sample draw from.
+    /// The key that random views, patches and turns of a sample draw from.
     pub(crate) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }
 }
 
-/// What all threads work by, and count in.
+/// The recipe that all threads work by, and the figures that they count in.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) recipe: &'a Recipe,

@@ -157,7 +157,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// What a stage has noted about it, if several rows are made of its record.
+    /// The note of a stage about it, if several rows are made of its record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
             RecordBytes::Scene { memos, .. } => memos.get(self.number),

@@ -1,4 +1,4 @@
-//! What a thread does with one row: take its record out of its supply, check it, and decode its
+//! The work of a thread on one row: take its record out of its supply, check it, and decode its
 //! fields to where they stay.
 
 use super::decoder::{RowDecoder, RowTarget};

@@ -24,7 +24,7 @@ impl RowDecoder {
     /// Reads a sample and decodes its patches, or keeps its record for a stage that does.
     ///
     /// # Errors
-    /// What is wrong with it: the error of all its rows.
+    /// The error of all rows of the sample.
     pub(crate) fn scene(
         &mut self,
         context: Context<'_>,
@@ -69,7 +69,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // What is wrong with it is said below.
+        // An error here is one below, too.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -148,7 +148,7 @@ impl RowDecoder {
         }
     }
 
-    /// What is drawn for each patch that is wanted of a sample, by their numbers.
+    /// The draws of the patches that are wanted of a sample, by their numbers.
     fn draws(
         &mut self,
         record: RowRecord<'_>,

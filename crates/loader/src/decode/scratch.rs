@@ -1,4 +1,4 @@
-//! What decoding an array takes besides its row, before anything is decoded.
+//! Memory that decoding an array takes besides its row, before anything is decoded.
 
 use super::fields::{is_made_of_others, layout, whole_scratch_bytes};
 use crate::fields::{ArrayField, Cut, FieldType};
@@ -20,7 +20,7 @@ pub(crate) struct RowMemory {
     pub(crate) rows_are_columns: bool,
 }
 
-/// What decoding one array takes besides its row: an array like the example, but perhaps of more or fewer pixels.
+/// Bytes that decoding one array takes besides its row: an array like the example, but perhaps of more or fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
@@ -56,7 +56,7 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
 }
 
-/// What decoding so many patches of an array takes besides their rows; `None` if it is not cut.
+/// Bytes that decoding so many patches of an array takes besides their rows; `None` if it is not cut.
 /// `finished` are the bytes of one that something becomes of.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
@@ -102,7 +102,7 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     }
 }
 
-/// What decoding a mask takes besides its row: at most all of it, and what its decoder takes.
+/// Bytes that decoding a mask takes besides its row: at most all of it, and what its decoder takes.
 pub(crate) fn mask_scratch_bytes(stored: &StoredArray) -> u64 {
     let (codec, descriptor) = stored;
     let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);

@@ -30,7 +30,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // What is wrong with it, its record says.
+            // If that fails, its record is read, and says what is wrong.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);

@@ -1,4 +1,4 @@
-//! What one thread decodes with: used again for every field of every row.
+//! Decoders and memory of one thread: used again for every field of every row.
 
 use super::changes::Changes;
 use crate::fields::CutOf;

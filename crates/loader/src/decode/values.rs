@@ -10,6 +10,6 @@ pub(crate) trait SampleValues {
     /// A stored value; `None` if the sample has none.
     fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError>;
 
-    /// What the view shows of a picture; `None` if the sample has none.
+    /// The part of a picture that its view shows; `None` if the sample has none.
     fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError>;
 }

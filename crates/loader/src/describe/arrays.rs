@@ -1,4 +1,4 @@
-//! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes
+//! Arrays of a batch: all of one, or a patch, or some of its bands; and how many bytes
 //! that takes, known from the index and the first sample.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
@@ -18,7 +18,7 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Cut {
-    /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
+    /// The part that `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
     /// of three axes, and an array that has neither two nor three axes has no pixels to choose
     /// from.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {

@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 
 impl ClassPlan {
-    /// What the options ask of these fields; `None` if patches lie anywhere.
+    /// The classes that the options ask of these fields; `None` if patches lie anywhere.
     ///
     /// # Errors
     /// `Usage` if there is no mask, one patch of each sample, or no class with a weight.

@@ -1,4 +1,4 @@
-//! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
+//! How arrays of a field are stored: a look at a few samples, spread over the dataset, so that it
 //! does not matter which of them is the first.
 
 use crate::fields::{Cut, loses};
@@ -30,7 +30,7 @@ pub(crate) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first one whether any that was looked at has another length.
     pub(crate) varies: Vec<bool>,
-    /// How many were looked at, and whether one of them declares a no-data value.
+    /// The number that was looked at, and whether one of them declares a no-data value.
     looked_at: usize,
     has_no_data: bool,
 }
@@ -122,7 +122,7 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// What comes in the place of no-data, in a field that declares any.
+    /// The value in the place of no-data, in a field that declares any.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -258,7 +258,7 @@ pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bo
     axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
 }
 
-/// What a caller asked in vain of a field.
+/// An error about what a caller asked of a field.
 pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     match error {
         FormatError::Usage { what, expected, found, hint } => {
@@ -277,7 +277,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // What cannot be opened is said by those who read it.
+        // Whoever reads it says why it cannot be opened.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));

@@ -1,4 +1,4 @@
-//! What mixing batches makes of the fields.
+//! How fields change where batches are mixed.
 
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::LoaderOptions;

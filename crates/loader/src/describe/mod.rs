@@ -1,4 +1,4 @@
-//! What options make of a dataset: the description of each field of a batch, or why there is none.
+//! From options and a dataset to fields: the description of each field of a batch, or why there is none.
 
 mod align;
 mod arrays;
@@ -31,7 +31,7 @@ const LARGE_PARTS: u64 = 4;
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {
-    /// What `options` make of the dataset.
+    /// The fields that `options` ask of the dataset.
     ///
     /// # Errors
     /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first

@@ -1,4 +1,4 @@
-//! What describing one field comes to.
+//! The description of one field.
 
 use crate::fields::{Axis, FieldType, RowSize};
 use shardpack_format::ElementType;
@@ -12,7 +12,7 @@ pub(crate) fn several_shapes(field: &str) -> Error {
         .with_hint("leave it out of the fields of the batch, and read it sample by sample")
 }
 
-/// What a field of a batch is.
+/// A field of a batch.
 pub(crate) struct Description {
     pub(crate) kind: FieldType,
     pub(crate) dtype: ElementType,

@@ -9,7 +9,7 @@ use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Mutex;
 
 impl PatchPlan {
-    /// What the options ask of these fields; `None` if samples come as they are.
+    /// The patches that the options ask of these fields; `None` if samples come as they are.
     ///
     /// # Errors
     /// `Usage` if the fields are no patches, or if the numbers of patches cannot be known.

@@ -1,4 +1,4 @@
-//! What a batch holds of pictures, and of clips.
+//! Pictures and clips of a batch.
 
 use super::parts::{Description, axes};
 use crate::fields::{ArrayField, Axis, Col, FieldPlan, FieldType, PictureField};

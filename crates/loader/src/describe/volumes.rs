@@ -1,4 +1,4 @@
-//! What a batch holds of volumes.
+//! Volumes of a batch.
 
 use super::arrays;
 use super::examples::{Examples, is_banded, of_field};

@@ -31,7 +31,7 @@ struct Piece {
     key: u64,
 }
 
-/// What one rank takes of a piece, from some turn on.
+/// The share of one rank in a piece, from some turn on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
     /// The sample of this turn.
@@ -89,7 +89,7 @@ impl Lanes {
     }
 }
 
-/// How many of `world_size` ranks share a lane; no ranks count as one.
+/// Ranks out of `world_size` that share a lane; no ranks count as one.
 pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
     let world_size = if world_size == 0 { 1 } else { world_size };
     let (mut a, mut b) = (lanes, world_size);

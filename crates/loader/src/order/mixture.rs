@@ -59,7 +59,7 @@ struct MixedSource {
     len: u64,
     /// Whether its positions keep their column; else they are counted through.
     by_column: bool,
-    /// How many positions before its share one of the source may lie.
+    /// Positions that one of the source may lie before its share.
     early: u64,
 }
 

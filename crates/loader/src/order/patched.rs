@@ -103,7 +103,7 @@ impl Patched {
         Ok(Self { scenes, unit, counts, open })
     }
 
-    /// How many scenes are open at once, at least 1: their patches are mixed. More mix better, and
+    /// Scenes that are open at once, at least 1: their patches are mixed. More mix better, and
     /// take more memory. Numbers of ranks that divide it read every scene once.
     #[must_use]
     pub const fn open_scenes(mut self, scenes: u64) -> Self {
@@ -205,7 +205,7 @@ impl SceneTable {
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
     open: u64,
-    /// What orders the patches of a scene; `None` if they come by their numbers.
+    /// Orders the patches of a scene; `None` if they come by their numbers.
     shuffle: Option<Keyed>,
     table: SceneTable,
 }
@@ -234,7 +234,7 @@ impl Round<'_> {
         }
     }
 
-    /// What is at a position of the round.
+    /// The patch at a position of the round.
     fn turn(&self, position: u64, count: u64) -> Option<SceneTurn> {
         let place = position - self.start;
         let Some(counts) = self.counts else {

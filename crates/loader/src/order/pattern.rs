@@ -21,7 +21,7 @@ pub(super) struct Pattern {
     of_source: Vec<Vec<u64>>,
     /// The same in the order of the round, ascending.
     in_round: Vec<Vec<u64>>,
-    /// How many rows later a column meets the slot that the next column meets now.
+    /// Row offset between consecutive columns at the same slot.
     next_column: u64,
 }
 
@@ -76,7 +76,7 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// How many turns more than another a column can have met `source`, at most, at the end of a
+    /// Most turns that a column can have met `source` more often than another, at the end of a
     /// row.
     pub(super) fn apart(&self, source: u32) -> u64 {
         // From any row to any other a column is off the source's share by no more than what lies
@@ -92,7 +92,7 @@ impl Pattern {
         (2 * (highest + lowest)).div_ceil(SLOTS)
     }
 
-    /// How many of the `ahead` slots from slot `first` of the round on are those of `source`.
+    /// The number of slots of `source` among the `ahead` slots from slot `first` of the round on.
     pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
         let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
         let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;

@@ -1,4 +1,4 @@
-//! What every order is to its users: positions, and the sample at each.
+//! An order as its users see it: positions, and the sample at each.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -105,7 +105,7 @@ pub enum Dealing {
 pub struct OpenReads {
     /// Number of the dataset in a mixture; 0 otherwise.
     pub source: u32,
-    /// How many are open at the same time, at most.
+    /// Most reads that are open at the same time.
     pub reads: u64,
     /// Samples of each, at most.
     pub samples: u64,

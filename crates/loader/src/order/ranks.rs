@@ -1,4 +1,4 @@
-//! Who gets which positions: batches of one rank out of several, known before the first of them.
+//! The positions of each rank: batches of one rank out of several, known before the first of them.
 //!
 //! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the
 //! other. Which positions a global batch holds depends on where it starts and how large it is, on
@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// What becomes of the samples at the end of an epoch that do not fill a global batch.
+/// Treatment of the samples at the end of an epoch that do not fill a global batch.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::order::End::default(), shardpack_loader::order::End::Drop);
@@ -76,7 +76,7 @@ pub enum End {
     Uneven,
 }
 
-/// What one rank gets in the rest of an epoch. Every number is exact before the first batch, and no
+/// The share of one rank in the rest of an epoch. Every number is exact before the first batch, and no
 /// rank asks another one.
 ///
 /// ```

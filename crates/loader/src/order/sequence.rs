@@ -15,7 +15,7 @@ pub(super) struct Sequence {
     permutation: Permutation,
     /// Where in the line the last run of the dataset stands, counted in runs.
     short_slot: u64,
-    /// What that run lacks of a whole one.
+    /// Samples that this run lacks of a whole one.
     lacking: u64,
 }
 

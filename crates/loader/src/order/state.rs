@@ -1,4 +1,4 @@
-//! What must be kept to go on: a few integers.
+//! The state to go on from: a few integers.
 
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// The seed.
     fn seed(&self) -> u64;
 
-    /// What the positions of an epoch are.
+    /// The unit of the positions of an epoch.
     fn unit(&self) -> Unit {
         Unit::Samples
     }
 
-    /// What the order depends on besides seed and epoch, in 128 bits.
+    /// Everything that the order depends on besides seed and epoch, in 128 bits.
     fn fingerprint(&self) -> Fingerprint;
 
     /// What alone makes this order another than the one with this fingerprint, in words; `None` if that
@@ -103,7 +103,7 @@ impl TryFrom<String> for Fingerprint {
     }
 }
 
-/// What the positions of an epoch are. Written as text: `samples`, `8 patches a sample`, `grids of
+/// The unit of the positions of an epoch. Written as text: `samples`, `8 patches a sample`, `grids of
 /// 64x64, overlap 16x16`.
 ///
 /// ```
@@ -214,7 +214,7 @@ pub struct Progress {
     /// Samples of the epoch that all ranks together were *given*: what was read ahead does not
     /// count. In an epoch of patches they are patches ([`Progress::unit`]).
     pub samples_consumed: u64,
-    /// What is counted: samples, or patches of them.
+    /// The unit of the count: samples, or patches of them.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
     pub unit: Unit,
 }

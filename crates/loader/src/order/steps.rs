@@ -1,4 +1,4 @@
-//! What a pipeline follows: the samples of a rank in order, what to read for each, and when it can
+//! The steps that a pipeline follows: the samples of a rank in order, what to read for each, and when it can
 //! be forgotten.
 
 use super::positions::{Own, Pick, Positions, SampleRef};

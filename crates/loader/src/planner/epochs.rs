@@ -8,7 +8,7 @@ use crate::order::{End, Progress, Sampling, Share, Steps, World};
 use shardpack_reader::{Dataset, Result};
 use std::sync::Arc;
 
-/// What all epochs of a loader have in common.
+/// Everything that all epochs of a loader have in common.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     pub(crate) sampling: Arc<dyn Sampling>,
@@ -33,7 +33,7 @@ pub(crate) struct EpochStart {
 }
 
 impl Epochs {
-    /// What `start` leaves of its epoch, after one whose window was in `before`: the last epoch may
+    /// The rest of an epoch from `start` on, after one whose window was in `before`: the last epoch may
     /// have brought it into the page cache, or another program out of it.
     ///
     /// # Errors

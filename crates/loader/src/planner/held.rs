@@ -20,7 +20,7 @@ const MEAN_BYTES: u64 = 16 << 10;
 /// Places of the dataset that are asked for: a dataset of which a tenth is not cached is found out
 /// all but once in a thousand times.
 const PLACES: u64 = 64;
-/// How many windows the page cache must have room for, before one is left to it: other programs use
+/// Windows that the page cache must have room for before one is left to it: other programs use
 /// it, too, and it drops what was read first.
 const WINDOWS: u64 = 4;
 
@@ -83,7 +83,7 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     let mut all = true;
     for place in 0..places {
         let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
-        // What cannot be opened is said when its batch comes.
+        // A shard that cannot be opened is an error of its batch.
         let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
         let shard = dataset.shard(number).ok()?;
         let row = shard.row(record).ok()?;

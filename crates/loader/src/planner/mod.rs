@@ -53,11 +53,11 @@ pub(crate) struct Planner {
     next: u64,
     /// Number of the first batch of the epoch.
     first: u64,
-    /// How many reads have begun, over the ends of epochs.
+    /// Reads that have begun, over the ends of epochs.
     pub(crate) begun: u64,
     /// Reads that have begun, of which more samples will come.
     open: HashMap<RunKey, Range<u64>>,
-    /// What comes, of scenes.
+    /// Scenes that come next.
     scenes: Option<Scenes>,
     /// Of the batch that is being planned.
     reads: HashMap<ReadKey, u32>,
@@ -131,7 +131,7 @@ impl Planner {
     /// Goes on to the epoch after this one, unless its window is elsewhere: memory is taken for one
     /// of both.
     fn go_on(&mut self) -> bool {
-        // What is wrong with it is said when the caller begins it.
+        // An error of the next epoch is one when the caller begins it.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
         let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
         if stays {

@@ -16,7 +16,7 @@ use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What the prediction is made of.
+/// The parts of the prediction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
     /// One slot.
@@ -29,12 +29,12 @@ pub(crate) struct Predicted {
     alone_bytes: u64,
     /// Slots, and scratch of the threads.
     fixed: u64,
-    /// What runs take in fact, of a small dataset.
+    /// Bytes that runs take in fact, of a small dataset.
     pub(crate) held: u64,
     threads: u64,
-    /// What the host keeps of values that stay on a device.
+    /// Bytes that the host keeps of values that stay on a device.
     pub(crate) kept_bytes: u64,
-    /// How many scenes are known ahead of the batches.
+    /// Scenes that are known ahead of the batches.
     pub(crate) scenes_ahead: u64,
 }
 
@@ -67,7 +67,7 @@ impl Spread {
         self.largest = self.largest.max(value);
     }
 
-    /// What a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and
+    /// Bytes that a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and
     /// never more than its rows at their largest.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
@@ -120,7 +120,7 @@ pub(crate) fn predict(
             RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let mut dims = vec![0; field.shape.len()];
-                // What is wrong with a row is said when its batch comes.
+                // An error of a row is one when its batch comes.
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
@@ -160,7 +160,7 @@ pub(crate) fn predict(
     let staging = options.resources.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    // What a thread reads parts of large records to.
+    // The buffer that a thread reads parts of large records to.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
     // A small set is never held twice: at most, a part of it is read again while a thread decodes
@@ -185,7 +185,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// What a thread takes to make a row of a field, the row itself left out.
+/// Bytes that a thread takes to make a row of a field, the row itself left out.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
         FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
@@ -224,7 +224,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
     }
 }
 
-/// What all threads together take for pictures that are decoded before they are resized. The memory of
+/// Bytes that all threads together take for pictures that are decoded before they are resized. The memory of
 /// a thread grows to the largest picture that it has met: that of all threads to as many of the largest
 /// pictures.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
@@ -244,7 +244,7 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
         let bytes = of(height.length(shard, record)?, width.length(shard, record)?);
         let limits = &shard.options().limits;
         let most = shard.index().row(record)?.length.saturating_mul(limits.max_expansion);
-        // What is refused when it is decoded takes no memory.
+        // A picture that is refused takes no memory.
         if bytes <= most.min(limits.max_decoded_bytes).max(1 << 20) {
             largest.push(Reverse(bytes));
             if largest.len() > threads {
@@ -257,14 +257,14 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// What a thread reads a part of a large record of a field to; 0 if it has none, or reads it into
+/// Bytes of the buffer for a part of a large record of a field; 0 if it has none, or reads it into
 /// staging memory, which takes no other.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // What is wrong with the part that is asked for is said when its batch comes.
+    // An error of the part that is asked for is one when its batch comes.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
@@ -279,7 +279,7 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
     }
-    // What will be held besides the window: for each thread a run that it reads and one that it
+    // Besides the window is held: for each thread a run that it reads and one that it
     // decodes out of.
     let ahead = twice.min(options.resources.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
     reads.window.saturating_add(ahead)
@@ -293,15 +293,15 @@ fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: 
         false => u64::from(patches.most).saturating_mul(patches.row_bytes as u64),
     };
     let bytes = scene.saturating_mul(ahead.min(all));
-    // What is shared by all patches of a scene, and the record that a thread reads.
+    // The fields that all patches of a scene share, and the record that a thread reads.
     let shared = (patches.shared_bytes as u64).saturating_mul(ahead);
     let records = if patches.is_staged { 0 } else { record.saturating_mul(threads) };
     (bytes, bytes.saturating_add(shared).saturating_add(records))
 }
 
-/// What reads take.
+/// Bytes that reads take.
 struct Reads {
-    /// What is open at a time, for the sake of the order.
+    /// All reads that are open at a time, for the sake of the order.
     window: u64,
     /// The largest of them.
     largest: u64,

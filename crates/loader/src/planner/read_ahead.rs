@@ -79,7 +79,7 @@ impl ReadAhead {
         }
         (self.generation, self.planned) = (generation, 0);
         if self.at == Some(start) && before != Some(start) {
-            // What is left of the epoch before, nobody will read.
+            // Nobody will read the rest of the epoch before.
             self.coming.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead_bytes = self.ahead.iter().map(|(bytes, _)| bytes).sum();
@@ -92,7 +92,7 @@ impl ReadAhead {
     }
 
     fn go_to(&mut self, start: Progress) {
-        // What is wrong with it, the planner says.
+        // The planner says what is wrong with it.
         self.steps = self.epochs.steps(&start).ok();
         self.at = Some(start);
     }
@@ -155,7 +155,7 @@ impl ReadAhead {
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {
-            // What cannot be opened is said when its batch comes.
+            // A shard that cannot be opened is an error of its batch.
             let Ok(shard) = self.dataset.shard(number) else { continue };
             let Ok(handle) = shard.file().handle() else { continue };
             let mut record = records.start;

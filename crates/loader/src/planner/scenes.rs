@@ -14,14 +14,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Scenes {
     epoch: u32,
-    /// How many scenes the steps may be ahead of the batches.
+    /// Scenes that the steps may be ahead of the batches.
     most: u64,
     ahead: Steps,
     /// Steps that begin scenes, known before they are come to.
     drawn: VecDeque<Step>,
     /// Batches before the epoch.
     first: u64,
-    /// How many the steps have come to, with those before the epoch.
+    /// Scenes that the steps have come to, with those before the epoch.
     met: u64,
     /// Those of which batches will have patches.
     open: HashMap<RunKey, Arc<SceneRead>>,
@@ -101,13 +101,13 @@ impl Scenes {
         while self.met < begun.saturating_add(self.most) {
             let Some(step) = self.next() else { return };
             self.met += 1;
-            // What batches have come to is known, and perhaps done.
+            // Batches have come to these: they are known, and perhaps done.
             if self.met <= begun {
                 continue;
             }
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
-            // What cannot be opened is said when its batch comes.
+            // A shard that cannot be opened is an error of its batch.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
             let key = RunKey { epoch: self.epoch, sample, pass: step.pass };

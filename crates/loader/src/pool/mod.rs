@@ -54,7 +54,7 @@ impl PoolShared {
     /// there is one.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
-        // What was let go of may be what others wait for.
+        // Others may wait for what was let go of.
         let wake = !worker.done.is_empty() && state.asleep > 0;
         if state.post(&mut worker.done, &worker.dims) {
             self.done.notify_all();

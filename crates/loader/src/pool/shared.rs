@@ -1,4 +1,4 @@
-//! What the threads of a loader and its caller share, and the jobs that need nothing else.
+//! Everything that the threads of a loader and its caller share, and the jobs that need nothing else.
 
 use crate::batch::Home;
 use crate::decode::{Context, Recipe};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// What the threads and the caller share.
+/// Shared by the threads and the caller.
 pub(crate) struct PoolShared {
     ring: Mutex<Ring>,
     /// There may be something to do.
@@ -224,7 +224,7 @@ impl PoolShared {
         Arc::clone(stage).submit(host, ticket);
     }
 
-    /// What is the same for all rows.
+    /// Everything that is the same for all rows.
     pub(crate) const fn context(&self) -> Context<'_> {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }

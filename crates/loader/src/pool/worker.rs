@@ -11,7 +11,7 @@ use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What one thread works with: used again for every row.
+/// One thread and its memory, used again for every row.
 pub(crate) struct Worker {
     decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,

@@ -1,10 +1,10 @@
-//! What a stage notes about a value, for the next row that takes a part of it.
+//! The note of a stage about a value, for the next row that takes a part of it.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// What a stage notes about a value of which several rows take a part, so that it looks at it once.
+/// The note of a stage about a value of which several rows take a part, so that it looks at it once.
 ///
 /// ```
 /// use shardpack_loader::stage::Memo;
@@ -28,7 +28,7 @@ impl Memo {
         Self { id, rows, note: OnceLock::new() }
     }
 
-    /// How many rows take a part of it, about.
+    /// Rows that take a part of it, about.
     #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows

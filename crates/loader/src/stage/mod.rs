@@ -1,4 +1,4 @@
-//! What turns checked bytes into rows of a batch where the host does not do it: a device.
+//! A device that turns checked bytes into rows of a batch, in place of the host.
 //!
 //! The host is the default, and needs none of this. With a [`Stage`], each slot of the ring has a
 //! part on the device, a [`StageSlot`], and a batch goes through three phases:
@@ -109,7 +109,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
         0
     }
 
-    /// What one thread works with: scratch memory, used again for every row.
+    /// Scratch memory of one thread, used again for every row.
     fn bench(&self) -> Box<dyn Any + Send>;
 
     /// For a loader whose values stay on the device. `None` if none can.
@@ -118,7 +118,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
     }
 }
 
-/// What a [`Stage`] gives to a loader whose values are to stay on its device.
+/// The answer of a [`Stage`] to a loader whose values are to stay on its device.
 #[derive(Debug)]
 pub struct Keeping {
     /// A stage like the one that was asked, whose slots take values by their numbers too.
@@ -132,7 +132,7 @@ pub(crate) fn slots() -> Setting {
     Setting::named("slots").in_python("prefetch")
 }
 
-/// What helps where there is no memory for a slot.
+/// The next step where there is no memory for a slot.
 #[must_use]
 pub fn fewer_slots() -> Hint {
     Hint::new("take fewer slots (").and([slots()]).then("), or smaller batches")

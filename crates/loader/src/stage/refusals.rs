@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Refusal {
     /// The reason, as the stage says it.
     pub reason: String,
-    /// How many.
+    /// Their number.
     pub rows: u64,
     /// Keys of the first three samples.
     pub first: Vec<String>,

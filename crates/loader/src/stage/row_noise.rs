@@ -4,7 +4,7 @@ use shardpack_array::change_runs;
 use shardpack_augment::Noise;
 use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
-/// What is added to the values of a row, after all else has become of them.
+/// Noise that is added to the values of a row, last of all.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
     /// Noise, by the place of a value in `[height, width, bands]`, whatever the order of the axes.

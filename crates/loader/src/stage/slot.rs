@@ -16,7 +16,7 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Where it is.
     fn device(&self) -> DeviceId;
 
-    /// What it was made for, at least.
+    /// The room that it has, at least.
     fn room(&self) -> Room;
 
     /// Begins a batch of so many bytes of output: whatever was prepared before is forgotten.
@@ -111,7 +111,7 @@ pub trait StagedPart: Send + fmt::Debug {
     fn bytes(&mut self) -> &mut [u8];
 }
 
-/// What [`StageSlot::room_for`] has found: room, and its parts in order.
+/// Room that [`StageSlot::room_for`] has found, and its parts in order.
 #[derive(Debug)]
 pub struct StagedParts {
     /// The room.
@@ -193,7 +193,7 @@ pub struct Spot {
     pub bytes: Range<usize>,
 }
 
-/// What became of a value.
+/// The answer of a stage to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
     /// The device will decode it. Of a picture: height and width of what it will write.

@@ -25,7 +25,7 @@ impl StreamHandle {
         Self(handle)
     }
 
-    /// What the driver calls it.
+    /// The handle of the driver.
     #[must_use]
     pub const fn handle(self) -> u64 {
         self.0

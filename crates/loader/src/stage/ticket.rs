@@ -16,7 +16,7 @@ pub struct RowFault {
     pub row: u32,
     /// The field, by its number.
     pub field: u32,
-    /// What the device found. Reasons are counted, so they name no sample.
+    /// The reason that the device found. Reasons are counted, so they name no sample.
     pub reason: Cow<'static, str>,
 }
 
@@ -29,7 +29,7 @@ pub enum Failure {
     Device(Note),
 }
 
-/// What became of a batch that was submitted.
+/// The end of a batch that was submitted.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// It is on the device, but for these values.

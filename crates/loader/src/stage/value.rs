@@ -1,4 +1,4 @@
-//! What a stage is told of fields and of their values.
+//! Fields and values, as a stage sees them.
 
 use super::memo::Memo;
 use super::row_noise::RowNoise;
@@ -7,18 +7,18 @@ use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
 
-/// What a field of a batch is made of, as far as a stage has to know.
+/// A field of a batch, as far as a stage has to know it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FieldSpec<'a> {
     /// Its name.
     pub name: &'a str,
     /// Type of the elements of a row.
     pub dtype: ElementType,
-    /// What its values are.
+    /// Its values.
     pub source: FieldSource<'a>,
 }
 
-/// What the values of a field are.
+/// The values of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum FieldSource<'a> {
@@ -64,14 +64,14 @@ pub enum Value<'a> {
         dtype: ElementType,
         /// How floats are made of levels.
         scaling: &'a Scaling,
-        /// What decoding may take.
+        /// Limits of decoding.
         limits: &'a Limits,
     },
     /// An array.
     Array {
         /// How the payload is encoded.
         codec: Codec,
-        /// What it decodes to; `decoded` is the type that is asked for, or that of which `finish` makes
+        /// Its type and shape; `decoded` is the type that is asked for, or that of which `finish` makes
         /// it.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
@@ -79,13 +79,13 @@ pub enum Value<'a> {
         /// The part that is asked for, in the order that is asked for; all, as the descriptor has
         /// it, if there is none.
         region: Option<&'a Region>,
-        /// What becomes of the decoded elements.
+        /// Steps after decoding.
         finish: &'a Finish,
-        /// What is added to them then.
+        /// Noise that is added then.
         noise: Option<RowNoise>,
         /// Of an array of which several rows take a part, what the stage has noted about it.
         memo: Option<&'a Memo>,
-        /// What decoding may take.
+        /// Limits of decoding.
         limits: &'a Limits,
     },
 }

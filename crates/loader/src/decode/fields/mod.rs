@@ -88,7 +88,7 @@ pub(crate) trait FieldDecoder: Send {
     }
 }
 
-/// What decoding a scene has made of a field.
+/// A field of a decoded scene.
 pub(crate) enum ScenePart {
     /// The sample has no value.
     Missing,
@@ -123,7 +123,7 @@ impl StageTarget<'_> {
     }
 }
 
-/// What decodes the values of a field.
+/// The decoder of a field.
 pub(crate) fn decoder(field: &FieldType) -> Box<dyn FieldDecoder> {
     match field {
         FieldType::Scalar(column) => Box::new(column::ColumnDecoder(*column)),

@@ -86,7 +86,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         if field.cut.is_none() {
             return;
         }
-        // What is wrong with it is said when a patch of it comes.
+        // An error is one when a patch of it comes.
         let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
         stage.look(&Value::Array {
             codec: value.codec,

@@ -10,7 +10,7 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Asks for float16 elements as they are stored, if they can stay so; whether they do.
 ///
-/// What becomes of them afterwards is the same to the bit, because a float16 is a float32 exactly, if
+/// The patches are the same to the bit, because a float16 is a float32 exactly, if
 /// [`quieten`] comes between.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;

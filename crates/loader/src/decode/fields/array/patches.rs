@@ -10,7 +10,7 @@ use crate::sample::SampleAt;
 use shardpack_array::{Bands, Finish, Region};
 use shardpack_format::{ArrayDescriptor, FieldValue, Layout, Limits, Result, Transform, bug, to_usize};
 
-/// What is asked of an array for several patches.
+/// Several patches that are asked of an array.
 pub(super) struct AskedPatches {
     pub(super) descriptor: ArrayDescriptor,
     /// Patch by patch, in the order of the draws.
@@ -22,7 +22,7 @@ pub(super) struct AskedPatches {
 }
 
 impl ArrayFieldDecoder {
-    /// What is asked of an array for the patches `draws`: at least one.
+    /// Asks an array for the patches `draws`: at least one.
     pub(super) fn ask_all(
         &mut self,
         tools: &mut Tools,

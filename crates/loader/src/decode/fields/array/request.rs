@@ -1,4 +1,4 @@
-//! What is asked of an array for a row: the part, where it lies, and the steps after decoding. Kept
+//! The request of a row to an array: the part, where it lies, and the steps after decoding. Kept
 //! from row to row, because in most datasets all arrays are alike.
 
 use crate::decode::record::RowField;
@@ -7,7 +7,7 @@ use shardpack_array::{As, Factors, Fill, Finish, Region, Wanted, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
-/// What was asked for the row before.
+/// The request of the row before.
 pub(super) struct ArrayRequest {
     /// The last descriptor, as it is stored and as it is asked for.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
@@ -160,7 +160,7 @@ pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3
     })
 }
 
-/// What comes in the place of the no-data of an array, if it declares any.
+/// The value in the place of the no-data of an array, if it declares any.
 pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fill> {
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }

@@ -73,7 +73,7 @@ fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool
     bytes.max(stored) <= limits.max_decoded_bytes
 }
 
-/// What decoding such an array takes if it waits as a whole, besides that; `None` if it never does,
+/// Bytes that decoding such an array takes if it waits as a whole, besides that; `None` if it never does,
 /// with so many patches of each.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
