@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack_format::{Error, to_usize};
-use shardpack_loader::order::Progress;
+use shardpack_loader::order::OrderState;
 use shardpack_loader::{EpochPhase, Watch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -158,7 +158,7 @@ impl Loader {
     ) -> PyResult<()> {
         let fingerprint = fingerprint.try_into().map_err(PyValueError::new_err)?;
         let unit = unit.try_into().map_err(PyValueError::new_err)?;
-        let state = Progress { fingerprint, seed, epoch, samples_consumed, unit };
+        let state = OrderState { fingerprint, seed, epoch, samples_consumed, unit };
         let restored = self.with(py, |loader| loader.restore(&state).inspect(|()| _ = self.replace_iterations()));
         restored?.map_err(raise)
     }

@@ -21,7 +21,7 @@ use shardpack_gpu::CudaStage;
 use shardpack_gpu::kernels::{Arena, GpuError, Heap, Loan, LoanPart};
 use shardpack_loader::order::End;
 use shardpack_loader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, Room, Spot, Stage, StageSlot, StagedPart, StagedParts, StagedRoom,
+    DeviceId, FieldSource, FieldSpec, Prepared, SlotRoom, Spot, Stage, StageSlot, StagedPart, StagedParts, StagedRoom,
     StreamHandle, Ticket, Value,
 };
 use shardpack_loader::{ArrayDtype, Loader, LoaderOptions, LoaderStats};
@@ -147,7 +147,7 @@ struct Memory;
 
 #[derive(Debug)]
 struct Slot {
-    room: Room,
+    room: SlotRoom,
     arena: RwLock<Arena<Heap>>,
 }
 
@@ -176,15 +176,15 @@ impl Stage for Memory {
         record_bytes + 64
     }
 
-    fn device_bytes(&self, _: &Room) -> u64 {
+    fn device_bytes(&self, _: &SlotRoom) -> u64 {
         0
     }
 
-    fn host_bytes(&self, room: &Room) -> u64 {
+    fn host_bytes(&self, room: &SlotRoom) -> u64 {
         room.staged_bytes as u64
     }
 
-    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+    fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
         let arena = RwLock::new(Arena::new(Heap::new(room.staged_bytes)).map_err(io::Error::other)?);
         Ok(Arc::new(Slot { room: *room, arena }))
     }
@@ -211,7 +211,7 @@ impl StageSlot for Slot {
         Memory.device()
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> SlotRoom {
         self.room
     }
 

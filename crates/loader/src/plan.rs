@@ -4,7 +4,7 @@
 use crate::fields::Object;
 use crate::patches::PatchAt;
 use crate::sample::RunKey;
-use crate::stage::Room;
+use crate::stage::SlotRoom;
 use crate::supply::{SceneRead, Supply};
 use shardpack_format::to_usize;
 use shardpack_reader::{Error, Shard};
@@ -190,8 +190,8 @@ impl BatchPlan {
     }
 
     /// What its slot must hold.
-    pub(crate) fn room(&self) -> Room {
-        Room {
+    pub(crate) fn room(&self) -> SlotRoom {
+        SlotRoom {
             rows: self.rows.len(),
             output_bytes: self.bytes,
             host_bytes: self.host_bytes,

@@ -25,7 +25,7 @@
 #![allow(unsafe_code)]
 
 use crate::memory::SlotMemory;
-use crate::stage::{Room as SlotRoom, Spot, StageSlot};
+use crate::stage::{SlotRoom, Spot, StageSlot};
 use shardpack_array::{Origins, Room};
 use shardpack_format::bug;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use crate::patches::PatchAt;
 use crate::plan::BatchPlan;
 use crate::rows::{RowMut, Rows};
 use crate::sample::{RowId, RunKey, SampleAt};
-use crate::stage::Room;
+use crate::stage::SlotRoom;
 use crate::supply::{LargeRecord, SceneRead, Supply};
 use shardpack_reader::{Error, Result, Shard};
 use std::borrow::Cow;
@@ -104,7 +104,7 @@ pub(crate) enum Task {
     /// Open a shard of the batch that is planned next.
     Open(Arc<Openings>),
     /// Make a slot, once the one that it replaces is gone.
-    Allocate(Room, Option<Arc<Rows>>),
+    Allocate(SlotRoom, Option<Arc<Rows>>),
     /// Let go of slots that nobody needs any more: on a device that may take a while.
     Free(Vec<Arc<Rows>>),
     Submit(SubmitTask),

@@ -5,7 +5,7 @@
 mod rank;
 
 use rank::{Rank, Reading};
-use shardpack_loader::order::{End, Order, Progress as OrderState, Runs, Share, Step, Steps, World};
+use shardpack_loader::order::{End, Order, OrderState, Runs, Share, Step, Steps, World};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! The thread that waits for batches on the device, and hands them over.
 
 use crate::driver::GpuError;
-use shardpack_loader::stage::{Failure, RowFault, Ticket};
+use shardpack_loader::stage::{RowFault, StageFailure, Ticket};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -49,7 +49,7 @@ impl Completions {
 
 fn run(receiver: &Receiver<Message>) {
     while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
-        let result = slot.finish().map_err(|error| Failure::Device(error.to_string().into()));
+        let result = slot.finish().map_err(|error| StageFailure::Device(error.to_string().into()));
         // Before the loader looks for a slot that nobody uses.
         drop(slot);
         ticket.done(result);

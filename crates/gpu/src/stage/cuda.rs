@@ -13,7 +13,7 @@ use crate::driver::{Device, GpuError, Memory, Pinned};
 use crate::pictures::{self, Dtype};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{ArrayDescriptor, Codec};
-use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping, Room, Stage, StageSlot, Value};
+use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping, SlotRoom, Stage, StageSlot, Value};
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
@@ -127,15 +127,15 @@ impl Stage for CudaStage {
         between_bytes(field, rows, row_bytes)
     }
 
-    fn device_bytes(&self, room: &Room) -> u64 {
+    fn device_bytes(&self, room: &SlotRoom) -> u64 {
         (room.output_bytes as u64).saturating_add(memory_bytes(room, self.is_resident) as u64)
     }
 
-    fn host_bytes(&self, room: &Room) -> u64 {
+    fn host_bytes(&self, room: &SlotRoom) -> u64 {
         (staging_bytes(room) as u64).saturating_add((ROW_STATUS_BYTES * room.rows) as u64)
     }
 
-    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+    fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
         let staging = Pinned::new(&self.shared.device, staging_bytes(room));
         let fill = Fill::new(staging.map_err(io::Error::other)?, room.host_bytes);
         let fill = fill.map(|fill| fill.with_scenes(self.scenes.clone()));
@@ -246,7 +246,7 @@ pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) ->
 }
 
 /// Staging memory of a slot.
-pub(super) const fn staging_bytes(room: &Room) -> usize {
+pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
     Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }
 
@@ -254,7 +254,7 @@ pub(super) const fn staging_bytes(room: &Room) -> usize {
 /// Samples of a picture take six times its compressed bytes or so, of which crops need half; arrays
 /// what their rows do, and what `between_bytes` says. What is copied on the device comes besides, and
 /// behind all that could be uploaded, which leaves a gap among the words of pictures.
-pub(super) const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
+pub(super) const fn memory_bytes(room: &SlotRoom, is_resident: bool) -> usize {
     let staged = room.staged_bytes.saturating_mul(3);
     let between = if staged > room.output_bytes { staged } else { room.output_bytes };
     let copied = if is_resident { room.staged_bytes.saturating_mul(2) } else { 0 };

@@ -8,7 +8,7 @@ use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    DeviceId, FieldSpec, Keeper, Keeping, Prepared, Room, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
+    DeviceId, FieldSpec, Keeper, Keeping, Prepared, SlotRoom, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
@@ -57,7 +57,7 @@ struct DryKeeper(Arc<Store<Nowhere>>);
 
 #[derive(Debug)]
 struct DrySlot {
-    room: Room,
+    room: SlotRoom,
     fill: Fill<Heap>,
     store: Arc<Store<Nowhere>>,
 }
@@ -111,15 +111,15 @@ impl Stage for DryStage {
         staged_bytes(field, rows, record_bytes, row_bytes)
     }
 
-    fn device_bytes(&self, _: &Room) -> u64 {
+    fn device_bytes(&self, _: &SlotRoom) -> u64 {
         0
     }
 
-    fn host_bytes(&self, room: &Room) -> u64 {
+    fn host_bytes(&self, room: &SlotRoom) -> u64 {
         Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes) as u64
     }
 
-    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+    fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
         let fill = Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?;
         let fill = fill.with_scenes(self.scenes());
@@ -142,7 +142,7 @@ impl Stage for DryStage {
 }
 
 impl StageSlot for DrySlot {
-    fn room(&self) -> Room {
+    fn room(&self) -> SlotRoom {
         self.room
     }
 

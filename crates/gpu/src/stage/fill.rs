@@ -11,7 +11,7 @@ use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{Failure, Prepared, RowNoise, Spot, Value};
+use shardpack_loader::stage::{Prepared, RowNoise, Spot, StageFailure, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -332,9 +332,9 @@ impl<M: Block> Fill<M> {
     /// # Errors
     /// `Device` if it has failed, and still has the staging memory; `Batch` if this batch is more
     /// than can be assembled.
-    pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), Failure> {
+    pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), StageFailure> {
         if let Some(error) = &*self.lost() {
-            return Err(Failure::Device(error.to_string().into()));
+            return Err(StageFailure::Device(error.to_string().into()));
         }
         let mut arena = self.alone();
         arena.release();
@@ -342,8 +342,8 @@ impl<M: Block> Fill<M> {
         let prepared = std::mem::take(&mut self.rows().prepared);
         let scratch = scratch_start(&arena)..self.scratch.load(Ordering::Relaxed);
         let assembled = Assembled::new(prepared.into_values(), self.sharing.take(), host, arena.used(), scratch);
-        let (assembled, tables) = assembled.map_err(|text| Failure::Batch(text.into()))?;
-        let full = || Failure::Batch(Note::new("no room left for tables in the staging memory"));
+        let (assembled, tables) = assembled.map_err(|text| StageFailure::Batch(text.into()))?;
+        let full = || StageFailure::Batch(Note::new("no room left for tables in the staging memory"));
         let to = arena.claim(tables.len()).ok_or_else(full)?;
         to.bytes.copy_from_slice(&tables);
         Ok((assembled, Upload(arena)))

@@ -12,7 +12,8 @@ use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
 use shardpack_loader::stage::{
-    Failure, Prepared, Room, RowFault, RowMix, Spot, StageSlot, StagedParts, StreamHandle, Ticket, Value, fewer_slots,
+    Prepared, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts, StreamHandle, Ticket, Value,
+    fewer_slots,
 };
 use std::any::Any;
 use std::io;
@@ -29,7 +30,7 @@ pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 pub(super) struct CudaSlot {
     shared: Arc<OpenDevice>,
     completions: Sender<Message>,
-    room: Room,
+    room: SlotRoom,
     fill: Fill<Pinned>,
     stream: Stream,
     output: Memory,
@@ -73,7 +74,7 @@ impl CudaSlot {
     pub(super) fn new(
         shared: Arc<OpenDevice>,
         completions: Sender<Message>,
-        room: Room,
+        room: SlotRoom,
         fill: Fill<Pinned>,
         memory_bytes: usize,
     ) -> Result<Self, GpuError> {
@@ -90,14 +91,14 @@ impl CudaSlot {
     }
 
     /// Puts all of a batch into the stream.
-    fn start(&self, host: &[u8]) -> Result<(), Failure> {
+    fn start(&self, host: &[u8]) -> Result<(), StageFailure> {
         let (batch, upload) = self.fill.assemble(host)?;
         let mut work = locked(&self.work);
         self.enqueue(&mut work, &batch, upload).map_err(|error| match error {
             GpuError::OutOfMemory { .. } | GpuError::Unpinned { .. } => {
-                Failure::Batch(Note::new(error.to_string()).with_hint(fewer_slots()))
+                StageFailure::Batch(Note::new(error.to_string()).with_hint(fewer_slots()))
             }
-            error => Failure::Device(error.to_string().into()),
+            error => StageFailure::Device(error.to_string().into()),
         })?;
         work.batch = Some(batch);
         Ok(())
@@ -212,7 +213,7 @@ impl Filled for CudaSlot {
 }
 
 impl StageSlot for CudaSlot {
-    fn room(&self) -> Room {
+    fn room(&self) -> SlotRoom {
         self.room
     }
 
@@ -257,7 +258,7 @@ impl StageSlot for CudaSlot {
         }
         let completions = self.completions.clone();
         if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
-            ticket.done(Err(Failure::Device(Note::new("the stage is closed"))));
+            ticket.done(Err(StageFailure::Device(Note::new("the stage is closed"))));
         }
     }
 

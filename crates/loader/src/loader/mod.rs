@@ -6,7 +6,7 @@ mod open;
 use crate::batch::{self, Batch, Lent};
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
-use crate::order::{Progress, Share};
+use crate::order::{OrderState, Share};
 use crate::planner::{Epochs, Held};
 use crate::pool::{Pool, PoolShared};
 use crate::supply::Resident;
@@ -43,7 +43,7 @@ pub struct Loader {
     options: LoaderOptions,
     epochs: Arc<Epochs>,
     fields: Arc<Fields>,
-    start: Progress,
+    start: OrderState,
     share: Share,
     threads: usize,
     /// Where the window of this epoch is.
@@ -263,11 +263,11 @@ impl Loader {
     /// The same on all ranks that were handed as many batches, and on all that were told that the
     /// epoch is over; if they differ, because a rank failed, the least of them loses nothing.
     #[must_use]
-    pub fn state(&self) -> Progress {
+    pub fn state(&self) -> OrderState {
         // With `End::Uneven`, other ranks may have had one batch more.
         let all = self.phase == EpochPhase::Ended && self.delivered == self.share.batches();
         let batches = if all { self.share.steps() } else { self.delivered };
-        Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
+        OrderState { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
     /// Goes on from a state that was saved with any world size, batch size or number of threads.
@@ -295,7 +295,7 @@ impl Loader {
     ///
     /// # Errors
     /// `Usage` if the state is of another dataset, seed or order.
-    pub fn restore(&mut self, state: &Progress) -> Result<()> {
+    pub fn restore(&mut self, state: &OrderState) -> Result<()> {
         if self.shared.is_forked() {
             return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
@@ -345,6 +345,6 @@ impl Loader {
         let is_over = self.phase == EpochPhase::Ended || self.delivered == self.share.batches();
         self.goes_on |=
             self.options.resources.begins_ahead && is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
-        self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
+        self.restore(&OrderState { epoch, samples_consumed: 0, ..self.start })
     }
 }

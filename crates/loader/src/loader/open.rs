@@ -4,7 +4,7 @@ use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
-use crate::order::{End, Order, Progress, Sampling, Share, Sources, World};
+use crate::order::{End, Order, OrderState, Sampling, Share, Sources, World};
 use crate::planner::{self, Epochs, Held, Planner, Predicted, ReadAhead};
 use crate::pool::PoolShared;
 use crate::ring::{Ring, RingLimits};
@@ -68,7 +68,7 @@ impl Loader {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
             threads => threads,
         };
-        let start = Progress { epoch: options.order.epoch, ..Progress::start(&*sampling) };
+        let start = OrderState { epoch: options.order.epoch, ..OrderState::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let keeper = options.keeper()?;
         let mut predicted = planner::predict(dataset, &options, &fields, &*epoch, &sources, threads)?;

@@ -16,9 +16,9 @@
 //! Two of eight ranks, in the middle of an epoch:
 //!
 //! ```
-//! use shardpack_loader::order::{End, Order, Runs, Sampling, Share, Progress, Steps, World};
+//! use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, Steps, World};
 //! let order = Order::new(Runs::of_bytes(1_280_000, 140 << 30, Runs::BYTES), 42);
-//! let state = Progress { samples_consumed: 512_000, ..Progress::start(&order) };
+//! let state = OrderState { samples_consumed: 512_000, ..OrderState::start(&order) };
 //! let mut seen = Vec::new();
 //! for rank in [2, 5] {
 //!     let share = Share::new(World::new(rank, 8, 32)?, End::Drop, &*order.epoch_of(&state)?, &state);
@@ -64,7 +64,7 @@ pub use ranks::{End, Share, World};
 pub use runs::{Runs, samples_by_key, samples_by_label};
 pub(crate) use sources::Sources;
 pub use split::{Attribute, Split};
-pub use state::{Fingerprint, Progress, Sampling, Unit};
+pub use state::{Fingerprint, OrderState, Sampling, Unit};
 pub use steps::{Read, Step, Steps};
 pub use weighted::Weighted;
 

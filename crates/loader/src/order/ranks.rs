@@ -6,7 +6,7 @@
 //! consumed yet.
 
 use super::positions::{Dealing, Own, Positions};
-use super::state::Progress;
+use super::state::OrderState;
 use shardpack_reader::{Error, Result};
 
 /// One rank among several, and its batch size.
@@ -80,9 +80,9 @@ pub enum End {
 /// rank asks another one.
 ///
 /// ```
-/// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, Progress, World};
+/// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, World};
 /// let order = Order::new(Runs::new(1000, 38), 42);
-/// let state = Progress::start(&order);
+/// let state = OrderState::start(&order);
 /// let share = |end| Share::new(World::new(1, 8, 32).unwrap(), end, &*Sampling::epoch(&order, 0), &state);
 /// assert_eq!((share(End::Drop).batches(), share(End::Drop).samples()), (3, 96));
 /// assert_eq!((share(End::Pad).batches(), share(End::Pad).samples()), (4, 125));
@@ -103,7 +103,7 @@ pub struct Share {
 impl Share {
     /// The share of a rank in what `state` leaves of `epoch`.
     #[must_use]
-    pub fn new(world: World, end: End, epoch: &dyn Positions, state: &Progress) -> Self {
+    pub fn new(world: World, end: End, epoch: &dyn Positions, state: &OrderState) -> Self {
         let positions = epoch.len();
         Self { world, end, dealing: epoch.dealing(), positions, start: state.samples_consumed.min(positions) }
     }
@@ -194,7 +194,7 @@ impl Share {
     }
 
     /// Samples of the epoch that are consumed once every rank was given `batches` batches: what
-    /// goes into [`Progress::samples_consumed`].
+    /// goes into [`OrderState::samples_consumed`].
     #[must_use]
     pub fn consumed_after(&self, batches: u64) -> u64 {
         let whole = batches.saturating_mul(self.world.global_batch());

@@ -46,7 +46,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Usage` if the state was saved under another seed, dataset or order, or counts more samples
     /// than an epoch has.
-    fn epoch_of(&self, state: &Progress) -> Result<Box<dyn Positions>> {
+    fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
             return Err(Error::usage("state", format!("one of {}", self.unit()), format!("one of {}", state.unit)));
         }
@@ -195,16 +195,16 @@ impl TryFrom<String> for Unit {
 /// can go on from it.
 ///
 /// ```
-/// use shardpack_loader::order::{Order, Runs, Progress};
-/// let state = Progress::start(&Order::new(Runs::new(1000, 38), 42));
+/// use shardpack_loader::order::{Order, Runs, OrderState};
+/// let state = OrderState::start(&Order::new(Runs::new(1000, 38), 42));
 /// let text = serde_json::to_string(&state)?;
-/// assert_eq!(serde_json::from_str::<Progress>(&text)?, state);
+/// assert_eq!(serde_json::from_str::<OrderState>(&text)?, state);
 /// assert_eq!((state.epoch, state.samples_consumed, state.next_epoch().epoch), (0, 0, 1));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct OrderState {
     /// Of the dataset and the order.
     pub fingerprint: Fingerprint,
     /// The seed.
@@ -212,14 +212,14 @@ pub struct Progress {
     /// The epoch, from 0.
     pub epoch: u32,
     /// Samples of the epoch that all ranks together were *given*: what was read ahead does not
-    /// count. In an epoch of patches they are patches ([`Progress::unit`]).
+    /// count. In an epoch of patches they are patches ([`OrderState::unit`]).
     pub samples_consumed: u64,
     /// The unit of the count: samples, or patches of them.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
     pub unit: Unit,
 }
 
-impl Progress {
+impl OrderState {
     /// Before the first sample.
     #[must_use]
     pub fn start(sampling: &dyn Sampling) -> Self {

@@ -31,9 +31,9 @@ pub struct Read {
 /// One sample of a rank.
 ///
 /// ```
-/// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, Progress, Steps, World};
+/// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, Steps, World};
 /// let order = Order::new(Runs::new(100_000, 38), 42);
-/// let state = Progress::start(&order);
+/// let state = OrderState::start(&order);
 /// let epoch = order.epoch_of(&state)?;
 /// let share = Share::new(World::new(0, 8, 32)?, End::Drop, &*epoch, &state);
 /// let first = Steps::new(epoch, share).next().unwrap();

@@ -4,7 +4,7 @@ use super::held::Held;
 use super::predict::Predicted;
 use crate::fields::Fields;
 use crate::options::Window;
-use crate::order::{End, Progress, Sampling, Share, Steps, World};
+use crate::order::{End, OrderState, Sampling, Share, Steps, World};
 use shardpack_reader::{Dataset, Result};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Epochs {
 /// An epoch, or the rest of it, before its first batch.
 #[derive(Debug)]
 pub(crate) struct EpochStart {
-    pub(crate) start: Progress,
+    pub(crate) start: OrderState,
     pub(crate) steps: Steps,
     /// The same steps, for scenes that are decoded ahead of the batches.
     pub(crate) ahead: Option<Steps>,
@@ -38,7 +38,7 @@ impl Epochs {
     ///
     /// # Errors
     /// As [`Sampling::epoch_of`].
-    pub(crate) fn begin(&self, start: &Progress, before: Option<Held>) -> Result<EpochStart> {
+    pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;
         let ahead = are_scenes.then(|| self.steps(start)).transpose()?;
@@ -51,7 +51,7 @@ impl Epochs {
     ///
     /// # Errors
     /// As [`Sampling::epoch_of`].
-    pub(crate) fn steps(&self, start: &Progress) -> Result<Steps> {
+    pub(crate) fn steps(&self, start: &OrderState) -> Result<Steps> {
         let epoch = self.sampling.epoch_of(start)?;
         let share = Share::new(self.world, self.end, &*epoch, start);
         Ok(Steps::new(epoch, share))

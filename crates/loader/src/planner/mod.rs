@@ -14,7 +14,7 @@ pub(crate) use read_ahead::ReadAhead;
 
 use crate::fields::{FieldPlan, Fields, RowSize};
 use crate::openings::{Failed, Shards};
-use crate::order::{Progress, Share, Sources, Step, Steps};
+use crate::order::{OrderState, Share, Sources, Step, Steps};
 use crate::plan::{
     Announcement, BatchPlan, PADDING, PlannedRead, PlannedRow, PlannedRun, ReadSource, aligned, alignment,
 };
@@ -40,7 +40,7 @@ pub(crate) struct Planner {
     stage: Option<Arc<dyn Stage>>,
     pub(crate) generation: u64,
     /// Where the epoch begins that is planned.
-    pub(crate) start: Progress,
+    pub(crate) start: OrderState,
     /// Where its window is.
     pub(crate) held: Held,
     /// Whether all values stay on the device.

@@ -9,7 +9,7 @@ use crate::options::LoaderOptions;
 use crate::order::{Dealing, End, OpenReads, Positions, Sources};
 use crate::patches::PatchPlan;
 use crate::plan::{aligned, alignment};
-use crate::stage::Room;
+use crate::stage::SlotRoom;
 use crate::supply::size_class;
 use shardpack_format::{ArrayDescriptor, Codec, Hint, Setting, to_usize};
 use shardpack_reader::{Dataset, Error, Result, Shard};
@@ -20,7 +20,7 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
     /// One slot.
-    pub(crate) room: Room,
+    pub(crate) room: SlotRoom,
     /// Most that runs may take: the window of the order, and what may be read ahead.
     pub(crate) run_bytes: u64,
     /// The largest record.
@@ -150,7 +150,7 @@ pub(crate) fn predict(
     }
     let output_bytes = aligned(host_bytes, alignment).saturating_add(device_bytes);
     let bytes = |bytes: u64| to_usize(bytes);
-    let room = Room {
+    let room = SlotRoom {
         rows: bytes(rows),
         output_bytes: bytes(output_bytes.min(options.resources.max_batch_bytes)),
         host_bytes: bytes(host_bytes.min(options.resources.max_batch_bytes)),

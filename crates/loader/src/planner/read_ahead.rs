@@ -4,7 +4,7 @@
 
 use super::epochs::Epochs;
 use super::pieces;
-use crate::order::{Progress, Sources, Steps};
+use crate::order::{OrderState, Sources, Steps};
 use shardpack_reader::Dataset;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,11 +28,11 @@ pub(crate) struct ReadAhead {
     epochs: Arc<Epochs>,
     pub(crate) generation: u64,
     /// Where the epoch at hand begins; `None` where nobody needs to be told.
-    epoch: Option<Progress>,
+    epoch: Option<OrderState>,
     /// Whether the next one will be asked for, too.
     goes_on: bool,
     /// Where the epoch of `steps` begins.
-    at: Option<Progress>,
+    at: Option<OrderState>,
     steps: Option<Steps>,
     /// Samples of reads whose shards were announced, and their epoch.
     coming: VecDeque<(Range<u64>, u32)>,
@@ -71,7 +71,7 @@ impl ReadAhead {
 
     /// The caller begins an epoch at `start`. If the planner was there before, the generation is the
     /// same, and the reads go on as they are.
-    pub(crate) fn restart(&mut self, generation: u64, start: Progress, goes_on: bool) {
+    pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
         if generation == self.generation && before.is_some() {
@@ -91,14 +91,14 @@ impl ReadAhead {
         }
     }
 
-    fn go_to(&mut self, start: Progress) {
+    fn go_to(&mut self, start: OrderState) {
         // The planner says what is wrong with it.
         self.steps = self.epochs.steps(&start).ok();
         self.at = Some(start);
     }
 
     /// Where the epoch begins that comes after the steps, if anybody will ask for it.
-    fn next(&self) -> Option<Progress> {
+    fn next(&self) -> Option<OrderState> {
         let (at, epoch) = (self.at?, self.epoch?);
         let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
         (u64::from(at.epoch) < last).then(|| at.next_epoch())

@@ -4,14 +4,14 @@ use crate::batch::Home;
 use crate::decode::{Context, Recipe};
 use crate::memory::Allocate;
 use crate::openings::{Failed, Openings};
-use crate::order::Progress;
+use crate::order::OrderState;
 use crate::plan::{Announcement, BatchPlan};
 use crate::planner::{Planner, ReadAhead};
 use crate::ring::Ring;
 use crate::rows::{RowMut, Rows};
-use crate::stage::{Completed, Ending, Refusals, Room, Stage, Ticket, fewer_slots};
+use crate::stage::{Completed, Ending, Refusals, SlotRoom, Stage, Ticket, fewer_slots};
 use crate::stats::{Counters, add, add_since};
-use crate::supply::{LargeRecord, Run};
+use crate::supply::{LargeRecord, LoadedRun};
 use crate::task::{ReadTask, SubmitTask};
 use shardpack_format::Hinted;
 use shardpack_reader::{Error, Result};
@@ -32,7 +32,7 @@ pub(crate) struct PoolShared {
     /// Threads that have something to tell the read-ahead.
     has_news: AtomicU32,
     /// Another epoch for the read-ahead, which has not taken it up.
-    orders: Mutex<Option<(u64, Progress, bool)>>,
+    orders: Mutex<Option<(u64, OrderState, bool)>>,
     /// Whether reads are announced: by the read-ahead alone, each once.
     is_far: bool,
     pub(crate) counters: Counters,
@@ -87,7 +87,7 @@ impl PoolShared {
 
     /// Gives the read-ahead another epoch, and whether it may go on to the next. Nobody waits here: the
     /// read-ahead may be waiting for a shard.
-    pub(crate) fn redirect_read_ahead(&self, generation: u64, start: Progress, goes_on: bool) {
+    pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
@@ -135,9 +135,9 @@ impl PoolShared {
         self.pid.get().is_some_and(|&pid| pid != std::process::id())
     }
 
-    pub(crate) fn read(&self, task: &mut ReadTask) -> Result<Run> {
+    pub(crate) fn read(&self, task: &mut ReadTask) -> Result<LoadedRun> {
         let start = Instant::now();
-        let result = Run::read(&task.shard, &task.records, std::mem::take(&mut task.buffer));
+        let result = LoadedRun::read(&task.shard, &task.records, std::mem::take(&mut task.buffer));
         add_since(&self.counters.read, start);
         let (run, bytes) = result?;
         add(&self.counters.read_bytes, bytes);
@@ -145,7 +145,7 @@ impl PoolShared {
     }
 
     /// A slot; an error of the inner kind if there is no memory for it.
-    fn slot(&self, room: &Room) -> Result<io::Result<Rows>> {
+    fn slot(&self, room: &SlotRoom) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
             Some(stage) => Ok(rows.beside(stage.slot(room)?)),
@@ -176,7 +176,7 @@ impl PoolShared {
     ///
     /// # Errors
     /// `Io` with the stage's figures if there is no memory for them.
-    pub(crate) fn fill_ring(&self, slots: usize, room: &Room) -> Result<()> {
+    pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
                 let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
@@ -188,7 +188,7 @@ impl PoolShared {
         Ok(())
     }
 
-    pub(crate) fn allocate(&self, room: &Room, replaced: Option<Arc<Rows>>) {
+    pub(crate) fn allocate(&self, room: &SlotRoom, replaced: Option<Arc<Rows>>) {
         // It goes first: there may not be room for both.
         let before = replaced.map(|slot| slot.room());
         let made = self.slot(room);

@@ -10,7 +10,7 @@ use crate::openings::Openings;
 use crate::options::OnCorrupt;
 use crate::plan::{Announcement, BatchPlan, ReadSource};
 use crate::rows::Rows;
-use crate::stage::{Ending, Room};
+use crate::stage::{Ending, SlotRoom};
 use crate::supply::{LargeRecord, Supply};
 use crate::task::{Idle, MendedRow, ReadTask, RowDone, RowNotes, RowTask, SubmitTask, Task};
 use batch::{BatchWork, OpenBatch, judge};
@@ -80,7 +80,7 @@ pub(crate) struct Ring {
 pub(crate) struct RingLimits {
     pub(crate) slots: usize,
     /// A slot has at least this room.
-    pub(crate) room: Room,
+    pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
     /// What they take in one epoch: the next one gets no more while this one ends.

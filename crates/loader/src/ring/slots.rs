@@ -3,7 +3,7 @@
 use super::Ring;
 use crate::plan::BatchPlan;
 use crate::rows::Rows;
-use crate::stage::Room;
+use crate::stage::SlotRoom;
 use shardpack_format::bug;
 use shardpack_reader::Error;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Ring {
     /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
     /// if there is one, and the slot that it replaces.
-    pub(super) fn attach(&mut self) -> Option<(Room, Option<Arc<Rows>>)> {
+    pub(super) fn attach(&mut self) -> Option<(SlotRoom, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
             let room = open.plan.room();

@@ -31,10 +31,10 @@ pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;
 pub use row_mix::RowMix;
 pub use row_noise::RowNoise;
-pub use slot::{DeviceId, Prepared, Room, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
+pub use slot::{DeviceId, Prepared, SlotRoom, Spot, StageSlot, StagedPart, StagedParts, StagedRoom};
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};
-pub use ticket::{Failure, RowFault, Ticket};
+pub use ticket::{RowFault, StageFailure, Ticket};
 pub use value::{FieldSource, FieldSpec, Value};
 
 use shardpack_format::{Hint, Setting};
@@ -77,7 +77,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
     }
 
     /// Bytes that a slot takes on the device.
-    fn device_bytes(&self, room: &Room) -> u64;
+    fn device_bytes(&self, room: &SlotRoom) -> u64;
 
     /// Looks at an array of which several rows will take parts, before they come, and notes in its memo what
     /// helps with them. The region of the value is that of one of them.
@@ -93,7 +93,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
     }
 
     /// Bytes that a slot takes on the host: staging memory.
-    fn host_bytes(&self, room: &Room) -> u64;
+    fn host_bytes(&self, room: &SlotRoom) -> u64;
 
     /// Makes the part of a slot that is on the device. Called when the loader opens, for each of its
     /// slots, and later by a thread of the loader, if a batch needs a larger one. May wait.
@@ -101,7 +101,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// # Errors
     /// Whatever keeps it from being had; it becomes the error of opening, or of the batch that
     /// needed it.
-    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>>;
+    fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>>;
 
     /// How often a batch needed more memory on the device than [`Stage::device_bytes`] says, and
     /// its slot got it.

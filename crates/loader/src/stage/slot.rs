@@ -17,7 +17,7 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     fn device(&self) -> DeviceId;
 
     /// The room that it has, at least.
-    fn room(&self) -> Room;
+    fn room(&self) -> SlotRoom;
 
     /// Begins a batch of so many bytes of output: whatever was prepared before is forgotten.
     /// Nobody else uses the slot. Called with the loader's lock held: it does not wait.
@@ -29,7 +29,7 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// A value that is damaged is refused: the host says what is wrong with it.
     fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared;
 
-    /// Room in the staging memory for a value of `bytes` bytes, as it is stored, cut into parts of
+    /// SlotRoom in the staging memory for a value of `bytes` bytes, as it is stored, cut into parts of
     /// `step` bytes. Several threads read it there, and then it is prepared as it stands, without a
     /// copy ([`StagedRoom::prepare`]). `None` if there is none. Does not wait.
     ///
@@ -111,7 +111,7 @@ pub trait StagedPart: Send + fmt::Debug {
     fn bytes(&mut self) -> &mut [u8];
 }
 
-/// Room that [`StageSlot::room_for`] has found, and its parts in order.
+/// SlotRoom that [`StageSlot::room_for`] has found, and its parts in order.
 #[derive(Debug)]
 pub struct StagedParts {
     /// The room.
@@ -131,7 +131,7 @@ pub struct DeviceId {
 
 /// How much a slot can hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct SlotRoom {
     /// Rows of a batch.
     pub rows: usize,
     /// Bytes of all fields.
@@ -144,7 +144,7 @@ pub struct Room {
     pub between_bytes: usize,
 }
 
-impl Room {
+impl SlotRoom {
     /// Whether what needs `other` fits.
     #[must_use]
     pub const fn holds(&self, other: &Self) -> bool {

@@ -22,7 +22,7 @@ pub struct RowFault {
 
 /// Why a batch is not on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum StageFailure {
     /// It cannot be had, for want of memory: an error of this batch. The loader goes on.
     Batch(Note),
     /// The device has failed, and nothing more can be decoded on it: the end of the loader.
@@ -65,15 +65,15 @@ impl fmt::Debug for Ticket {
 
 impl Ticket {
     /// The batch is on the device, but for these values; or why it is not.
-    pub fn done(mut self, result: Result<Vec<RowFault>, Failure>) {
+    pub fn done(mut self, result: Result<Vec<RowFault>, StageFailure>) {
         let error = |note: Note| {
             let source = io::Error::other(Hinted::from(note));
             Error::io(format!("batch {}", self.in_epoch), DECODE, source)
         };
         let ending = match result {
             Ok(faults) => Ending::Decoded(faults),
-            Err(Failure::Batch(note)) => Ending::Failed(error(note)),
-            Err(Failure::Device(note)) => Ending::Lost(error(note)),
+            Err(StageFailure::Batch(note)) => Ending::Failed(error(note)),
+            Err(StageFailure::Device(note)) => Ending::Lost(error(note)),
         };
         self.end(ending);
     }

@@ -28,7 +28,7 @@ pub(crate) use parts::{size, steps, within};
 pub(crate) use record::{HEAD_BYTES, check, read_alone, read_head};
 pub use resident::Watch;
 pub(crate) use resident::{Residence, Resident, ResidentValue, fill};
-pub(crate) use run::Run;
+pub(crate) use run::LoadedRun;
 pub(crate) use scene::{Scene, SceneContent, SceneField, ScenePatch, SceneRead, SceneRecord};
 pub(crate) use whole_scene::{PatchWindow, WholeScene};
 
@@ -39,7 +39,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) enum Supply {
     /// Records in memory, as they stand in the file.
-    Memory(Run),
+    Memory(LoadedRun),
     /// Records of a shard that the page cache holds: a thread reads each one just before it decodes
     /// it.
     PageCache(Arc<Shard>),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Consecutive records of a shard, as they stand in the file.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct LoadedRun {
     shard: Arc<Shard>,
     /// Offset in the file.
     start: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Run {
     faults: Vec<(u64, Error)>,
 }
 
-impl Run {
+impl LoadedRun {
     /// Reads records into `buffer`, and says how many bytes that were. They are not compared with
     /// anything yet. If a run cannot be read as a whole, its records are read one by one, so that one
     /// bad sector costs one sample: a record that cannot be read is an error of its row.

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
-    End, Members, Mixture, Mode, Order, Own, Positions, Progress, Runs, Sampling, Share, Step, Steps, Weighted, World,
-    samples_by_key, samples_by_label,
+    End, Members, Mixture, Mode, Order, OrderState, Own, Positions, Runs, Sampling, Share, Step, Steps, Weighted,
+    World, samples_by_key, samples_by_label,
 };
 use shardpack_reader::Dataset;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -19,7 +19,7 @@ fn sorted(mut samples: Vec<u64>) -> Vec<u64> {
     samples
 }
 
-fn steps(sampling: &dyn Sampling, world: World, end: End, state: &Progress) -> Steps {
+fn steps(sampling: &dyn Sampling, world: World, end: End, state: &OrderState) -> Steps {
     let epoch = sampling.epoch_of(state).unwrap();
     let share = Share::new(world, end, &*epoch, state);
     Steps::new(epoch, share)
@@ -171,7 +171,7 @@ fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
 #[test]
 fn ranks_read_their_share_and_no_byte_twice_where_they_divide_the_lanes() {
     let order = Order::new(Runs::new(50_001, 37), 42);
-    let state = Progress::start(&order);
+    let state = OrderState::start(&order);
     for world_size in [1, 2, 3, 4, 5, 6, 8, 15, 16, 32, 48, 64, 96, 240, 256, 1024] {
         let mut given = Vec::new();
         for rank in 0..world_size {
@@ -194,7 +194,7 @@ fn other_world_sizes_read_large_samples_alone_and_small_ones_by_the_run() {
         let order = Order::new(Runs::new(700_000, run_samples), 42);
         let world = World::new(3, 7, 8).unwrap();
         let open = order.epoch(0).open_samples_max(7);
-        let own = follow(steps(&order, world, End::Uneven, &Progress::start(&order)), 0, open);
+        let own = follow(steps(&order, world, End::Uneven, &OrderState::start(&order)), 0, open);
         assert_eq!(own.given.len(), 100_000);
         assert!(own.samples_read as f64 <= most * 1e5 && own.reads <= 100_000, "{} read", own.samples_read);
     }
@@ -207,7 +207,7 @@ fn stored_order_is_read_in_slices() {
         let mut given = BTreeSet::new();
         for rank in 0..world_size {
             let world = World::new(rank, world_size, batch).unwrap();
-            let own = follow(steps(&order, world, End::Pad, &Progress::start(&order)), 0, 37);
+            let own = follow(steps(&order, world, End::Pad, &OrderState::start(&order)), 0, 37);
             assert_eq!(own.samples_read, own.given.len() as u64);
             given.extend(own.given);
         }
@@ -229,7 +229,7 @@ fn subsets_come_whole_and_are_read_together_where_they_are_dense() {
         for rank in 0..4 {
             let world = World::new(rank, 4, 8).unwrap();
             let held = order.epoch(0).held_samples_max(4, 50);
-            let own = follow(steps(&order, world, End::Uneven, &Progress::start(&order)), 50, held);
+            let own = follow(steps(&order, world, End::Uneven, &OrderState::start(&order)), 50, held);
             let (read, needed) = (own.samples_read, own.given.len());
             assert!(read as f64 <= most * needed as f64, "{read} read for {needed}");
             given.extend(own.given);
@@ -297,7 +297,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
     for world_size in [1, 8, 60] {
         let world = World::new(world_size - 1, world_size, 4).unwrap();
         let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
-        let own = follow(steps(&mixture, world, End::Uneven, &Progress::start(&mixture)), 30, held);
+        let own = follow(steps(&mixture, world, End::Uneven, &OrderState::start(&mixture)), 30, held);
         let (read, needed) = (own.samples_read, own.given.len() as u64);
         let cut = 240 * 20 * 2 / u64::from(world_size);
         assert!(read <= needed + cut, "{read} read for {needed}: what the end of the epoch cuts off, and no more");
@@ -313,7 +313,7 @@ fn lanes_of_single_samples_keep_nothing_open() {
         let held = order.epoch(0).held_samples_max(world_size.into(), 0);
         assert_eq!(held, 1, "{world_size} ranks");
         let world = World::new(0, world_size, 4).unwrap();
-        let own = follow(steps(&order, world, End::Uneven, &Progress::start(&order)), 0, held);
+        let own = follow(steps(&order, world, End::Uneven, &OrderState::start(&order)), 0, held);
         assert_eq!(own.samples_read, own.given.len() as u64);
     }
 }
@@ -324,7 +324,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
     'epochs: for number in 0.. {
-        let state = Progress { epoch: number, ..Progress::start(mixture) };
+        let state = OrderState { epoch: number, ..OrderState::start(mixture) };
         let world = |rank| World::new(rank, world_size, 5).unwrap();
         let mut ranks: Vec<_> =
             (0..world_size).map(|rank| steps(mixture, world(rank), End::Uneven, &state).peekable()).collect();
@@ -379,7 +379,7 @@ fn passes_of_small_sources_end_before_the_next_begin() {
             for world_size in [1, 3, 8] {
                 let world = World::new(world_size - 1, world_size, 4).unwrap();
                 let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
-                follow(steps(&mixture, world, End::Uneven, &Progress::start(&mixture)), 30, held);
+                follow(steps(&mixture, world, End::Uneven, &OrderState::start(&mixture)), 30, held);
             }
         }
     }
@@ -403,7 +403,7 @@ fn passes_of_large_sources_overlap_by_less_than_one() {
 #[test]
 fn a_state_of_something_else_is_refused() {
     let order = Order::new(Runs::new(1000, 37), 42);
-    let state = Progress::start(&order);
+    let state = OrderState::start(&order);
     assert!(order.epoch_of(&state).is_ok());
     for other in [
         Order::new(Runs::new(1001, 37), 42),
@@ -420,7 +420,7 @@ fn a_state_of_something_else_is_refused() {
     assert_eq!(hint, "it was saved with `lanes = 240`, and here there are 120: give the same number");
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
     assert_eq!(error, "seed of the state: expected 43, found 42");
-    let error = order.epoch_of(&Progress { samples_consumed: 1001, ..state }).unwrap_err().to_string();
+    let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();
     assert_eq!(error, "samples consumed of the state: expected at most 1000, the samples of an epoch, found 1001");
 }
 
@@ -429,23 +429,23 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let order = Order::new(Runs::new(5_001, 370), 42);
     assert_eq!(all(&order.epoch(1)), all(&order.clone().mode(Mode::Full).epoch(1)), "the order of both is the same");
     let held = order.epoch(0).held_samples_max(1, 100);
-    let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &Progress::start(&order)), 100, held);
+    let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 100, held);
     assert_eq!((own.reads, own.samples_read, own.open), (14, 5_001, 0));
     assert_eq!(sorted(own.given), (0..5_001).collect::<Vec<_>>());
     // After a stop, what is left of each run is counted anew.
-    let state = Progress { samples_consumed: 3_000, ..Progress::start(&order) };
+    let state = OrderState { samples_consumed: 3_000, ..OrderState::start(&order) };
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
     // Large samples are read alone: it is as fast from a disk, and the set stays out of memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
-    let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &Progress::start(&large)), 0, 1);
+    let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);
     assert_eq!((own.reads, own.samples_read), (5_001, 5_001));
     // Several ranks would each read everything.
     let mut given = Vec::new();
     for rank in 0..3 {
-        let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &Progress::start(&order)), 0, 1);
+        let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 0, 1);
         assert_eq!(own.samples_read, own.given.len() as u64);
         given.extend(own.given);
     }

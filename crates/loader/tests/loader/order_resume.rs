@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use shardpack_loader::order::{
-    End, Members, Mixture, Mode, Order, Progress, Runs, SampleRef, Sampling, Share, Steps, Weighted, World,
+    End, Members, Mixture, Mode, Order, OrderState, Runs, SampleRef, Sampling, Share, Steps, Weighted, World,
 };
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
 
 /// What all ranks are given in at most `batches` batches, with the checks that each rank can make
 /// for itself.
-fn deliver(order: &dyn Sampling, state: &Progress, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
+fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();
     for rank in 0..leg.world_size {
@@ -92,7 +92,7 @@ fn deliver(order: &dyn Sampling, state: &Progress, leg: Leg, end: End, batches: 
 }
 
 fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
-    let mut state = Progress { epoch: 5, ..Progress::start(order) };
+    let mut state = OrderState { epoch: 5, ..OrderState::start(order) };
     let whole = order.epoch_of(&state).unwrap();
     let expected = |from: u64, to: u64| {
         let mut samples: Vec<SampleRef> = (from..to).map(|p| whole.sample(p).unwrap()).collect();
@@ -105,7 +105,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
         given.sort_unstable();
         assert_eq!(given, expected(state.samples_consumed, consumed), "the same set, however it is dealt");
         // Through text, as a checkpoint does.
-        let text = serde_json::to_string(&Progress { samples_consumed: consumed, ..state }).unwrap();
+        let text = serde_json::to_string(&OrderState { samples_consumed: consumed, ..state }).unwrap();
         state = serde_json::from_str(&text).unwrap();
     }
     let (mut given, consumed) = deliver(order, &state, last[0], end, u64::MAX);

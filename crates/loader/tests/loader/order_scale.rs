@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_loader::order::{
-    End, Epoch, Keyed, Order, Own, Positions, Progress, Runs, Sampling, Share, Step, Steps, World,
+    End, Epoch, Keyed, Order, OrderState, Own, Positions, Runs, Sampling, Share, Step, Steps, World,
 };
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ fn every_world_size_reads_what_it_takes() {
 fn a_rank_follows_its_plan_in_little_memory() {
     let order = order();
     for (world_size, rank) in [(1024, 517), (896, 3), (256, 255)] {
-        let state = Progress::start(&order);
+        let state = OrderState::start(&order);
         let epoch = order.epoch_of(&state).unwrap();
         let open_max = epoch.open_samples_max(world_size.into());
         let share = Share::new(World::new(rank, world_size, 32).unwrap(), End::Uneven, &*epoch, &state);
@@ -107,7 +107,7 @@ fn table_of_world_sizes() {
                 .max()
                 .unwrap();
         let splits = 1.0 + 2.0 * Order::LANES as f64 / Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES).count() as f64;
-        let state = Progress::start(&order);
+        let state = OrderState::start(&order);
         let world = World::new(0, u32::try_from(world_size).unwrap(), 32).unwrap();
         let epoch = order.epoch_of(&state).unwrap();
         let held = epoch.open_samples_max(world_size) as f64 * 110e3 / f64::from(1 << 20);

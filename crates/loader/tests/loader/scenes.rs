@@ -7,7 +7,7 @@ use crate::loader_support::cubes::{ALIKE, Cubes, Shape, crop, list, varied};
 use crate::loader_support::{RowOf, base};
 use crate::support::faults::{Fault, FaultyStorage};
 use shardpack_jpeg::PixelLayout;
-use shardpack_loader::order::{End, Members, Mode, Order, Progress, Runs, Unit, Weighted};
+use shardpack_loader::order::{End, Members, Mode, Order, OrderState, Runs, Unit, Weighted};
 use shardpack_loader::{
     Array, Augment, Batch, CubeMode, Grid, Loader, LoaderOptions, Object, OnCorrupt, Patches, Place,
 };
@@ -236,7 +236,7 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
             drop(loader);
             let again = base.clone().batch_size(3).threads(7);
             let mut loader = Loader::open(&made.open(), again.clone()).unwrap();
-            loader.restore(&serde_json::from_str::<Progress>(&text).unwrap()).unwrap();
+            loader.restore(&serde_json::from_str::<OrderState>(&text).unwrap()).unwrap();
             seen.extend(loaded(&mut loader));
             assert!(seen == expected, "{patches:?}, after {stop}");
             // The next epoch is whole.

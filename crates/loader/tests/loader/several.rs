@@ -4,7 +4,7 @@
 
 use crate::loader_support::{Disk, Made, RowOf, base, said, write};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
-use shardpack_loader::order::{Mixture, Order, Progress, Runs, Sampling, Weighted};
+use shardpack_loader::order::{Mixture, Order, OrderState, Runs, Sampling, Weighted};
 use shardpack_loader::{CubeMode, Loader, LoaderOptions, Place};
 use shardpack_reader::Dataset;
 use std::collections::HashMap;
@@ -83,7 +83,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
 
 /// The samples that all ranks are given, from `state` on, up to `batches` each; and the state after
 /// that.
-fn given(both: &Dataset, options: &LoaderOptions, state: Option<Progress>, batches: usize) -> (Vec<u64>, Progress) {
+fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {
         let mut loader = Loader::open(both, options.clone().rank(rank)).unwrap();

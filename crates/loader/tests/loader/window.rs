@@ -5,7 +5,7 @@
 use crate::loader_support::{Disk, Made, Seen, epoch};
 use shardpack_io::{Folder, ReadAt, Storage};
 use shardpack_jpeg::View;
-use shardpack_loader::order::{End, Mode, Order, Progress, Runs};
+use shardpack_loader::order::{End, Mode, Order, OrderState, Runs};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
 use shardpack_reader::{Dataset, DatasetOptions, Error};
 use std::io;
@@ -238,7 +238,7 @@ fn an_epoch_goes_on_wherever_the_window_is() {
         for _ in 0..4 {
             loader.next_batch().unwrap().unwrap();
         }
-        let state: Progress = loader.state();
+        let state: OrderState = loader.state();
         let mut loader = Loader::open(&dataset, options(then)).unwrap();
         loader.restore(&state).unwrap();
         assert!(epoch(&mut loader) == all[4..]);

@@ -7,8 +7,8 @@ use super::fake_parts::{FakePart, Filling};
 use rand_like::Dice;
 use shardpack_jpeg::{DecodeOptions, PictureDecoder};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, RowMix, Spot, Stage, StageSlot, StagedPart,
-    StagedParts, StagedRoom, StreamHandle, Ticket, Value,
+    DeviceId, FieldSource, FieldSpec, Prepared, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure, StageSlot,
+    StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
@@ -87,7 +87,7 @@ struct Submission {
 
 #[derive(Debug)]
 struct FakeSlot {
-    room: Room,
+    room: SlotRoom,
     trouble: Trouble,
     counts: Arc<Counts>,
     /// Rooms and parts of this slot that are not dropped.
@@ -145,10 +145,10 @@ fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
             count += 1;
             match trouble {
                 Trouble::LostAt(at) if count >= at => {
-                    ticket.done(Err(Failure::Device("the device fell off the bus".into())));
+                    ticket.done(Err(StageFailure::Device("the device fell off the bus".into())));
                 }
                 Trouble::FullAt(at) if count == at => {
-                    ticket.done(Err(Failure::Batch("9 bytes needed, 5 free on the device".into())));
+                    ticket.done(Err(StageFailure::Batch("9 bytes needed, 5 free on the device".into())));
                 }
                 Trouble::DropsAt(at) if count == at => drop(ticket),
                 _ => {
@@ -178,15 +178,15 @@ impl Stage for FakeStage {
         record_bytes
     }
 
-    fn device_bytes(&self, room: &Room) -> u64 {
+    fn device_bytes(&self, room: &SlotRoom) -> u64 {
         (room.output_bytes + room.staged_bytes) as u64
     }
 
-    fn host_bytes(&self, room: &Room) -> u64 {
+    fn host_bytes(&self, room: &SlotRoom) -> u64 {
         room.staged_bytes as u64
     }
 
-    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+    fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
         let made = self.counts.slots.load(Ordering::Relaxed);
         let is_full = match self.trouble {
             Trouble::NoMemory(most) => made >= most,
@@ -213,7 +213,7 @@ impl StageSlot for FakeSlot {
         DeviceId { kind: 2, number: 3 }
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> SlotRoom {
         self.room
     }
 

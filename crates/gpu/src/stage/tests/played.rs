@@ -14,7 +14,7 @@ use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSpec, Keeper, Keeping, Prepared, Room, RowFault, RowMix, Spot, Stage, StageSlot,
+    DeviceId, FieldSpec, Keeper, Keeping, Prepared, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure, StageSlot,
     StagedParts, StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
@@ -163,7 +163,7 @@ struct PlayedSlot {
     store: Arc<Store<Kept>>,
     scenes: Arc<PlayedScenes>,
     manner: Manner,
-    room: Room,
+    room: SlotRoom,
     fill: Fill<Heap>,
     output: Mutex<Vec<u8>>,
 }
@@ -196,15 +196,15 @@ impl Stage for PlayedStage {
         between_bytes(field, rows, row_bytes)
     }
 
-    fn device_bytes(&self, _: &Room) -> u64 {
+    fn device_bytes(&self, _: &SlotRoom) -> u64 {
         0
     }
 
-    fn host_bytes(&self, _: &Room) -> u64 {
+    fn host_bytes(&self, _: &SlotRoom) -> u64 {
         0
     }
 
-    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+    fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
         let scenes = self.scenes();
         Ok(Arc::new(PlayedSlot {
@@ -300,7 +300,7 @@ impl Filled for PlayedSlot {
 }
 
 impl PlayedSlot {
-    fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), Failure> {
+    fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), StageFailure> {
         let (batch, mut upload): (_, Upload<'_, Heap>) = self.fill.assemble(host)?;
         let staging = upload.memory().unwrap().bytes_mut().to_vec();
         Ok((batch, staging))
@@ -308,7 +308,7 @@ impl PlayedSlot {
 }
 
 impl StageSlot for PlayedSlot {
-    fn room(&self) -> Room {
+    fn room(&self) -> SlotRoom {
         self.room
     }
 

@@ -6,7 +6,7 @@ use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of
 use crate::patches::ClassPlan;
 use crate::stage::{Keeper, Value, slots};
 use crate::supply::record::{check, read_head};
-use crate::supply::run::Run;
+use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{
     ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Limits, Record, Setting,
@@ -241,7 +241,7 @@ impl Filling<'_> {
     /// Reads a piece, checks its records and has their values kept.
     fn piece(&self, buffer: &mut Vec<u8>, piece: &Piece) -> Result<()> {
         let Piece { shard, records, sample, bytes } = piece;
-        let run = match Run::read(shard, records, std::mem::take(buffer)) {
+        let run = match LoadedRun::read(shard, records, std::mem::take(buffer)) {
             Ok((run, _)) => run,
             Err(error) => {
                 locked(&self.first).get_or_insert(error);
@@ -280,7 +280,7 @@ impl Filling<'_> {
     }
 
     /// Appends the values of a record to `found`.
-    fn look<'r>(&self, run: &'r Run, record: u64, sample: u64, found: &mut Vec<StoredValue<'r>>) -> Result<()> {
+    fn look<'r>(&self, run: &'r LoadedRun, record: u64, sample: u64, found: &mut Vec<StoredValue<'r>>) -> Result<()> {
         let (shard, bytes) = (run.shard(), run.record(record)?);
         let place = |error| Error::from(shard.in_record(record, error));
         let frame = check(shard, record, bytes).map_err(place)?;
