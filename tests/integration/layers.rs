@@ -51,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "shardpack-sources",
         &[
             "shardpack-format",
+            "shardpack-base",
             "shardpack-io",
             "shardpack-jpeg",
             "shardpack-array",

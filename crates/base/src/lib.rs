@@ -1,6 +1,6 @@
 //! What the codecs and the order stand on: numbers drawn by key, parts of buffers that say when they
-//! are missing, markers among entropy-coded bytes, factors of mean and standard deviation, and loops
-//! compiled for the processor's vector instructions.
+//! are missing, markers among entropy-coded bytes, factors of mean and standard deviation, how
+//! TIFFs are written, and loops compiled for the processor's vector instructions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
@@ -10,6 +10,7 @@ mod factors;
 mod marks;
 pub mod parts;
 mod philox;
+pub mod tiff;
 mod vector;
 
 pub use draw::{DrawKey, Draws};

@@ -41,7 +41,6 @@ mod strays;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod tiff_words;
 mod tree;
 mod truth;
 pub mod unpacked;

@@ -1,48 +1,23 @@
 //! The first directory of a TIFF, in memory: its entries and their values (TIFF 6.0, BigTIFF).
 
-use shardpack_format::{Error, Result};
+use shardpack_base::tiff::{TiffEntry, TiffWords, value_width};
+use shardpack_format::{Error, Result, to_usize};
 
 /// Most entries of a directory. A photograph has dozens.
 const MAX_ENTRIES: u64 = 4096;
-
-/// The order of bytes of a file, and the widths of its counts, offsets and entries.
-#[derive(Debug, Clone, Copy)]
-struct Words {
-    big_endian: bool,
-    big_tiff: bool,
-}
-
-impl Words {
-    fn of(bytes: &[u8]) -> Option<Self> {
-        let (big_endian, big_tiff) = match bytes.get(..4)? {
-            b"II\x2a\0" => (false, false),
-            b"MM\0\x2a" => (true, false),
-            b"II\x2b\0" => (false, true),
-            b"MM\0\x2b" => (true, true),
-            _ => return None,
-        };
-        Some(Self { big_endian, big_tiff })
-    }
-
-    /// An unsigned integer of up to 8 bytes.
-    fn uint(self, bytes: &[u8]) -> u64 {
-        let push = |acc: u64, &byte: &u8| acc << 8 | u64::from(byte);
-        if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
-    }
-}
 
 /// A directory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Directory<'a> {
     file: &'a [u8],
-    words: Words,
+    words: TiffWords,
     entries: &'a [u8],
 }
 
 /// The values of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values<'a> {
-    words: Words,
+    words: TiffWords,
     kind: u16,
     bytes: &'a [u8],
 }
@@ -50,17 +25,16 @@ pub(super) struct Values<'a> {
 impl<'a> Directory<'a> {
     /// The first directory of `file`.
     pub(super) fn first(file: &'a [u8]) -> Result<Self> {
-        let words = Words::of(file).ok_or_else(|| Error::format("TIFF", "its first four bytes", "others"))?;
-        let (at, count_bytes, entry_bytes) = if words.big_tiff { (8..16, 8, 20) } else { (4..8, 2, 12) };
+        let words = TiffWords::of(file).ok_or_else(|| Error::format("TIFF", "its first four bytes", "others"))?;
         let short = || Error::format("TIFF directory", "one within the file", "the end of the file");
-        let offset = words.uint(file.get(at).ok_or_else(short)?);
+        let offset = words.first(file).ok_or_else(short)?;
         let rest = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)).ok_or_else(short)?;
-        let (count, rest) = rest.split_at_checked(count_bytes).ok_or_else(short)?;
+        let (count, rest) = rest.split_at_checked(to_usize(words.count_bytes())).ok_or_else(short)?;
         let count = words.uint(count);
         if count == 0 || count > MAX_ENTRIES {
             return Err(Error::format("entries of a TIFF directory", format!("1 to {MAX_ENTRIES}"), count));
         }
-        let table = usize::try_from(count).ok().and_then(|count| rest.get(..count * entry_bytes));
+        let table = usize::try_from(count).ok().and_then(|count| rest.get(..count * words.entry_bytes()));
         Ok(Self { file, words, entries: table.ok_or_else(short)? })
     }
 
@@ -71,22 +45,19 @@ impl<'a> Directory<'a> {
     /// The values of `tag`; `None` if the directory does not have it.
     pub(super) fn values(&self, tag: u16) -> Result<Option<Values<'a>>> {
         let words = self.words;
-        let (entry_bytes, head_bytes) = if words.big_tiff { (20, 12) } else { (12, 8) };
-        let is_it = |entry: &&[u8]| entry.get(..2).is_some_and(|found| words.uint(found) == u64::from(tag));
-        let Some(entry) = self.entries.chunks_exact(entry_bytes).find(is_it) else { return Ok(None) };
-        let (head, field) = entry.split_at(head_bytes);
-        let kind = u16::try_from(words.uint(head.get(2..4).unwrap_or_default())).unwrap_or(0);
-        let count = words.uint(head.get(4..).unwrap_or_default());
+        let mut entries = self.entries.chunks_exact(words.entry_bytes()).filter_map(|bytes| words.entry(bytes));
+        let Some(entry) = entries.find(|entry| entry.tag == tag) else { return Ok(None) };
+        let TiffEntry { kind, count, field, .. } = entry;
         let bad = |found: String| Error::format(format!("TIFF tag {tag}"), "values within the file", found);
-        let width = width_of(kind).ok_or_else(|| bad(format!("type {kind}")))?;
-        let length = count.checked_mul(width as u64).and_then(|length| usize::try_from(length).ok());
-        let bytes = length.and_then(|length| {
-            if length <= field.len() {
-                return field.get(..length);
-            }
+        if value_width(kind).is_none() {
+            return Err(bad(format!("type {kind}")));
+        }
+        let elsewhere = || {
             let offset = usize::try_from(words.uint(field)).ok()?;
+            let length = usize::try_from(entry.value_bytes()?).ok()?;
             self.file.get(offset..offset.checked_add(length)?)
-        });
+        };
+        let bytes = entry.inline().or_else(elsewhere);
         let bytes = bytes.ok_or_else(|| bad(format!("{count} of them past its end")))?;
         Ok(Some(Values { words, kind, bytes }))
     }
@@ -105,17 +76,6 @@ impl<'a> Directory<'a> {
     pub(super) const fn file_bytes(&self) -> u64 {
         self.file.len() as u64
     }
-}
-
-/// Bytes of a value of this type.
-const fn width_of(kind: u16) -> Option<usize> {
-    Some(match kind {
-        1 | 2 | 6 | 7 => 1,
-        3 | 8 => 2,
-        4 | 9 | 11 | 13 => 4,
-        5 | 10 | 12 | 16..=18 => 8,
-        _ => return None,
-    })
 }
 
 impl<'a> Values<'a> {
@@ -146,9 +106,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    pub(super) const fn len(&self) -> usize {
-        match width_of(self.kind) {
-            Some(width) => self.bytes.len() / width,
+    pub(super) fn len(&self) -> usize {
+        match value_width(self.kind) {
+            Some(width) => self.bytes.len() / to_usize(width),
             None => 0,
         }
     }

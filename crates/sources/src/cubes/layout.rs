@@ -14,13 +14,13 @@ pub(super) struct CubeLayout {
     pub(super) big_endian: bool,
     /// `[height, width, channels]`.
     pub(super) shape: [u64; 3],
-    pub(super) order: Order,
+    pub(super) order: AxisOrder,
 }
 
 /// Order of the axes in the file, slowest first. `Rows` = height, `Columns` = width, `Bands` =
 /// channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum AxisOrder {
     /// Rows, columns, bands: ENVI BIP, chunky TIFF, C order. The order that we store.
     Bip,
     /// Rows, bands, columns: ENVI BIL.
@@ -90,12 +90,12 @@ impl CubeLayout {
         // The shape was checked: the product of its axes fits the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
-            Order::Bip => (0, [w * c, c, 1], false),
-            Order::Bil => (0, [c * w, 1, w], false),
-            Order::Bsq => (0, [w, 1, h * w], false),
-            Order::Fortran => (0, [1, h, h * w], false),
-            Order::Columns => (0, [c, h * c, 1], false),
-            Order::ColumnsUpward => ((h - 1) * c, [c, h * c, 1], true),
+            AxisOrder::Bip => (0, [w * c, c, 1], false),
+            AxisOrder::Bil => (0, [c * w, 1, w], false),
+            AxisOrder::Bsq => (0, [w, 1, h * w], false),
+            AxisOrder::Fortran => (0, [1, h, h * w], false),
+            AxisOrder::Columns => (0, [c, h * c, 1], false),
+            AxisOrder::ColumnsUpward => ((h - 1) * c, [c, h * c, 1], true),
         };
         gather::GatherPlan::new([h, w, c], start, strides, flip)
     }

@@ -15,7 +15,7 @@ pub use picture::{Beside, JpegFacts, PictureInfo};
 
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
-use crate::tiff_words::is_tiff;
+use shardpack_base::tiff::is_tiff;
 use tiff::TiffHeader;
 
 /// Extensions of their files.

@@ -4,7 +4,8 @@
 use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
-use crate::tiff_words::{TiffEntry, TiffWords};
+use shardpack_base::tiff::{TiffEntry, TiffWords, value_width};
+use shardpack_format::to_usize;
 
 /// Most directories that are looked at, and most entries of one. A photograph has a few directories
 /// with dozens of entries.
@@ -178,22 +179,19 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
 
     /// The first value of an entry.
     fn value(&self, entry: &TiffEntry<'_>) -> Result<u32, Flaw> {
-        let width = match entry.kind {
-            1 => 1,
-            3 => 2,
-            4 => 4,
-            16 => 8,
-            other => {
+        let width = match (entry.kind, value_width(entry.kind)) {
+            (1 | 3 | 4 | 16, Some(width)) => width,
+            (other, _) => {
                 return Err(Flaw::damaged(format!("expected an integer in a directory entry, found type {other}")));
             }
         };
         if entry.count == 0 {
             return Err(Flaw::damaged("a directory entry without a value"));
         }
-        let value = if entry.count.saturating_mul(width as u64) <= entry.field.len() as u64 {
-            self.words.uint(entry.field.get(..width).unwrap_or_default())
+        let value = if entry.count.saturating_mul(width) <= entry.field.len() as u64 {
+            self.words.uint(entry.field.get(..to_usize(width)).unwrap_or_default())
         } else {
-            self.words.uint(&self.file.read_at(self.words.uint(entry.field), width as u64)?)
+            self.words.uint(&self.file.read_at(self.words.uint(entry.field), width)?)
         };
         u32::try_from(value).map_err(|_| Flaw::damaged(format!("expected a value below 2^32, found {value}")))
     }

@@ -4,7 +4,7 @@
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::select::{Purpose, cube_shape};
 use crate::cubes::source::CubeFile;
 use crate::cubes::values::{CubeValues, OpenCube, ValuesInFile};
@@ -37,7 +37,7 @@ impl Header {
     /// The layout of the elements, if they are a cube.
     pub(super) fn layout(&self, source: &CubeFile) -> Result<CubeLayout> {
         let shape = cube_shape(source, &self.dims)?;
-        let order = if self.fortran { Order::Fortran } else { Order::Bip };
+        let order = if self.fortran { AxisOrder::Fortran } else { AxisOrder::Bip };
         Ok(CubeLayout { dtype: self.dtype, big_endian: self.big_endian, shape, order })
     }
 }

@@ -3,7 +3,7 @@
 use crate::cubes::cube::{CubeHeader, LoadedCube, LoadedMask};
 use crate::cubes::error::{CubeError, Result};
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::select::Purpose;
 use crate::cubes::source::{CubeFile, CubeStream, MAX_DEFLATE_RATIO};
 use png::{BitDepth, ColorType};
@@ -39,7 +39,7 @@ impl<'a> PngReader<'a> {
         let info = self.reader.info();
         let dtype = if info.bit_depth == BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
         let shape = [info.height.into(), info.width.into(), info.color_type.samples() as u64];
-        CubeLayout { dtype, big_endian: true, shape, order: Order::Bip }
+        CubeLayout { dtype, big_endian: true, shape, order: AxisOrder::Bip }
     }
 
     /// The samples as the layout says. Those of 1, 2 and 4 bits take a byte each.

@@ -7,7 +7,7 @@
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
@@ -30,7 +30,7 @@ fn layout(source: &CubeFile) -> Result<CubeLayout> {
     let [width, height, channels] = header(&head, source.len())
         .ok_or_else(|| source.format("Tivita header", "width, height, channels that fit the file's size", "others"))?;
     let shape = [height, width, channels];
-    Ok(CubeLayout { dtype: Dtype::F32, big_endian: true, shape, order: Order::ColumnsUpward })
+    Ok(CubeLayout { dtype: Dtype::F32, big_endian: true, shape, order: AxisOrder::ColumnsUpward })
 }
 
 /// A cube of a Tivita camera.

@@ -6,7 +6,7 @@ mod header;
 use crate::cubes::cube::{CubeHeader, LoadedCube, rounded};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::meta;
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
@@ -171,11 +171,11 @@ fn dtype(source: &CubeFile, header: &Header) -> Result<Dtype> {
     })
 }
 
-fn order(source: &CubeFile, header: &Header) -> Result<Order> {
+fn order(source: &CubeFile, header: &Header) -> Result<AxisOrder> {
     match header.required(source, "interleave")?.to_ascii_lowercase().as_str() {
-        "bsq" => Ok(Order::Bsq),
-        "bil" => Ok(Order::Bil),
-        "bip" => Ok(Order::Bip),
+        "bsq" => Ok(AxisOrder::Bsq),
+        "bil" => Ok(AxisOrder::Bil),
+        "bip" => Ok(AxisOrder::Bip),
         other => Err(source.format(
             "`interleave` in the ENVI header",
             "bsq, bil or bip",

@@ -5,7 +5,7 @@ use super::metered::{Allowance, Metered};
 use super::stack::with_deep_stack;
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::meta;
 use crate::cubes::select::{Candidate, ChosenArray, Purpose, cube_shape, others, select, select_matlab};
 use crate::cubes::source::CubeFile;
@@ -238,7 +238,7 @@ fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Dataset]) -> Res
     let (shape, order) = if dataset.matlab {
         mat::axes(source, want, &dataset.dims)?
     } else {
-        (cube_shape(source, &dataset.dims)?, Order::Bip)
+        (cube_shape(source, &dataset.dims)?, AxisOrder::Bip)
     };
     let layout = CubeLayout { dtype: dataset.dtype, big_endian: dataset.big_endian, shape, order };
     Ok(ChosenArray { array: dataset, layout, others: others(want, &candidates, chosen) })

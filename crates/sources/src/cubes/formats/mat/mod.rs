@@ -7,7 +7,7 @@ mod variable;
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::meta;
 use crate::cubes::select::{Candidate, ChosenArray, Purpose, cube_shape, others, select_matlab};
 use crate::cubes::source::CubeFile;
@@ -40,9 +40,9 @@ const LONG: u64 = 16;
 
 /// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
 /// or pixels × bands.
-pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([u64; 3], Order)> {
+pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([u64; 3], AxisOrder)> {
     let shape = cube_shape(source, dims)?;
-    let (&[first, second], Purpose::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
+    let (&[first, second], Purpose::Cube(options)) = (dims, want) else { return Ok((shape, AxisOrder::Fortran)) };
     let Some((height, width)) = options.spatial else {
         let (short, long) = (first.min(second), first.max(second));
         if short > 1 && long / short >= LONG {
@@ -52,14 +52,14 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
             let hint = hint.and([Setting::word("spatial", format!("{first}x{second}"))]);
             return Err(error.with_hint(hint.then(" reads a picture of one band")));
         }
-        return Ok((shape, Order::Fortran));
+        return Ok((shape, AxisOrder::Fortran));
     };
     match height.checked_mul(width) {
-        Some(pixels) if second == pixels => Ok(([height, width, first], Order::Columns)),
+        Some(pixels) if second == pixels => Ok(([height, width, first], AxisOrder::Columns)),
         // The pixels are in the column order of a MATLAB picture, so the matrix is a cube with
         // another shape.
-        Some(pixels) if first == pixels => Ok(([height, width, second], Order::Fortran)),
-        _ if (height, width) == (first, second) => Ok((shape, Order::Fortran)),
+        Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
+        _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {
             let expected = format!("a matrix with one axis of {height} x {width} pixels");
             Err(source.usage("spatial shape", expected, format_args!("{first} x {second}")))

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
-use crate::tiff_words::{TiffEntry, TiffWords};
+use shardpack_base::tiff::{TiffEntry, TiffWords, value_width};
 use shardpack_format::to_usize;
 use std::rc::Rc;
 
@@ -102,7 +102,8 @@ impl Ifd {
     /// The bytes of a tag's value and the size of one of its elements.
     fn value(&self, source: &CubeFile, tag: u16) -> Result<Option<(u16, Vec<u8>)>> {
         let Some(entry) = self.entries.iter().find(|entry| entry.tag == tag) else { return Ok(None) };
-        let size = size_of(entry.kind);
+        // Unknown types have no bytes, and so no value.
+        let size = value_width(entry.kind).unwrap_or(0);
         let most = if is_meta(tag) { MAX_META } else { MAX_VALUE };
         let bytes = entry.count.checked_mul(size).filter(|&bytes| bytes <= most).ok_or_else(|| {
             source.format(
@@ -127,7 +128,7 @@ impl Ifd {
         if !matches!(kind, 1 | 3 | 4 | 13 | 16 | 18) {
             return Err(source.format(format_args!("type of TIFF tag {tag}"), "an unsigned integer", kind));
         }
-        let size = usize::try_from(size_of(kind)).unwrap_or(1);
+        let size = value_width(kind).map_or(1, to_usize);
         // Each of them becomes 8 bytes, also where it is stored in one.
         self.budget.take(source, (bytes.len() / size).saturating_mul(8) as u64)?;
         Ok(Some(bytes.chunks_exact(size).map(|element| self.order.uint(element)).collect()))
@@ -171,15 +172,4 @@ impl Ifd {
 /// Whether a tag describes the picture, and not where its bytes are.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
-}
-
-/// Bytes of one element of a TIFF type. Unknown types have none, and so no value.
-const fn size_of(kind: u16) -> u64 {
-    match kind {
-        1 | 2 | 6 | 7 => 1,
-        3 | 8 => 2,
-        4 | 9 | 11 | 13 => 4,
-        5 | 10 | 12 | 16 | 17 | 18 => 8,
-        _ => 0,
-    }
 }

@@ -13,13 +13,13 @@ mod predictor;
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::Result;
 use crate::cubes::format::CubeFormat;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
-use crate::tiff_words::is_tiff;
 use budget::Chunks;
 use ifd::Directories;
 use page::Page;
+use shardpack_base::tiff::is_tiff;
 
 /// The full-resolution pages that form the cube, and the layout of their elements once they are
 /// joined.
@@ -65,8 +65,8 @@ impl TiffCube {
             return Err(error.with_hint("save each page to a file of its own"));
         }
         let (shape, order) = match pages.len() as u64 {
-            1 => ([height, width, bands], if first.planar { Order::Bsq } else { Order::Bip }),
-            many => ([height, width, many], Order::Bsq),
+            1 => ([height, width, bands], if first.planar { AxisOrder::Bsq } else { AxisOrder::Bip }),
+            many => ([height, width, many], AxisOrder::Bsq),
         };
         let layout = CubeLayout { dtype: first.dtype, big_endian: first.big_endian(), shape, order };
         let mut chunks = Chunks::default();

@@ -5,7 +5,7 @@ use super::chunk::{self, ChunkRange, Compression};
 use super::ifd::Ifd;
 use super::predictor::{self, Predictor};
 use crate::cubes::error::Result;
-use crate::cubes::layout::{CubeLayout, Order};
+use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
@@ -84,7 +84,7 @@ impl Page {
             ));
         }
         let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
-        CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: Order::Bip }
+        CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: AxisOrder::Bip }
             .bytes(source, max_bytes)?;
         let of_tiles = if tiled { (ifd.uints(source, 324)?, ifd.uints(source, 325)?) } else { (None, None) };
         // Old writers give those of tiles under the names of strips.

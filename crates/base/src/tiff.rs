@@ -1,33 +1,64 @@
-//! How all TIFFs are written: the order of bytes, and the widths of counts, offsets and entries (TIFF
-//! 6.0, BigTIFF).
-#![deny(clippy::indexing_slicing)]
+//! How all TIFFs are written: the order of bytes, and the widths of counts, offsets, entries and
+//! values (TIFF 6.0, BigTIFF). What reads pictures and what reads cubes stand on it.
 
 /// Byte order and widths of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TiffWords {
-    pub(crate) big_endian: bool,
+pub struct TiffWords {
+    /// Whether the most significant byte comes first.
+    pub big_endian: bool,
     /// Whether it is a BigTIFF.
-    pub(crate) big_tiff: bool,
+    pub big_tiff: bool,
 }
 
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TiffEntry<'a> {
-    pub(crate) tag: u16,
-    pub(crate) kind: u16,
-    pub(crate) count: u64,
+pub struct TiffEntry<'a> {
+    /// Which property of the picture.
+    pub tag: u16,
+    /// Type of the values.
+    pub kind: u16,
+    /// Number of values.
+    pub count: u64,
     /// Holds the value, or its offset if it is longer: 4 bytes or 8.
-    pub(crate) field: &'a [u8],
+    pub field: &'a [u8],
+}
+
+impl<'a> TiffEntry<'a> {
+    /// Bytes of all values; `None` for an unknown type, or if there are more than 2^64.
+    #[must_use]
+    pub fn value_bytes(&self) -> Option<u64> {
+        self.count.checked_mul(value_width(self.kind)?)
+    }
+
+    /// The values, if the field holds them.
+    #[must_use]
+    pub fn inline(&self) -> Option<&'a [u8]> {
+        self.field.get(..usize::try_from(self.value_bytes()?).ok()?)
+    }
+}
+
+/// Bytes of one value of a type; `None` if the type is unknown.
+#[must_use]
+pub const fn value_width(kind: u16) -> Option<u64> {
+    Some(match kind {
+        1 | 2 | 6 | 7 => 1,
+        3 | 8 => 2,
+        4 | 9 | 11 | 13 => 4,
+        5 | 10 | 12 | 16..=18 => 8,
+        _ => return None,
+    })
 }
 
 /// Whether a file that begins with `head` is a TIFF.
-pub(crate) fn is_tiff(head: &[u8]) -> bool {
+#[must_use]
+pub fn is_tiff(head: &[u8]) -> bool {
     TiffWords::of(head).is_some()
 }
 
 impl TiffWords {
     /// Those of a file that begins with `head`; `None` if it is no TIFF.
-    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn of(head: &[u8]) -> Option<Self> {
         let (big_endian, big_tiff) = match head.get(..4)? {
             b"II\x2a\0" => (false, false),
             b"MM\0\x2a" => (true, false),
@@ -39,40 +70,45 @@ impl TiffWords {
     }
 
     /// An unsigned integer of up to 8 bytes.
-    pub(crate) fn uint(self, bytes: &[u8]) -> u64 {
+    #[must_use]
+    pub fn uint(self, bytes: &[u8]) -> u64 {
         let push = |acc: u64, &byte: &u8| acc << 8 | u64::from(byte);
         if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
     }
 
     /// The offset of the first directory; `None` if `head` does not reach so far.
-    pub(crate) fn first(self, head: &[u8]) -> Option<u64> {
+    #[must_use]
+    pub fn first(self, head: &[u8]) -> Option<u64> {
         head.get(if self.big_tiff { 8..16 } else { 4..8 }).map(|bytes| self.uint(bytes))
     }
 
     /// Bytes of the number of entries that a directory begins with.
-    pub(crate) const fn count_bytes(self) -> u64 {
+    #[must_use]
+    pub const fn count_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 2 }
     }
 
     /// Bytes of an entry.
-    pub(crate) const fn entry_bytes(self) -> usize {
+    #[must_use]
+    pub const fn entry_bytes(self) -> usize {
         if self.big_tiff { 20 } else { 12 }
     }
 
     /// Bytes of an offset, such as that of the next directory, and of an entry's field.
-    pub(crate) const fn offset_bytes(self) -> u64 {
+    #[must_use]
+    pub const fn offset_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 4 }
     }
 
     /// An entry out of its bytes; `None` if those are too few.
-    pub(crate) fn entry(self, bytes: &[u8]) -> Option<TiffEntry<'_>> {
+    #[must_use]
+    pub fn entry(self, bytes: &[u8]) -> Option<TiffEntry<'_>> {
         let (head, field) = bytes.split_at_checked(if self.big_tiff { 12 } else { 8 })?;
         let short = |range| head.get(range).and_then(|bytes| u16::try_from(self.uint(bytes)).ok());
         Some(TiffEntry { tag: short(0..2)?, kind: short(2..4)?, count: self.uint(head.get(4..)?), field })
     }
 }
 
-#[allow(clippy::indexing_slicing, reason = "a test may panic")]
 #[cfg(test)]
 mod tests {
     use super::*;
