@@ -254,13 +254,15 @@ def _series(
         except MemoryError:
             raise
         except Exception as error:  # As above.
-            yield Problem(str(error)) if str(error).startswith("series") else _problem(path, error)
+            yield _problem(path, error)
             continue
         yield Sample(uid, {"volume": volume, "meta": _meta(slices)} | dict.fromkeys(drop), where)
 
 
 def _problem(path: Path, error: Exception) -> Problem:
-    return Problem(str(error) if str(error).startswith("`") else f"`{shown(path)}`: expected a whole DICOM file: {error}")
+    # Our own errors name the file or the series.
+    named = isinstance(error, SourceError)
+    return Problem(str(error) if named else f"`{shown(path)}`: expected a whole DICOM file: {error}")
 
 
 def _check_size(where: str, slices: list[Any], most: int) -> None:

@@ -114,7 +114,9 @@ def _samples(
         except MemoryError:
             raise
         except Exception as error:  # A library of a format raises whatever it finds.
-            yield Problem(str(error) if str(error).startswith("`") else f"{where}: expected a whole NIfTI file: {error}")
+            # Our own errors name the file.
+            named = isinstance(error, SourceError)
+            yield Problem(str(error) if named else f"{where}: expected a whole NIfTI file: {error}")
             continue
         yield Sample(key, values | dict.fromkeys(drop), where)
 
