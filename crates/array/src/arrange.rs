@@ -108,7 +108,7 @@ impl Arrangement {
     ///
     /// Pieces were once taken directly out of the payload. But reading one cache line from each of
     /// a hundred planes defeats read-ahead, and a cube took 1.4 times as long.
-    pub(crate) fn tile(&self, (blocks, block): (&[Block<'_>], usize), first: usize, tile: &mut [u8]) -> Result<()> {
+    pub(crate) fn tile(&self, blocks: &[Block<'_>], block: usize, first: usize, tile: &mut [u8]) -> Result<()> {
         let run = tile.len() / self.bands;
         let mut before: &mut [u8] = &mut [];
         for (band, row) in tile.chunks_exact_mut(run).enumerate() {
@@ -422,7 +422,7 @@ mod tests {
                 for first in (0..pixels).step_by(piece_pixels) {
                     let count = piece_pixels.min(pixels - first);
                     let mut tile = vec![0; count * bands * width];
-                    a.tile((&[Block::Bytes(&payload)], bands * pixels), first, &mut tile).unwrap();
+                    a.tile(&[Block::Bytes(&payload)], bands * pixels, first, &mut tile).unwrap();
                     let tiled = Arrangement { difference: false, pixels: count, ..a };
                     tiled.fetch(&tile, 0, &mut back[first * bands * width..(first + count) * bands * width]).unwrap();
                 }

@@ -141,7 +141,7 @@ impl<T: Float> Meter<T> {
         let (rel, sums) = (self.total.max_rel_error, &mut self.sums);
         sums.resize_with(source.len().div_ceil(run), Sums::default);
         // While both are in the first-level cache.
-        let found = dispatch!(Level::new(), simd => compare_and_sum(simd, (source, decoded), run, rel, plain, sums));
+        let found = dispatch!(Level::new(), simd => compare_and_sum(simd, source, decoded, run, rel, plain, sums));
         self.total.changed += u64::from(found.changed);
         if !plain {
             source.chunks(run).zip(decoded.chunks(run)).for_each(|(u, v)| self.add_mixed(u, v, f16));
@@ -213,7 +213,8 @@ impl<T: Float> Meter<T> {
 #[inline(always)]
 fn compare_and_sum<T: Float, S: Simd>(
     simd: S,
-    (source, decoded): (&[T], &[f32]),
+    source: &[T],
+    decoded: &[f32],
     run: usize,
     rel: f64,
     plain: bool,

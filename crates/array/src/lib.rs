@@ -30,6 +30,7 @@ mod arrange;
 mod array;
 pub mod blosc2;
 mod bytes;
+mod coded;
 mod cost;
 mod decoder;
 mod element;

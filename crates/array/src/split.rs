@@ -33,8 +33,8 @@ const RAW_BYTES: usize = TILE_BYTES / 2;
 /// use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 /// let cube = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 3]);
 /// let payload: Vec<u8> = (0..12).collect();
-/// let (limits, bytes) = (Limits::default(), (12, 5));
-/// let split = ArraySplit::new(Codec::Raw, &cube, &Wanted::ALL, bytes, &limits, |_, _| None).unwrap();
+/// let limits = Limits::default();
+/// let split = ArraySplit::new(Codec::Raw, &cube, &Wanted::ALL, 12, 5, &limits, |_, _| None).unwrap();
 /// assert!(split.is_copy());
 /// let (mut decoder, mut out, mut ends) = (ArrayDecoder::new(), vec![0; 12], Vec::new());
 /// for (number, part) in split.parts().iter().enumerate() {
@@ -90,7 +90,8 @@ impl ArraySplit {
         codec: Codec,
         descriptor: &ArrayDescriptor,
         wanted: &Wanted<'_>,
-        (payload_bytes, part_bytes): (usize, usize),
+        payload_bytes: usize,
+        part_bytes: usize,
         limits: &Limits,
         read: impl FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<Self> {
@@ -193,8 +194,8 @@ impl ArraySplit {
             Codec::Raw => RAW_BYTES as u64,
             _ => {
                 let unit = u128::from(payload_bytes) * UNIT_BYTES as u128 / u128::from(stored);
-                let unit = u64::try_from(unit).unwrap_or(u64::MAX);
-                unit.saturating_add(unit / 8).min(MOST_CODED_BYTES as u64).min(payload_bytes)
+                let most = payload_bytes.min(MOST_CODED_BYTES as u64);
+                u64::try_from(unit + unit / 8).map_or(most, |unit| unit.min(most))
             }
         }
     }
@@ -254,7 +255,7 @@ impl ArraySplit {
             return Values::new(&self.descriptor, arrangement, scratch, to);
         }
         let bands = || self.bands.iter().copied();
-        Values::of_bands(&self.descriptor, arrangement, (bands(), Some(bands())), scratch, to)
+        Values::of_bands(&self.descriptor, arrangement, bands(), Some(bands()), scratch, to)
     }
 }
 

@@ -160,7 +160,9 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
             let elements = if way.is_identity() { elements } else { &arranged };
             let here = candidates.iter().filter(|settings| arrangement(settings) == way);
             let coders = distinct(here.map(|settings| (settings.coder, settings.level, settings.filter)));
-            let code = |&coder| code(elements, way, coder).map(|(codec, work)| (way, coder, codec, work));
+            let code = |&how: &(Coder, Option<i32>, Filter)| {
+                code(elements, way, how.0, how.1, how.2).map(|(codec, work)| (way, how, codec, work))
+            };
             coders.par_iter().map(code).collect::<EncodeResult<_>>()
         })
         .collect::<EncodeResult<_>>()?;
@@ -183,7 +185,9 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
 fn code(
     elements: &[u8],
     arrangement: Arrangement,
-    (coder, level, filter): (Coder, Option<i32>, Filter),
+    coder: Coder,
+    level: Option<i32>,
+    filter: Filter,
 ) -> EncodeResult<(Codec, cost::Work)> {
     // Values, difference and layout are already applied; the coder ignores them.
     let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);

@@ -34,7 +34,7 @@ impl Wanted<'_> {
     /// As [`Finish::check`].
     pub(crate) fn of_whole(&self, descriptor: &ArrayDescriptor) -> Result<Target> {
         let layout = if descriptor.shape.len() == 3 { self.layout } else { Layout::AsShape };
-        Target::new(self.finish, descriptor.decoded, (axes(descriptor)?, given(descriptor, layout), layout))
+        Target::new(self.finish, descriptor.decoded, axes(descriptor)?, given(descriptor, layout), layout)
     }
 
     /// Of the elements of a region.
@@ -48,7 +48,7 @@ impl Wanted<'_> {
             Layout::BandMajor => shape.shape[0],
         };
         let layout = if descriptor.shape.len() == 3 { region.layout } else { Layout::AsShape };
-        Target::new(self.finish, shape.dtype, ([region.height, region.width, bands], Layout::AsShape, layout))
+        Target::new(self.finish, shape.dtype, [region.height, region.width, bands], Layout::AsShape, layout)
     }
 
     /// Of all elements of an array, some of which make a region, if there is one.
@@ -62,7 +62,7 @@ impl Wanted<'_> {
         let layout = if descriptor.shape.len() == 3 { region.layout } else { Layout::AsShape };
         let from = if region.bands == Bands::All { given(descriptor, layout) } else { Layout::AsShape };
         let window = [region.y..region.y + region.height, region.x..region.x + region.width];
-        Target::of_window(self.finish, descriptor.decoded, ([rows, columns, bands], from, layout), window)
+        Target::of_window(self.finish, descriptor.decoded, [rows, columns, bands], from, layout, window)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
 use crate::blosc2;
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, check_size, end_of};
+use crate::coded::CodedArray;
 use crate::finish::Target;
 use crate::region::RegionScratch;
 use crate::units::block_bytes;
@@ -80,7 +81,7 @@ impl ArrayDecoder {
         out: &mut [u8],
         limits: &Limits,
     ) -> Result<()> {
-        self.decode_whole((codec, descriptor), payload, &Wanted::ALL.of_whole(descriptor)?, out, limits)
+        self.decode_whole(CodedArray { codec, descriptor, payload }, &Wanted::ALL.of_whole(descriptor)?, out, limits)
     }
 
     /// Decodes what is wanted of an array into `out`, exactly as many bytes as that takes.
@@ -111,23 +112,18 @@ impl ArrayDecoder {
         out: &mut [u8],
         limits: &Limits,
     ) -> Result<()> {
+        let array = CodedArray { codec, descriptor, payload };
         match wanted.region {
-            None => self.decode_whole((codec, descriptor), payload, &wanted.of_whole(descriptor)?, out, limits),
+            None => self.decode_whole(array, &wanted.of_whole(descriptor)?, out, limits),
             Some(region) => {
-                let target = (region, wanted.of_region(descriptor, region)?);
-                self.region_into((codec, descriptor), payload, target, out, limits).map(|_| ())
+                let target = wanted.of_region(descriptor, region)?;
+                self.region_into(array, region, target, out, limits).map(|_| ())
             }
         }
     }
 
-    fn decode_whole(
-        &mut self,
-        (codec, descriptor): (Codec, &ArrayDescriptor),
-        payload: &[u8],
-        target: &Target,
-        out: &mut [u8],
-        limits: &Limits,
-    ) -> Result<()> {
+    fn decode_whole(&mut self, array: CodedArray<'_>, target: &Target, out: &mut [u8], limits: &Limits) -> Result<()> {
+        let CodedArray { codec, descriptor, payload } = array;
         let (decoded_bytes, stored_bytes) = (descriptor.decoded_bytes()?, descriptor.stored_bytes()?);
         // As many elements come out as are decoded.
         let out_bytes = decoded_bytes / descriptor.decoded.bytes() * target.element().bytes();
@@ -172,7 +168,7 @@ impl ArrayDecoder {
             }
             Layout::BandMajor => {
                 let (blocks, block) = blocks.into_all(stored_bytes, width, stored, limits)?;
-                values.take_planes((&blocks, block), window)?;
+                values.take_planes(&blocks, block, window)?;
             }
         }
         values.finish()

@@ -2,8 +2,9 @@
 
 use super::ArrayDecoder;
 use crate::bytes::check_size;
+use crate::coded::CodedArray;
 use crate::finish::Target;
-use crate::region::{Lists, Plan, Region, RegionDecoded, RegionScratch, Source};
+use crate::region::{Coders, Lists, PayloadReader, Plan, Region, RegionDecoded, RegionScratch};
 use crate::units::block_bytes;
 use crate::values::check_tables;
 use crate::wanted::Wanted;
@@ -59,18 +60,19 @@ impl ArrayDecoder {
     ) -> Result<RegionDecoded> {
         let wanted = Wanted { region: Some(region), ..Wanted::ALL };
         let target = wanted.of_region(descriptor, region)?;
-        self.region_into((codec, descriptor), payload, (region, target), out, limits)
+        self.region_into(CodedArray { codec, descriptor, payload }, region, target, out, limits)
     }
 
     /// The same, with whatever else becomes of its elements.
     pub(super) fn region_into(
         &mut self,
-        (codec, descriptor): (Codec, &ArrayDescriptor),
-        payload: &[u8],
-        (region, target): (&Region, Target),
+        array: CodedArray<'_>,
+        region: &Region,
+        target: Target,
         out: &mut [u8],
         limits: &Limits,
     ) -> Result<RegionDecoded> {
+        let descriptor = array.descriptor;
         let shape = region.shape_of(descriptor)?;
         let out_bytes = shape.bytes / shape.dtype.bytes() * target.element().bytes();
         if out.len() as u64 != out_bytes {
@@ -79,7 +81,7 @@ impl ArrayDecoder {
         check_size(shape.bytes, limits)?;
         let Self { blosc2, zstd, region: scratch, values, .. } = self;
         let RegionScratch { source: source_scratch, plan: lists, stored, .. } = scratch;
-        let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source_scratch))?;
+        let mut source = PayloadReader::new(array, limits, Coders { blosc2, zstd, scratch: source_scratch })?;
         if out.is_empty() {
             return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
         }
@@ -98,7 +100,7 @@ impl ArrayDecoder {
         let stored = grow(stored, stored_bytes);
         source.read(plan.runs(width), stored)?;
         let done = RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() };
-        plan.values((descriptor, region), target, stored, values, out)?;
+        plan.values(descriptor, region, target, stored, values, out)?;
         Ok(done)
     }
 

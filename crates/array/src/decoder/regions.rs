@@ -2,7 +2,8 @@
 
 use super::ArrayDecoder;
 use crate::bytes::check_size;
-use crate::region::{Lists, Placed, Plan, Region, RegionScratch, Several, Source};
+use crate::coded::CodedArray;
+use crate::region::{Coders, Lists, PayloadReader, Placed, Plan, Region, RegionScratch, Several};
 use crate::units::block_bytes;
 use crate::values::check_tables;
 use crate::wanted::Wanted;
@@ -47,7 +48,8 @@ impl ArrayDecoder {
         }
         let Self { blosc2, zstd, region: scratch, values, .. } = self;
         let RegionScratch { source, plan: lists, several, .. } = scratch;
-        let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source))?;
+        let array = CodedArray { codec, descriptor, payload };
+        let mut source = PayloadReader::new(array, limits, Coders { blosc2, zstd, scratch: source })?;
         let width = descriptor.stored.size();
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
@@ -104,7 +106,7 @@ impl ArrayDecoder {
             let Some(stored) = start.and_then(|range| stored.get(range)) else { continue };
             let plan = Plan::new(descriptor, region, lists)?;
             let target = Wanted::ALL.of_region(descriptor, region)?;
-            plan.values((descriptor, region), target, stored, values, out)?;
+            plan.values(descriptor, region, target, stored, values, out)?;
         }
         Ok(decoded)
     }

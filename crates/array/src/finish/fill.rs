@@ -18,7 +18,7 @@ use shardpack_format::Dtype;
 /// use shardpack_format::{Dtype, Layout};
 /// let finish = Finish { to: As::F32, fill: Some(Fill { no_data: 255.0, with: -1.0 }), ..Finish::NOTHING };
 /// let mut out = vec![0; 8];
-/// finish.apply(Dtype::U8, ([1, 2, 1], Layout::AsShape), &[7, 255], &mut out)?;
+/// finish.apply(Dtype::U8, [1, 2, 1], Layout::AsShape, &[7, 255], &mut out)?;
 /// assert_eq!(out, [7.0_f32, -1.0].map(f32::to_le_bytes).concat());
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```

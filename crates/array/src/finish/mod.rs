@@ -86,7 +86,7 @@ impl As {
 /// };
 /// // [1, 2, 2]: two pixels of two bands.
 /// let mut out = vec![0; 16];
-/// finish.apply(Dtype::U8, ([1, 2, 2], Layout::AsShape), &[1, 2, 3, 6], &mut out)?;
+/// finish.apply(Dtype::U8, [1, 2, 2], Layout::AsShape, &[1, 2, 3, 6], &mut out)?;
 /// assert_eq!(out, [1.0_f32, 1.0, 0.0, 0.0].map(f32::to_le_bytes).concat());
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
@@ -153,11 +153,12 @@ impl Finish {
     pub fn apply(
         &self,
         decoded: Dtype,
-        (shape, layout): ([u64; 3], Layout),
+        shape: [u64; 3],
+        layout: Layout,
         elements: &[u8],
         out: &mut [u8],
     ) -> Result<()> {
-        let target = Target::new(self, decoded, (shape, layout, layout))?;
+        let target = Target::new(self, decoded, shape, layout, layout)?;
         check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&shape)?, out)?;
         let (mut scratch, mut out) = (Scratch::default(), out);
         let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
@@ -174,8 +175,8 @@ impl Finish {
     /// use shardpack_format::{Dtype, Layout};
     /// // Two rows of three pixels of one band: the last two pixels of the second row.
     /// let mut out = vec![0; 8];
-    /// let array = ([2, 3, 1], Layout::AsShape);
-    /// Finish::from(As::F32).apply_to_window(Dtype::U8, array, [1..2, 1..3], &[0, 1, 2, 3, 4, 5], &mut out)?;
+    /// let (shape, layout, window) = ([2, 3, 1], Layout::AsShape, [1..2, 1..3]);
+    /// Finish::from(As::F32).apply_to_window(Dtype::U8, shape, layout, window, &[0, 1, 2, 3, 4, 5], &mut out)?;
     /// assert_eq!(out, [4.0_f32, 5.0].map(f32::to_le_bytes).concat());
     /// # Ok::<(), shardpack_format::Error>(())
     /// ```
@@ -186,7 +187,8 @@ impl Finish {
     pub fn apply_to_window(
         &self,
         decoded: Dtype,
-        (shape, layout): ([u64; 3], Layout),
+        shape: [u64; 3],
+        layout: Layout,
         window: [Range<u64>; 2],
         elements: &[u8],
         out: &mut [u8],
@@ -200,18 +202,17 @@ impl Finish {
         let turned = self.turn.transpose;
         let target = match turned {
             // Rows become columns: with all of them at hand, places lie beside each other.
-            true => Target::new(self, decoded, (size, Layout::AsShape, layout))?,
-            false => Target::of_window(self, decoded, (shape, Layout::AsShape, layout), window.clone())?,
+            true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
+            false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };
         check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&size)?, out)?;
-        let number = |n: u64| to_usize(n);
-        let pixel = number(bands) * decoded.size();
-        let run = number(size[1]) * pixel;
+        let pixel = to_usize(bands) * decoded.size();
+        let run = to_usize(size[1]) * pixel;
         let (mut scratch, mut out) = (Scratch::default(), out);
         let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
-        taker.expect(number(size[0]) * number(size[1]));
+        taker.expect(to_usize(size[0]) * to_usize(size[1]));
         for row in y.clone() {
-            let first = number(row * columns + x.start);
+            let first = to_usize(row * columns + x.start);
             if !turned {
                 taker.skip_to(first)?;
             }

@@ -180,19 +180,13 @@ fn put_rectangle(
         let row = along(&(number..number + 1), window_lines, turn.flip_rows);
         let pixel = row * window_line.len() + along(&line, window_line, turn.flip_columns);
         let start = if turn.transpose { at(line.start, number) } else { at(number, line.start) };
-        put_line(target, (plane, pixel), &Line { start, step, count, reversed: turn.flip_columns }, from, out)?;
+        put_line(target, plane, pixel, &Line { start, step, count, reversed: turn.flip_columns }, from, out)?;
     }
     Ok(())
 }
 
 /// The same of units that go to consecutive places, from `pixel` of the output on.
-fn put_line(
-    target: &Target,
-    (plane, pixel): (usize, usize),
-    line: &Line,
-    from: &[u8],
-    out: &mut dyn Room,
-) -> Result<()> {
+fn put_line(target: &Target, plane: usize, pixel: usize, line: &Line, from: &[u8], out: &mut dyn Room) -> Result<()> {
     let [y, x] = &target.window;
     let (size, area) = (target.element.size(), y.len() * x.len());
     if (target.from, target.to) != (Layout::AsShape, Layout::BandMajor) {

@@ -37,9 +37,9 @@ impl Target {
     ///
     /// # Errors
     /// As [`Finish::check`].
-    pub(crate) fn new(finish: &Finish, decoded: Dtype, array: ([u64; 3], Layout, Layout)) -> Result<Self> {
-        let ([rows, columns, _], ..) = array;
-        Self::of_window(finish, decoded, array, [0..rows, 0..columns])
+    pub(crate) fn new(finish: &Finish, decoded: Dtype, shape: [u64; 3], from: Layout, to: Layout) -> Result<Self> {
+        let [rows, columns, _] = shape;
+        Self::of_window(finish, decoded, shape, from, to, [0..rows, 0..columns])
     }
 
     /// Of which only these rows and columns are asked for.
@@ -49,15 +49,16 @@ impl Target {
     pub(crate) fn of_window(
         finish: &Finish,
         decoded: Dtype,
-        (shape, from, to): ([u64; 3], Layout, Layout),
+        shape: [u64; 3],
+        from: Layout,
+        to: Layout,
         window: [Range<u64>; 2],
     ) -> Result<Self> {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
         // No axis is longer than memory, or there are no elements.
-        let number = |n: u64| to_usize(n);
-        let [rows, columns, bands] = shape.map(number);
+        let [rows, columns, bands] = shape.map(to_usize);
         Ok(Self {
             decoded,
             element,
@@ -65,7 +66,7 @@ impl Target {
             fill: finish.fill,
             turn: finish.turn,
             size: [rows, columns],
-            window: window.map(|range| number(range.start)..number(range.end)),
+            window: window.map(|range| to_usize(range.start)..to_usize(range.end)),
             bands,
             from,
             to,

@@ -92,7 +92,7 @@ fn check(finish: &Finish, decoded: Dtype, [rows, columns, bands]: [usize; 3], la
     }
     let mut out = vec![0xAA; expected.len()];
     let shape = [rows, columns, bands].map(|axis| axis as u64);
-    finish.apply(decoded, (shape, layout), elements, &mut out).unwrap();
+    finish.apply(decoded, shape, layout, elements, &mut out).unwrap();
     let differs = out.iter().zip(&expected).position(|(a, b)| a != b);
     assert_eq!(differs, None, "{finish:?} {decoded} {rows} × {columns} × {bands} {layout:?}");
 }
@@ -163,10 +163,10 @@ proptest! {
         let cut: Vec<u8> = places.iter().flat_map(|&at| elements[at * width..(at + 1) * width].to_vec()).collect();
         let mut expected = vec![0xAA; places.len() * finish.to.of(decoded).unwrap().size()];
         let axes = |axes: [usize; 3]| axes.map(|axis| axis as u64);
-        finish.apply(decoded, (axes([high, wide, bands]), layout), &cut, &mut expected).unwrap();
+        finish.apply(decoded, axes([high, wide, bands]), layout, &cut, &mut expected).unwrap();
         let mut out = vec![0x55; expected.len()];
         let window = [y as u64..(y + high) as u64, x as u64..(x + wide) as u64];
-        finish.apply_to_window(decoded, (axes([rows, columns, bands]), layout), window, &elements, &mut out).unwrap();
+        finish.apply_to_window(decoded, axes([rows, columns, bands]), layout, window, &elements, &mut out).unwrap();
         prop_assert!(out == expected, "{finish:?} {decoded} {rows} × {columns} × {bands} {layout:?}, {y} {x} {high} {wide}");
     }
 }
@@ -194,7 +194,7 @@ fn rounding_is_to_nearest_and_ties_go_to_even() {
     let bits = [0x3F80_8000_u32, 0x3F81_8000, 0x3F80_8001, 0x3F80_7FFF, 0x7F80_0001, 0xFFC0_1234, 0x7F7F_FFFF];
     let elements: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
     let mut out = vec![0; 14];
-    Finish::from(As::Bf16).apply(Dtype::F32, ([1, 7, 1], Layout::AsShape), &elements, &mut out).unwrap();
+    Finish::from(As::Bf16).apply(Dtype::F32, [1, 7, 1], Layout::AsShape, &elements, &mut out).unwrap();
     let found: Vec<u16> = out.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
     assert_eq!(found, [0x3F80, 0x3F82, 0x3F81, 0x3F80, 0x7FC0, 0xFFC0, 0x7F80]);
 }
@@ -206,7 +206,7 @@ fn no_data_is_compared_in_the_type_of_the_array() {
         let finish = Finish { to: As::F32, factors, fill: Some(Fill { no_data, with: 0.25 }), turn: Turn::NONE };
         let count = elements.len() / dtype.size();
         let mut out = vec![0; 4 * count];
-        finish.apply(dtype, ([1, count as u64, 1], Layout::AsShape), elements, &mut out).unwrap();
+        finish.apply(dtype, [1, count as u64, 1], Layout::AsShape, elements, &mut out).unwrap();
         out.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes) == 0.25).collect::<Vec<_>>()
     };
     let singles = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
@@ -246,12 +246,13 @@ fn what_cannot_be_done_is_refused() {
             "{mean:?} {std:?}"
         );
     }
-    let short = Finish::from(As::F16).apply(Dtype::F32, ([1, 2, 1], Layout::AsShape), &[0; 8], &mut [0; 2]);
+    let short = Finish::from(As::F16).apply(Dtype::F32, [1, 2, 1], Layout::AsShape, &[0; 8], &mut [0; 2]);
     assert!(short.unwrap_err().to_string().contains("output buffer: expected 4 bytes"));
     let window = |window| {
         let mut out = [0; 2];
-        let array = ([2, 3, 1], Layout::AsShape);
-        Finish::NOTHING.apply_to_window(Dtype::U8, array, window, &[0; 6], &mut out).unwrap_err().to_string()
+        let shape = [2, 3, 1];
+        let done = Finish::NOTHING.apply_to_window(Dtype::U8, shape, Layout::AsShape, window, &[0; 6], &mut out);
+        done.unwrap_err().to_string()
     };
     assert!(window([1..3, 0..1]).contains("window: expected one in 2 × 3"));
     assert!(window([0..1, 2..4]).contains("window: expected one in 2 × 3"));

@@ -2,7 +2,7 @@
 //! §4.2 to §5.3).
 //!
 //! A [`Region`] becomes a [`Plan`](plan::Plan): runs of stored elements in payload order. A
-//! [`Source`](source::Source) returns them and decodes each block at most once. The result is a
+//! [`PayloadReader`](source::PayloadReader) returns them and decodes each block at most once. The result is a
 //! small array in the payload's own arrangement, and values are made from it piece by piece, as
 //! from a whole array.
 //!
@@ -28,7 +28,7 @@ mod values;
 pub(crate) use plan::{Lists, Plan};
 pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub(crate) use scatter::{Placed, Several};
-pub(crate) use source::Source;
+pub(crate) use source::{Coders, PayloadReader};
 
 use source::SourceScratch;
 

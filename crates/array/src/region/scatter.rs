@@ -1,6 +1,6 @@
 //! Several regions of one array at once: each block is decoded once, however many of them touch it.
 
-use super::source::{Run, Source};
+use super::source::{PayloadReader, Run};
 use shardpack_format::{Error, Result};
 
 /// A run of stored bytes, and where it goes.
@@ -21,7 +21,7 @@ pub(crate) struct Several {
     pub(crate) stored: Vec<u8>,
 }
 
-impl Source<'_, '_> {
+impl PayloadReader<'_, '_> {
     /// Gives the stored bytes of `runs`, which are in the order of their starts and may overlap, to
     /// `put`: for each run and each block a range of its place, and the bytes.
     pub(crate) fn scatter(

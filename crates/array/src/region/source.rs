@@ -2,8 +2,9 @@
 
 use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
+use crate::coded::CodedArray;
 use shardpack_base::parts::{grow, item_bytes, part, rest, split_mut};
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use shardpack_format::{Codec, Error, Limits, Result};
 use std::ops::Range;
 
 /// Memory that one region leaves for the next.
@@ -21,8 +22,8 @@ pub(crate) struct SourceScratch {
 ///
 /// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is walked
 /// completely before any of it is decoded.
-pub(crate) struct Source<'p, 's> {
-    kind: Kind<'s>,
+pub(crate) struct PayloadReader<'p, 's> {
+    kind: PayloadKind<'s>,
     payload: &'p [u8],
     /// Bytes of an element.
     width: usize,
@@ -42,44 +43,47 @@ pub(crate) struct Source<'p, 's> {
     decoded: u64,
 }
 
+/// The decoders of a thread, and the memory that one region leaves for the next.
+pub(crate) struct Coders<'s> {
+    pub(crate) blosc2: &'s mut blosc2::Decoder,
+    pub(crate) zstd: &'s mut ZstdDecoder,
+    pub(crate) scratch: &'s mut SourceScratch,
+}
+
 /// Stored bytes in a range.
 pub(crate) type Run = Range<usize>;
 
-enum Kind<'s> {
+enum PayloadKind<'s> {
     Raw,
     Zstd(&'s mut ZstdDecoder),
     Blosc2(&'s mut blosc2::Decoder),
 }
 
-impl<'p, 's> Source<'p, 's> {
+impl<'p, 's> PayloadReader<'p, 's> {
     /// Fails if the payload is too short for the array, or if the array has no elements and the
     /// payload has bytes.
-    pub(crate) fn new(
-        codec: Codec,
-        descriptor: &ArrayDescriptor,
-        payload: &'p [u8],
-        limits: &'s Limits,
-        (blosc2, zstd, scratch): (&'s mut blosc2::Decoder, &'s mut ZstdDecoder, &'s mut SourceScratch),
-    ) -> Result<Self> {
+    pub(crate) fn new(array: CodedArray<'p>, limits: &'s Limits, coders: Coders<'s>) -> Result<Self> {
+        let CodedArray { codec, descriptor, payload } = array;
+        let Coders { blosc2, zstd, scratch } = coders;
         let stored = descriptor.stored_bytes()?;
         let width = descriptor.stored.size();
         let stored_bytes = usize::try_from(stored)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
         let kind = match codec {
-            Codec::Raw => Kind::Raw,
-            Codec::Zstd => Kind::Zstd(zstd),
+            Codec::Raw => PayloadKind::Raw,
+            Codec::Zstd => PayloadKind::Zstd(zstd),
             Codec::Blosc2 => {
                 // The first region may need little of each block, and a later one all of it.
                 blosc2.room(width);
-                Kind::Blosc2(blosc2)
+                PayloadKind::Blosc2(blosc2)
             }
             _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
         };
         let units = stored_bytes.div_ceil(UNIT_BYTES);
         let fits = match kind {
-            Kind::Raw => payload.len() == stored_bytes,
-            Kind::Zstd(_) => payload.len() >= units,
-            Kind::Blosc2(_) => payload.len() / blosc2::HEADER_BYTES >= units,
+            PayloadKind::Raw => payload.len() == stored_bytes,
+            PayloadKind::Zstd(_) => payload.len() >= units,
+            PayloadKind::Blosc2(_) => payload.len() / blosc2::HEADER_BYTES >= units,
         };
         if !fits {
             let found = format!("{} bytes", payload.len());
@@ -109,17 +113,17 @@ impl<'p, 's> Source<'p, 's> {
     /// Blocks, or units of plain zstd, of the whole payload.
     pub(crate) fn blocks(&self) -> u64 {
         match self.kind {
-            Kind::Raw => 0,
+            PayloadKind::Raw => 0,
             // A unit is a whole number of blocks.
-            Kind::Zstd(_) | Kind::Blosc2(_) => self.stored_bytes.div_ceil(self.block_bytes()) as u64,
+            PayloadKind::Zstd(_) | PayloadKind::Blosc2(_) => self.stored_bytes.div_ceil(self.block_bytes()) as u64,
         }
     }
 
     /// Decoded bytes of a full block.
     fn block_bytes(&self) -> usize {
         match self.kind {
-            Kind::Zstd(_) => UNIT_BYTES,
-            Kind::Raw | Kind::Blosc2(_) => STREAM_BYTES * self.width,
+            PayloadKind::Zstd(_) => UNIT_BYTES,
+            PayloadKind::Raw | PayloadKind::Blosc2(_) => STREAM_BYTES * self.width,
         }
     }
 
@@ -132,7 +136,7 @@ impl<'p, 's> Source<'p, 's> {
             let Some(run) = runs.next() else { return Ok(()) };
             let mut start = run.start;
             while start < run.end {
-                if matches!(self.kind, Kind::Raw) {
+                if matches!(self.kind, PayloadKind::Raw) {
                     let (here, tail) = split_mut(rest, run.len(), "place of a run")?;
                     here.copy_from_slice(self.payload.get(run.clone()).ok_or_else(|| self.beyond(run.end))?);
                     rest = tail;
@@ -173,7 +177,7 @@ impl<'p, 's> Source<'p, 's> {
     where
         'p: 't,
     {
-        if matches!(self.kind, Kind::Raw) {
+        if matches!(self.kind, PayloadKind::Raw) {
             return Ok((0..self.stored_bytes, self.payload));
         }
         let first = at - at % self.block_bytes();
@@ -234,7 +238,7 @@ impl<'p, 's> Source<'p, 's> {
         self.loaded = None;
         let mut in_planes = None;
         match (&mut self.kind, &self.chunk) {
-            (Kind::Blosc2(decoder), Some(chunk)) => {
+            (PayloadKind::Blosc2(decoder), Some(chunk)) => {
                 let (needed, end) = need(block, runs);
                 let few = !whole && needed <= block.len() / 2;
                 let streams = planes::streams(chunk, number, self.width).filter(|_| few);
@@ -250,12 +254,12 @@ impl<'p, 's> Source<'p, 's> {
                     }
                 }
             }
-            (Kind::Zstd(decoder), _) => {
+            (PayloadKind::Zstd(decoder), _) => {
                 let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
                 let bytes = rest(self.payload, self.at, "payload after its units")?;
                 decoder.decode_unit(bytes, to).map(|_| ())
             }
-            (Kind::Blosc2(_), None) | (Kind::Raw, _) => {
+            (PayloadKind::Blosc2(_), None) | (PayloadKind::Raw, _) => {
                 return Err(Error::internal("block of a region", "within a unit that was entered", number));
             }
         }
@@ -270,7 +274,7 @@ impl<'p, 's> Source<'p, 's> {
     /// Moves on to a unit and, if it is a chunk, into it.
     fn enter(&mut self, unit: usize) -> Result<()> {
         self.walk_to(unit)?;
-        if matches!(self.kind, Kind::Blosc2(_)) && self.chunk.is_none() {
+        if matches!(self.kind, PayloadKind::Blosc2(_)) && self.chunk.is_none() {
             let item_bytes = item_bytes(self.width)?;
             let length =
                 self.stored_bytes.checked_sub(unit * UNIT_BYTES).ok_or_else(|| self.beyond(unit * UNIT_BYTES))?;
@@ -287,16 +291,16 @@ impl<'p, 's> Source<'p, 's> {
         while self.unit < unit {
             let bytes = rest(self.payload, self.at, "payload after its units")?;
             let length = match (&self.kind, self.chunk.take()) {
-                (Kind::Raw, _) => UNIT_BYTES.min(bytes.len()),
-                (Kind::Zstd(_), _) => ZstdDecoder::length(bytes).map_err(|e| e.at(self.at as u64))?,
-                (Kind::Blosc2(_), Some(chunk)) => {
+                (PayloadKind::Raw, _) => UNIT_BYTES.min(bytes.len()),
+                (PayloadKind::Zstd(_), _) => ZstdDecoder::length(bytes).map_err(|e| e.at(self.at as u64))?,
+                (PayloadKind::Blosc2(_), Some(chunk)) => {
                     let length = chunk.bytes().len();
                     if let Some(streams) = chunk.into_streams() {
                         self.scratch.streams = streams;
                     }
                     length
                 }
-                (Kind::Blosc2(_), None) => Chunk::length(bytes).map_err(|e| e.at(self.at as u64))?,
+                (PayloadKind::Blosc2(_), None) => Chunk::length(bytes).map_err(|e| e.at(self.at as u64))?,
             };
             self.at += length;
             self.unit += 1;
@@ -308,7 +312,7 @@ impl<'p, 's> Source<'p, 's> {
     /// decoded.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
-        if !matches!(self.kind, Kind::Raw) {
+        if !matches!(self.kind, PayloadKind::Raw) {
             end_of(self.payload, self.at)?;
         }
         Ok(self.decoded)

@@ -17,7 +17,8 @@ impl Plan<'_> {
     /// Makes the values of a region of its stored elements.
     pub(crate) fn values(
         &self,
-        (descriptor, region): (&ArrayDescriptor, &Region),
+        descriptor: &ArrayDescriptor,
+        region: &Region,
         target: Target,
         stored: &[u8],
         scratch: &mut Scratch,
@@ -45,8 +46,8 @@ impl Plan<'_> {
         let target = if direct { target.given(self.layout()) } else { target };
         let mut row = out;
         let to = if target.is_nothing() { To::Plain(row) } else { To::Row(&target, 0, &mut row) };
-        let bands = (self.asked().iter(), self.picks().map(BandSet::iter));
-        let mut values = Values::of_bands(descriptor, stored_as, bands, scratch, to)?;
+        let (bands, picks) = (self.asked().iter(), self.picks().map(BandSet::iter));
+        let mut values = Values::of_bands(descriptor, stored_as, bands, picks, scratch, to)?;
         match direct {
             true => {
                 let in_order = Arrangement { layout: Layout::AsShape, ..stored_as };

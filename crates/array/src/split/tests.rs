@@ -22,7 +22,7 @@ fn split_of(
     part_bytes: usize,
 ) -> Option<ArraySplit> {
     let (codec, payload) = (encoded.codec, &encoded.payload);
-    ArraySplit::new(codec, descriptor, wanted, (payload.len(), part_bytes), &Limits::default(), reader(payload))
+    ArraySplit::new(codec, descriptor, wanted, payload.len(), part_bytes, &Limits::default(), reader(payload))
 }
 
 fn split(descriptor: &ArrayDescriptor, encoded: &EncodedArray, part_bytes: usize) -> Option<ArraySplit> {
@@ -131,8 +131,8 @@ proptest! {
         }
         let limits = Limits::default();
         let whole = ArrayDecoder::new().decode(Codec::Raw, &descriptor, &payload, &limits).unwrap();
-        let bytes = (payload.len(), part_bytes);
-        let split = ArraySplit::new(Codec::Raw, &descriptor, &Wanted::ALL, bytes, &limits, |_, _| None).unwrap();
+        let (bytes, of) = (payload.len(), &Wanted::ALL);
+        let split = ArraySplit::new(Codec::Raw, &descriptor, of, bytes, part_bytes, &limits, |_, _| None).unwrap();
         prop_assert_eq!(split.is_copy(), !difference && !convert);
         prop_assert_eq!(in_parts(&split, &payload, whole.bytes().len()).unwrap(), whole.bytes());
     }
@@ -157,7 +157,7 @@ fn what_is_not_cut_is_left_to_the_whole() {
             to.copy_from_slice(&header?);
             Some(())
         };
-        ArraySplit::new(Codec::Blosc2, &cube, &Wanted::ALL, (bytes, 100), limits, read).map(|split| split.parts().len())
+        ArraySplit::new(Codec::Blosc2, &cube, &Wanted::ALL, bytes, 100, limits, read).map(|split| split.parts().len())
     };
     let of = |length: u32| {
         let mut header = [0; HEADER_BYTES];
@@ -221,7 +221,7 @@ fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> V
         });
         let mut out = vec![0; one.to.of(descriptor.decoded).unwrap().size()];
         Finish { factors, ..one }
-            .apply(descriptor.decoded, ([1, 1, 1], Layout::AsShape), &values[at..at + size], &mut out)
+            .apply(descriptor.decoded, [1, 1, 1], Layout::AsShape, &values[at..at + size], &mut out)
             .unwrap();
         out
     };

@@ -68,7 +68,7 @@ impl<'a> Values<'a> {
         scratch: &'a mut Scratch,
         to: To<'a>,
     ) -> Result<Self> {
-        Self::of_bands(descriptor, arrangement, (0..arrangement.bands, None::<std::iter::Empty<usize>>), scratch, to)
+        Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
     }
 
     /// The same with some of its bands only: their numbers in the array, and in a pixel, if those
@@ -76,7 +76,8 @@ impl<'a> Values<'a> {
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
-        (bands, picks): (impl Iterator<Item = usize>, Option<impl Iterator<Item = usize>>),
+        bands: impl Iterator<Item = usize>,
+        picks: Option<impl Iterator<Item = usize>>,
         scratch: &'a mut Scratch,
         to: To<'a>,
     ) -> Result<Self> {
@@ -148,13 +149,13 @@ impl<'a> Values<'a> {
     }
 
     /// Takes all elements of a band-major array, in `blocks` of equal size.
-    pub(crate) fn take_planes(&mut self, blocks: (&[Block<'_>], usize), window: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn take_planes(&mut self, blocks: &[Block<'_>], block: usize, window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
         let step = self.arrangement.tile_pixels();
         for first in (0..pixels).step_by(step) {
             let count = step.min(pixels - first);
             let tile = grow(window, count * bands * width);
-            self.arrangement.tile(blocks, first, tile)?;
+            self.arrangement.tile(blocks, block, first, tile)?;
             let tiled = Arrangement { difference: false, pixels: count, ..self.arrangement };
             self.take_pixels(&tiled, tile)?;
         }

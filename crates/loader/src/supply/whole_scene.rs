@@ -39,7 +39,7 @@ impl WholeScene {
         let window = [rows.clone(), columns.clone()];
         let length = to_usize(self.dtype.array_bytes(&self.shape)?);
         let elements = part(&self.bytes, 0..length, "elements of a scene")?;
-        finish.apply_to_window(self.dtype, (self.shape, self.layout), window, elements, out)
+        finish.apply_to_window(self.dtype, self.shape, self.layout, window, elements, out)
     }
 
     /// Memory that it takes.

@@ -75,7 +75,7 @@ impl Job {
                     }
                     None => decoder.decode_into(codec, &descriptor, &bytes, &mut elements, &limits),
                 };
-                let finished = decoded.and_then(|()| finish.apply(descriptor.decoded, (shape, layout), &elements, to));
+                let finished = decoded.and_then(|()| finish.apply(descriptor.decoded, shape, layout, &elements, to));
                 finished.map_err(|e| e.to_string())?;
                 if let Some(noise) = noise {
                     let dtype = finish.to.of(descriptor.decoded).unwrap();

@@ -118,7 +118,7 @@ pub(crate) fn finished(
 ) -> Result<Vec<u8>, Error> {
     let (shape, layout) = size(descriptor, region)?;
     let mut out = vec![0; finish.to.of(decoded)?.array_bytes(&shape)? as usize];
-    finish.apply(decoded, (shape, layout), elements, &mut out)?;
+    finish.apply(decoded, shape, layout, elements, &mut out)?;
     Ok(out)
 }
 

@@ -111,14 +111,14 @@ impl VolumeDecoder {
             cut.resize(to_usize(a.saturating_mul(b).saturating_mul(c).saturating_mul(pixel)), 0);
             copy_box(whole, sides, pixel, part, &mut cut);
             if finish.turn.is_none() {
-                finish.apply(descriptor.decoded, ([a * b, c, channels], Layout::AsShape), &cut, out)?;
+                finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
             // Each plane is turned by itself.
             let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {
-                finish.apply(descriptor.decoded, ([b, c, channels], Layout::AsShape), plane, out)?;
+                finish.apply(descriptor.decoded, [b, c, channels], Layout::AsShape, plane, out)?;
             }
         }
         let window_at = |origin: [u64; 3]| CutOf { size: sides, origin: Some(origin), is_volume: true };

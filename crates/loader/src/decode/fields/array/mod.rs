@@ -157,8 +157,9 @@ impl FieldDecoder for ArrayFieldDecoder {
         let Ok(asked) = request.ask(field, of, &payload, of.shape(value.dims), &mut tools.window) else {
             return Some(MadeField::Kept);
         };
-        let (wanted, bytes) = (asked.wanted(field.channels_first), (size(value.bytes())?, part_bytes));
-        let Some(split) = ArraySplit::new(payload.codec, asked.descriptor, &wanted, bytes, of.limits(), read) else {
+        let (wanted, bytes) = (asked.wanted(field.channels_first), size(value.bytes())?);
+        let split = ArraySplit::new(payload.codec, asked.descriptor, &wanted, bytes, part_bytes, of.limits(), read);
+        let Some(split) = split else {
             return Some(MadeField::Kept);
         };
         for (part, here) in split.parts().iter().enumerate() {

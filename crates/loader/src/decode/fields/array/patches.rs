@@ -92,9 +92,9 @@ impl ArrayFieldDecoder {
         if is_narrow {
             parts.iter_mut().for_each(|part| quieten(&finishes, part));
         }
-        let axes = image_axes(&of.field.shape, self.field.channels_first)?;
+        let (shape, layout) = image_axes(&of.field.shape, self.field.channels_first)?;
         for ((finish, part), out) in finishes.iter().zip(parts).zip(outs) {
-            finish.apply(dtype, axes, part, out)?;
+            finish.apply(dtype, shape, layout, part, out)?;
         }
         Ok(places)
     }

@@ -1,0 +1,11 @@
+//! An array as a shard stores it, to be decoded.
+
+use shardpack_format::{ArrayDescriptor, Codec};
+
+/// The payload of an array, and its description.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodedArray<'a> {
+    pub(crate) codec: Codec,
+    pub(crate) descriptor: &'a ArrayDescriptor,
+    pub(crate) payload: &'a [u8],
+}
