@@ -147,11 +147,33 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("rayon", "format has no threads"),
 ];
 
-/// Libraries none of whose modules, files or folders beside `lib.rs`, use each other in a circle.
-const WITHOUT_CIRCLES: &[&str] = &["array", "augment", "base", "format", "gpu", "jpeg", "loader", "report", "sources"];
+/// Sources in which files still use each other in a circle. Take one off the list with its last circle.
+const CIRCLES_LEFT: &[&str] = &["crates/pack", "crates/recipe", "crates/store", "crates/writer", "."];
 
-/// Those of them in whose folders modules do.
-const WITH_CIRCLES_INSIDE: &[&str] = &["gpu"];
+/// Sources in which functions still take tuples that are opened among the parameters.
+const TUPLES_LEFT: &[&str] = &[
+    "crates/io",
+    "crates/loader",
+    "crates/pack",
+    "crates/reader",
+    "crates/sources",
+    "crates/store",
+    "crates/writer",
+    ".",
+    "python",
+];
+
+/// The only variables of a whole process, and why each is one.
+const GLOBALS_ALLOWED: &[(&str, &str)] = &[
+    ("crates/gpu/src/stage/kernels.rs", "a driver compiles kernels for seconds: loaders of one process share them"),
+    ("crates/writer/src/lock_name.rs", "numbers that differ between all locks of a process"),
+    ("crates/io/src/cancel.rs", "the flag by which a caller cancels the work of its thread"),
+    ("python/src/values.rs", "a function of Python, looked up once for the interpreter"),
+    ("src/cli/pack/args.rs", "defaults that clap borrows for ever"),
+    ("src/cli/report/args.rs", "defaults that clap borrows for ever"),
+    ("src/cli/source_args.rs", "defaults that clap borrows for ever"),
+    ("src/cli/verify.rs", "a decoder for each thread of rayon"),
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -308,114 +330,249 @@ fn libraries_without_a_fence_forbid_unsafe() {
     }
 }
 
-/// What a file uses of a folder, by the paths of its code: those that begin with one of the `names` of
-/// the folder.
-fn uses(text: &str, names: [&str; 2]) -> Vec<String> {
-    let code: String = code(text).into_iter().map(|(_, line)| line + "\n").collect();
-    let mut found = Vec::new();
-    for prefix in names {
+/// The sources of all packages: their folders, and the names in the lists above.
+fn all_sources() -> Vec<(String, PathBuf)> {
+    let of = |dir: PathBuf| {
+        let package = dir.parent().expect("a package").strip_prefix(root()).expect("in the repository");
+        let name = if package.as_os_str().is_empty() { Path::new(".") } else { package };
+        (name.to_string_lossy().into_owned(), dir)
+    };
+    libraries().into_iter().chain(entries()).map(of).collect()
+}
+
+/// The path of a module within its package: `a/b.rs` and `a/b/mod.rs` are `["a", "b"]`.
+type Module = Vec<String>;
+
+/// The code of a file without its test module.
+fn text_of(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("a readable source file");
+    code(&text).into_iter().map(|(_, line)| line + "\n").collect()
+}
+
+/// The paths of a `use`, with its braces opened.
+fn paths_of(tree: &str) -> Vec<Module> {
+    let names = |path: &str| {
+        let path = path.split(" as ").next().unwrap_or_default();
+        path.split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+    };
+    let Some((head, rest)) = tree.split_once('{') else { return vec![names(tree)] };
+    let list = rest.rsplit_once('}').map_or(rest, |(list, _)| list);
+    let (mut depth, mut items) = (0, vec![String::new()]);
+    for c in list.chars() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        match (c, depth) {
+            (',', 0) => items.push(String::new()),
+            _ => items.last_mut().expect("an item").push(c),
+        }
+    }
+    let head: Module = names(head);
+    let items = items.iter().filter(|item| !item.trim().is_empty());
+    items.flat_map(|item| paths_of(item)).map(|path| [head.clone(), path].concat()).collect()
+}
+
+/// The `use` declarations of a file, without those that hand a name on, and with the latter apart; and
+/// the rest of its code.
+fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
+    let (mut used, mut handed, mut rest) = (Vec::new(), Vec::new(), String::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let start = line.trim_start();
+        let public = start.strip_prefix("pub").map(|rest| match rest.strip_prefix('(') {
+            Some(rest) => rest.split_once(')').map_or("", |(_, rest)| rest).trim_start(),
+            None => rest.trim_start(),
+        });
+        let Some(tree) = public.unwrap_or(start).strip_prefix("use ") else {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        };
+        let mut tree = tree.to_owned();
+        while !tree.contains(';') {
+            let Some(line) = lines.next() else { break };
+            tree.push_str(line);
+        }
+        let paths = paths_of(tree.split(';').next().unwrap_or_default());
+        if public.is_some() { handed.extend(paths) } else { used.extend(paths) }
+    }
+    (used, handed, rest)
+}
+
+/// The paths in code that begin with `crate` or `super`.
+fn paths_in(code: &str) -> Vec<Module> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut paths = Vec::new();
+    for prefix in ["crate::", "super::"] {
         for (at, _) in code.match_indices(prefix) {
-            // `super::super::x` is none of the parent's, nor `my_crate::x` one of ours.
-            let before = code[..at].chars().next_back();
-            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            if code[..at].ends_with(|c| is_part(c) || c == ':') {
                 continue;
             }
-            let rest = &code[at + prefix.len()..];
-            let list = match rest.strip_prefix('{') {
-                // Names at the head of each item, whatever is in braces of its own.
-                Some(list) => {
-                    let (mut depth, mut heads) = (1, String::new());
-                    for c in list.chars() {
-                        depth += i32::from(c == '{') - i32::from(c == '}');
-                        match depth {
-                            0 => break,
-                            1 => heads.push(c),
-                            _ => {}
-                        }
-                    }
-                    heads
+            let path = code[at..].split(|c| !is_part(c) && c != ':').next().unwrap_or_default();
+            paths.push(path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect());
+        }
+    }
+    paths
+}
+
+/// The files of a package, and those that each uses: a name is followed to the file that defines it.
+fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
+    let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
+    let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
+    let mut homes: BTreeMap<(Module, String), Module> = BTreeMap::new();
+    for (module, (_, handed, _)) in &parsed {
+        for path in handed {
+            let path = path.strip_prefix(&["self".to_owned()][..]).unwrap_or(path);
+            let Some((name, inside)) = path.split_last() else { continue };
+            let home = [module.as_slice(), inside].concat();
+            if !inside.is_empty() && modules.contains(&home) {
+                homes.insert(((*module).clone(), name.clone()), home);
+            }
+        }
+    }
+    let target = |from: &Module, path: &Module| {
+        let mut rest = path.as_slice();
+        let mut at = from.clone();
+        match rest.first().map(String::as_str) {
+            Some("crate") => (at, rest) = (Module::new(), &rest[1..]),
+            Some("self") => rest = &rest[1..],
+            Some("super") => {
+                while let Some("super") = rest.first().map(String::as_str) {
+                    at.pop();
+                    rest = &rest[1..];
                 }
-                None => rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned(),
-            };
-            let head = |item: &str| item.trim().split("::").next().unwrap_or_default().to_owned();
-            found.extend(list.split(',').map(head));
+            }
+            Some(name) if modules.contains(&[at.as_slice(), &[name.to_owned()]].concat()) => {}
+            _ => return None,
         }
-    }
-    found
-}
-
-/// Which module of a folder, of the library in `src`, uses which others. The folder itself, `lib.rs` or
-/// `mod.rs`, names what it shows of them.
-fn modules(src: &Path, folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let names_below = |path: &Path, dir: &Path| -> Vec<String> {
-        let place = path.strip_prefix(dir).expect("a file of the folder");
-        place.components().map(|c| c.as_os_str().to_string_lossy().into_owned()).collect()
+        while let Some((name, after)) = rest.split_first() {
+            let inside = [at.as_slice(), std::slice::from_ref(name)].concat();
+            match homes.get(&(at.clone(), name.clone())) {
+                _ if modules.contains(&inside) => (at, rest) = (inside, after),
+                Some(home) => at = home.clone(),
+                None => break,
+            }
+        }
+        (at != *from && modules.contains(&at)).then_some(at)
     };
-    let inside: String = names_below(folder, src).iter().map(|name| format!("{name}::")).collect();
-    let own = |path: &&PathBuf| **path == folder.join("lib.rs") || **path == folder.join("mod.rs");
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for path in sources(folder).iter().filter(|path| !is_test_file(path) && !own(path)) {
-        let names = names_below(path, folder);
-        let depth = names.len() - usize::from(names.ends_with(&["mod.rs".to_owned()]));
-        let text = fs::read_to_string(path).expect("a readable source file");
-        let module = all.entry(names[0].trim_end_matches(".rs").to_owned()).or_default();
-        module.extend(uses(&text, [&format!("crate::{inside}"), &"super::".repeat(depth)]));
-    }
-    let names: BTreeSet<String> = all.keys().cloned().collect();
-    for (own, used) in &mut all {
-        used.retain(|name| name != own && names.contains(name));
-    }
-    all
+    let found = parsed.iter().map(|(module, (used, _, rest))| {
+        let paths = used.iter().cloned().chain(paths_in(rest));
+        ((*module).clone(), paths.filter_map(|path| target(module, &path)).collect())
+    });
+    found.collect()
 }
 
-/// The folders that have files in them or below, this one first.
-fn folders(dir: &Path) -> BTreeSet<PathBuf> {
-    let above = |file: &PathBuf| file.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
-    sources(dir).iter().flat_map(above).filter(|folder| folder.starts_with(dir)).collect()
-}
-
-/// The modules that use each other in a circle, or are between two that do.
-fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
-    // Whoever uses none of those that are left, or is used by none, is in no circle.
-    loop {
-        let left: BTreeSet<String> = modules.keys().cloned().collect();
-        let used: BTreeSet<String> = modules.values().flatten().filter(|name| left.contains(*name)).cloned().collect();
-        modules.retain(|name, uses| used.contains(name) && uses.iter().any(|name| left.contains(name)));
-        if modules.len() == left.len() {
-            return left.into_iter().collect();
+/// The files that use themselves by way of others.
+fn in_circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    let reaches_itself = |file: &&Module| {
+        let (mut seen, mut left) = (BTreeSet::new(), vec![*file]);
+        while let Some(next) = left.pop() {
+            for used in uses.get(next).into_iter().flatten() {
+                if used == *file {
+                    return true;
+                }
+                if seen.insert(used) {
+                    left.push(used);
+                }
+            }
         }
+        false
+    };
+    uses.keys().filter(reaches_itself).map(|file| file.join("/")).collect()
+}
+
+#[test]
+fn files_use_each_other_in_no_circle() {
+    for (package, src) in all_sources() {
+        let module = |path: &PathBuf| {
+            let place = path.strip_prefix(&src).expect("a file of the package").with_extension("");
+            let mut names: Module = place.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+            names.pop_if(|name| matches!(name.as_str(), "mod" | "lib" | "main"));
+            (names, text_of(path))
+        };
+        let files: Vec<_> = sources(&src).iter().filter(|path| !is_test_file(path)).map(module).collect();
+        let found = in_circles(&uses_of(&files));
+        let is_left = CIRCLES_LEFT.contains(&package.as_str());
+        assert!(found.is_empty() || is_left, "`{package}`: files in circles, sink what they share: {found:?}");
+    }
+}
+
+/// Whether names in parentheses have a tuple for their type: `(a, b): (`.
+fn opens_a_tuple(line: &str) -> bool {
+    line.match_indices("): (").any(|(end, _)| {
+        let Some(start) = line[..end].rfind('(') else { return false };
+        let mut names = line[start + 1..end].split(',').map(|name| name.trim().trim_start_matches("mut "));
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        line[start..end].contains(',') && names.all(is_name)
+    })
+}
+
+fn clamps(line: &str) -> bool {
+    line.contains("unwrap_or(usize::MAX)")
+}
+
+fn is_global(line: &str) -> bool {
+    let holds = ["Mutex", "RwLock", "OnceLock", "OnceCell", "LazyLock", "Atomic"];
+    let declares = line.trim_start().trim_start_matches("pub ").starts_with("static ");
+    line.contains("thread_local!") || declares && holds.iter().any(|name| line.contains(name))
+}
+
+/// The lines of a package that have what `has` looks for, tests left out.
+fn lines_that(src: &Path, has: fn(&str) -> bool) -> Vec<String> {
+    let files = sources(src).into_iter().filter(|path| !is_test_file(path));
+    let found = files.flat_map(|path| {
+        let text = fs::read_to_string(&path).expect("a readable source file");
+        let place = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        let lines = code(&text).into_iter().filter(|(_, line)| has(line));
+        lines.map(|(number, line)| format!("{place}:{number}: {}", line.trim())).collect::<Vec<_>>()
+    });
+    found.collect()
+}
+
+#[test]
+fn parameters_are_named_and_numbers_are_not_clamped() {
+    for (package, src) in all_sources() {
+        let clamped = lines_that(&src, clamps);
+        assert!(clamped.is_empty(), "convert with `to_usize`:\n{}", clamped.join("\n"));
+        let tuples = if TUPLES_LEFT.contains(&package.as_str()) { Vec::new() } else { lines_that(&src, opens_a_tuple) };
+        assert!(tuples.is_empty(), "give the parameters a struct, or separate them:\n{}", tuples.join("\n"));
     }
 }
 
 #[test]
-fn modules_use_each_other_in_no_circle() {
-    for library in WITHOUT_CIRCLES {
-        let src = root().join("crates").join(library).join("src");
-        let is_checked = |folder: &PathBuf| *folder == src || !WITH_CIRCLES_INSIDE.contains(library);
-        for folder in folders(&src).into_iter().filter(is_checked) {
-            let (found, place) = (circle(modules(&src, &folder)).join(", "), folder.display());
-            assert!(found.is_empty(), "modules in a circle, in `{place}`: sink what they share: {found}");
-        }
-    }
+fn no_variable_is_that_of_a_whole_process() {
+    let found: Vec<_> = all_sources().iter().flat_map(|(_, src)| lines_that(src, is_global)).collect();
+    let is_allowed = |line: &&String| GLOBALS_ALLOWED.iter().any(|(file, _)| line.starts_with(file));
+    let found: Vec<_> = found.iter().filter(|line| !is_allowed(line)).map(String::as_str).collect();
+    assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
 #[test]
 fn the_search_finds_circles() {
-    let text =
-        "use crate::{a::X, b::{c, d}};\nuse super::e;\nlet x = crate::f::g();\nuse super::super::h; // crate::i\n";
-    assert_eq!(uses(text, ["crate::", "super::"]), ["a", "b", "f", "e", "super"]);
-    assert_eq!(uses(text, ["crate::", "super::super::"]), ["a", "b", "f", "h"]);
-    assert_eq!(uses(text, ["crate::f::", "super::super::"]), ["g", "h"]);
-    let graph = |arrows: &[(&str, &str)]| {
-        let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (from, to) in arrows {
-            modules.entry((*from).to_owned()).or_default().insert((*to).to_owned());
-            modules.entry((*to).to_owned()).or_default();
-        }
-        modules
-    };
-    assert!(circle(graph(&[("a", "b"), ("a", "c"), ("b", "c")])).is_empty());
-    assert_eq!(circle(graph(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")])), ["b", "c"]);
+    let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
+    let circles = |files: &[(Module, String)]| in_circles(&uses_of(files));
+    let lib = (Module::new(), "mod a;\nmod b;\npub use b::Thing;\n".to_owned());
+    // By a `use`, by a path in the code, and by a name that `lib.rs` hands on.
+    for text in ["use super::b::{Thing, other};\n", "fn f() { crate::b::g() }\n", "use crate::{c::X, Thing};\n"] {
+        let files = [lib.clone(), file("a", text), file("b", "use super::a;\n"), file("c", "use super::a;\n")];
+        assert_eq!(circles(&files)[..2], ["a", "b"], "{text}");
+    }
+    let files = [lib, file("a", "use super::b::Thing; // super::c\n"), file("b", "use std::fmt;\n")];
+    assert!(circles(&files).is_empty());
+    let deep = [
+        file("a", "mod x;\nmod y;\n"),
+        file("a/x", "use super::super::b;\n"),
+        file("a/y", "use super::x;\n"),
+        file("b", "use super::a::y;\n"),
+    ];
+    assert_eq!(circles(&deep), ["a/x", "a/y", "b"]);
+}
+
+#[test]
+fn the_search_finds_habits() {
+    assert!(opens_a_tuple("fn f((a, mut b): (u8, u8)) {"));
+    assert!(!opens_a_tuple("fn f(a: u8): (u8, u8)"));
+    assert!(!opens_a_tuple("for ((a, b), c) in d {"));
+    assert!(clamps("n.unwrap_or(usize::MAX)") && !clamps("n.unwrap_or(0)"));
+    assert!(is_global("static A: Mutex<u8> = x;") && !is_global("static A: &str = \"\";"));
 }
 
 #[test]
