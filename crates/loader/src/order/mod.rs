@@ -7,7 +7,7 @@
 //! ```text
 //! Sampling (Order, Weighted, Mixture, Patched) ── epoch ──▶ Positions: position → sample
 //!                                                       │
-//! Progress (what was seen) + World (rank of how many) ──▶ Share: batch, row → position
+//! OrderState (what was seen) + World (rank of how many) ──▶ Share: batch, row → position
 //!                                                       │
 //!                                                       ▼
 //!                                     Steps: sample after sample, with what to read, and when it can be forgotten
