@@ -120,7 +120,7 @@ fn arg<T: Table>(about: &'static About) -> Arg {
             help => PossibleValue::new(word).help(help),
         });
         let arg = arg.value_parser(PossibleValuesParser::new(words));
-        if name.is_empty() { arg } else { arg.value_name(name) }
+        if name.is_empty() { arg.value_name(about.name.to_uppercase()) } else { arg.value_name(name) }
     };
     let arg = match about.takes {
         Takes::Switch => return arg.action(ArgAction::SetTrue),

@@ -49,6 +49,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     pictures(source.path(), 7);
     let device = Arc::new(Fake::default());
     let options = ReportOptions {
+        voice: shardpack_format::Voice::Command,
         samples: Some(5),
         seed: 0,
         want: Vec::new(),

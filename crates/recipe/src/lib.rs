@@ -31,12 +31,12 @@ pub use dataset::{DatasetRecipe, FolderRecipe, LabelTable, OfProgram, Order, Pro
 pub use entry::Entry;
 pub use error::ArgumentError;
 pub use kind::{OnBadInput, SourceKind};
-pub use option::{About, Declared, Given, Takes, check, is_given, read, values_of, words};
+pub use option::{About, Declared, Takes, check, is_given, read, values_of, words};
 pub use pictures::{Jpeg, PictureOptions};
 pub use share::Share;
 pub use sizes::{parse_size, spelled_size};
 pub use storage::StorageOptions;
-pub use value::{Value, parse_part, parse_spatial, parse_target, parse_threads};
+pub use value::{Given, Value, parse_part, parse_spatial, parse_target, parse_threads};
 pub use word::Word;
 
 /// Largest cube that is read, and largest record or decoded field that is accepted, unless the caller

@@ -1,6 +1,6 @@
 //! Options: each is declared once, in a table, with its name, help text, check and place.
 
-use crate::{ArgumentError, Jpeg, Value, Word};
+use crate::{ArgumentError, Given, Jpeg, Value, Word};
 
 /// How an option is written.
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +51,6 @@ pub struct Declared<O: 'static> {
     pub about: About,
     set: fn(&mut O, Given<'_>) -> Result<(), ArgumentError>,
     spelled: fn(&O) -> Option<String>,
-}
-
-/// A value for an option.
-#[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
-    /// The name of the option.
-    pub option: &'static str,
-    /// The value as it was given.
-    pub value: &'a Value,
 }
 
 impl<O: 'static> Declared<O> {

@@ -1,6 +1,6 @@
 //! Values as callers give them, and how they become those of options.
 
-use crate::{ArgumentError, Given, Word, parse_size};
+use crate::{ArgumentError, Word, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -37,12 +37,20 @@ impl fmt::Display for Value {
 
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 
+/// A value for an option.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// The name of the option.
+    pub option: &'static str,
+    /// The value as it was given.
+    pub value: &'a Value,
+}
+
 impl Given<'_> {
     fn refused(self, expected: impl fmt::Display) -> ArgumentError {
         ArgumentError::new(self.option, expected, format!("`{}`", self.value.to_string().escape_debug()))
     }
 
-    /// What `parse` makes of the text.
     /// Reads the text by a function.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::progress::Bar;
 use super::{Outcome, interrupt, open, read_limits, show, units};
 use anyhow::{Context, bail};
 use args::ReportArgs;
-use shardpack_format::{MANIFEST_NAME, Note};
+use shardpack_format::{MANIFEST_NAME, Note, Voice};
 use shardpack_pack::options::{ReportArguments, reading};
 use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, argument, quoted};
 use shardpack_recipe::{ArgumentError, Value, is_given};
@@ -202,6 +202,7 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
     }
     let dataset = open::dataset(asked.path, &read_limits(super::MAX_RECORD_BYTES), &FromStore::default())?;
     let options = ReportOptions {
+        voice: Voice::Command,
         samples: args.samples,
         seed: args.seed,
         want: args.wants()?,
@@ -227,6 +228,7 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
 fn measure(asked: Asked<'_>, opened: &Opened, plans: &[Plan], hooks: &Hooks<'_>) -> anyhow::Result<Report> {
     let args = asked.args;
     let options = ReportOptions {
+        voice: Voice::Command,
         samples: args.samples,
         seed: args.seed,
         want: args.wants()?,

@@ -2,7 +2,7 @@
 
 use super::some;
 use crate::pack::PackOptions;
-use crate::pack::images::picture;
+use crate::pack::picture_sizes::picture;
 use anyhow::{Context, bail};
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
 use shardpack_sources::{ColumnValues, Listing};

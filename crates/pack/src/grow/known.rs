@@ -1,7 +1,7 @@
 //! New samples whose keys the dataset holds already: the same samples, or others under their keys.
 
 use super::{AddOptions, OnKnownKey, all_held, before, some};
-use crate::pack::images::picture;
+use crate::pack::picture_sizes::picture;
 use anyhow::bail;
 use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};

@@ -57,8 +57,8 @@ const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
 impl PackOptions {
     /// The descriptions of all options that [`read`](Self::read) takes.
     pub fn about() -> impl Iterator<Item = &'static About> {
-        let of_source = abouts(READING).chain(abouts(source::PACKING));
-        of_source.chain(abouts(StorageOptions::OPTIONS)).chain(abouts(RUN))
+        let of_storage = abouts(READING).chain(abouts(StorageOptions::OPTIONS));
+        of_storage.chain(abouts(source::PACKING)).chain(abouts(RUN))
     }
 
     /// The names of all options of front ends.

@@ -3,14 +3,14 @@
 use super::clip_maker::ClipMaker;
 use super::picture_maker::{Look, PictureMaker, Stored};
 use super::picture_masks::{self, PictureMasks};
-use super::picture_sizes::{Sizes, refuse_huge};
+use super::picture_sizes::{Sizes, picture, refuse_huge};
 use super::stored_value::StoredValue;
 use super::{OddPicture, PackOptions, SampleError, Tally, picture_totals, schema, tables, tries};
 use shardpack_array::{ArrayEncoder, Trial};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField, to_usize};
 use shardpack_recipe::{FolderRecipe, PictureOptions};
-use shardpack_sources::pictures::{PictureInfo, probe_picture};
-use shardpack_sources::{Listing, SampleContent, SourceSample};
+use shardpack_sources::pictures::probe_picture;
+use shardpack_sources::{Listing, SourceSample};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -179,14 +179,6 @@ impl<'a> Images<'a> {
 pub(super) fn has_icc(listing: &Listing, options: &PictureOptions) -> bool {
     let has_icc = |entry: &SourceSample| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
     options.takes_profiles_out() && listing.samples.iter().any(has_icc)
-}
-
-/// The picture of an entry; `None` for a cube.
-pub(crate) fn picture(entry: &SourceSample) -> Option<&PictureInfo> {
-    match &entry.content {
-        SampleContent::Picture(picture) => Some(picture),
-        SampleContent::Cube(_) => None,
-    }
 }
 
 pub(crate) fn fields(listing: &Listing, options: &PictureOptions, beside: &Beside) -> Vec<Field> {

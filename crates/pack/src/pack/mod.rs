@@ -12,7 +12,7 @@ mod options;
 mod overlap;
 pub(crate) mod picture_maker;
 mod picture_masks;
-mod picture_sizes;
+pub(crate) mod picture_sizes;
 pub(crate) mod picture_totals;
 mod sample_encoder;
 mod sample_error;

@@ -2,7 +2,6 @@
 //! made.
 
 use super::SampleError;
-use super::images::picture;
 use super::picture_maker::Look;
 use rayon::prelude::*;
 use shardpack_format::visible_path;
@@ -10,7 +9,7 @@ use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
-use shardpack_sources::{Listing, SourceSample};
+use shardpack_sources::{Listing, SampleContent, SourceSample};
 
 /// What a record takes besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
@@ -20,6 +19,14 @@ const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// The most pixels of a picture that is decoded: the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
+
+/// The picture of an entry; `None` for a cube.
+pub(crate) fn picture(entry: &SourceSample) -> Option<&PictureInfo> {
+    match &entry.content {
+        SampleContent::Picture(picture) => Some(picture),
+        SampleContent::Cube(_) => None,
+    }
+}
 
 /// Sizes of the pictures of a listing.
 pub(super) struct Sizes<'a> {

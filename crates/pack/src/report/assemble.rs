@@ -5,7 +5,7 @@ use super::maker::Maker;
 use super::measure::{Bench, Outcome, Sampled, first_line};
 use super::{Opened, ReportOptions, dashed, datasets, gallery, panels, rates};
 use crate::pack::SampleEncoder;
-use shardpack_format::Voice;
+use shardpack_format::Setting;
 use shardpack_reader::peak_rss_bytes;
 use shardpack_report::conclude::{conclude, default_conditions};
 use shardpack_report::data::{
@@ -79,7 +79,7 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
         whole.iter().filter_map(|one| listing.samples.get(one.position)).map(sample_of).collect();
     let rates = rates::measure(bench, &whole)?;
     let mut notes: Vec<String> =
-        listing.notes.iter().map(|note| note.told(Voice::Command).replace('\n', " ")).collect();
+        listing.notes.iter().map(|note| note.told(bench.options.voice).replace('\n', " ")).collect();
     notes.extend(unscored_note(&whole, listing));
     let candidates = bench.plans.iter().enumerate().map(|(number, _)| {
         let own_rates = rates.get(number).copied().unwrap_or_default();
@@ -268,9 +268,12 @@ fn not_measured(content: Content, interrupted: bool, options: &ReportOptions) ->
         all.push("A device: decode rates are those of this machine's cores.".to_owned());
     }
     if options.metrics.is_empty() {
-        let own = "What your model makes of it: `--metric` trains it on each candidate, and on the original with \
-                   several seeds.";
-        all.insert(0, own.to_owned());
+        let option = Setting::named("metric").spelled(options.voice);
+        let own = format!(
+            "What your model makes of it: `{option}` trains it on each candidate, and on the original with several \
+             seeds."
+        );
+        all.insert(0, own);
     }
     if content == Content::Pictures {
         all.push(

@@ -31,7 +31,7 @@ use crate::pack::{PackOptions, SampleEncoder};
 use draw::Draw;
 use maker::{Maker, Packed};
 use measure::{Bench, Outcome, Sampled};
-use shardpack_format::Note;
+use shardpack_format::{Note, Voice};
 use shardpack_reader::Dataset;
 use shardpack_recipe::Value;
 use shardpack_report::data::{Content, Report};
@@ -81,6 +81,8 @@ fn dashed(name: &str) -> String {
 /// How to measure.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
+    /// Spelling of options in the notes of the report.
+    pub voice: Voice,
     /// Samples to draw; `None`: as many as make the predicted size known to ±2 %, between 64 and
     /// 512.
     pub samples: Option<u64>,
