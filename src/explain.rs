@@ -3,6 +3,7 @@
 
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Voice, told};
+use shardpack_io::Error as IoError;
 use shardpack_pack::collect::CollectError;
 use shardpack_pack::pack::SampleError;
 use shardpack_reader::Error as ReaderError;
@@ -81,6 +82,8 @@ fn hints_of(cause: &(dyn Error + 'static)) -> Vec<Hint> {
     } else if let Some(error) = cause.downcast_ref::<Hinted>() {
         one(error.hint())
     } else if let Some(error) = cause.downcast_ref::<EncodeError>() {
+        one(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<IoError>() {
         one(error.hint())
     } else if let Some(error) = cause.downcast_ref::<ReaderError>() {
         one(error.hint())

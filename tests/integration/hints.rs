@@ -180,6 +180,7 @@ fn every_error_with_hints_is_asked_for_them() {
             // Each crate calls its own `Error`.
             let name = match (name, path.iter().rev().nth(2).and_then(|name| name.to_str())) {
                 ("Error", Some("format")) => "FormatError",
+                ("Error", Some("io")) => "IoError",
                 ("Error", Some("reader")) => "ReaderError",
                 ("Error", Some("writer")) => "WriterError",
                 (name, _) => name,
