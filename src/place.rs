@@ -174,6 +174,7 @@ mod remote {
     use shardpack_io::Storage;
     use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
     use shardpack_store::{Remote, StoreOptions, Upload};
+    use shardpack_writer::Bucket;
 
     pub(super) enum Source {
         Local(PathBuf),
@@ -232,7 +233,7 @@ mod remote {
         }
         let upload = Upload::at(url, &StoreOptions { cancel, ..options(settings)? })?;
         let spools = to.spool.clone().unwrap_or_else(std::env::temp_dir);
-        Ok(shardpack_store::bucket(upload, &spools).take_over(to.take_over).into())
+        Ok(Bucket::new(Arc::new(upload), &spools).take_over(to.take_over).into())
     }
 
     pub(super) fn open(url: &str, dataset: &DatasetOptions, settings: &Settings) -> Result<Dataset> {

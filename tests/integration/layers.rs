@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("shardpack-gpu-play", &[]),
-    ("shardpack-store", &["shardpack-format", "shardpack-io", "shardpack-reader", "shardpack-writer"]),
+    ("shardpack-store", &["shardpack-format", "shardpack-io", "shardpack-reader"]),
     ("shardpack-report", &[]),
     ("shardpack-recipe", &["shardpack-format", "shardpack-jpeg", "shardpack-array"]),
     (

@@ -19,9 +19,9 @@ use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
 use shardpack_loader::{Loader, LoaderOptions};
-use shardpack_io::Storage as _;
+use shardpack_io::{Objects as _, Storage as _};
 use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions};
-use shardpack_store::{Remote, StoreOptions, Upload, bucket, open, verify};
+use shardpack_store::{Remote, StoreOptions, Upload, open, verify};
 use shardpack_writer::{
     Bucket, Claim, Error, Outcome, Part, Progress, Report, Result, WriteOptions, merge, write_dataset,
 };
@@ -88,7 +88,7 @@ impl Server {
     }
 
     fn place(&self, spools: &Path) -> Bucket {
-        bucket(self.upload(), spools)
+        Bucket::new(Arc::new(self.upload()), spools)
     }
 
     /// All objects of the folder: the server keeps each as a file.
@@ -139,7 +139,7 @@ fn a_run_that_was_stopped_goes_on_and_another_machine_takes_over() {
         let stop = Arc::new(AtomicBool::new(false));
         let on_progress = |progress: &Progress| stop.store(progress.samples >= SAMPLES / 2, Ordering::Relaxed);
         let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
-        let place = bucket(server.upload_until(Some(Arc::clone(&stop))), here.path());
+        let place = Bucket::new(Arc::new(server.upload_until(Some(Arc::clone(&stop)))), here.path());
         write_dataset(place, &source.plan(), &source, &watched).unwrap_err();
         let sent = server.objects();
         assert!(sent.contains_key(".shardpack-lock") && sent.len() > 1, "{:?}", sent.keys());

@@ -19,7 +19,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod block;
-mod bucket;
 mod cache;
 mod cache_block;
 mod client;
@@ -29,6 +28,7 @@ mod failure;
 mod fetch;
 mod listing;
 mod object;
+mod objects;
 mod opening;
 mod options;
 mod place;
@@ -44,7 +44,6 @@ mod tuner;
 mod upload;
 mod watch;
 
-pub use bucket::bucket;
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};
 pub use remote::Remote;

@@ -13,9 +13,9 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use shardpack_format::plain_urls;
-use shardpack_io::{Error, Result, Traffic};
+use shardpack_io::{Error, Result};
 use std::io::{self, ErrorKind, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -34,16 +34,17 @@ const PARTS_AT_A_TIME: usize = 4;
 ///
 /// ```
 /// use object_store::memory::InMemory;
+/// use shardpack_io::Objects;
 /// use shardpack_store::{StoreOptions, Upload};
 /// let upload = Upload::new(InMemory::new().into(), "train", &StoreOptions::default())?;
 /// assert_eq!(upload.send("a.shard", &mut &b"bytes"[..])?, 5);
 /// assert!(upload.create("manifest.json", b"{}")?);
 /// assert!(!upload.create("manifest.json", b"another")?);
-/// # Ok::<(), shardpack_reader::Error>(())
+/// # Ok::<(), shardpack_io::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Upload {
-    client: Client,
+    pub(crate) client: Arc<Client>,
     parts: Parts,
     path: PathBuf,
 }
@@ -83,27 +84,10 @@ impl Upload {
 
     fn start((store, parts): Writable, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
         let client = Client::start(store, folder, options, None).map_err(|error| cannot_start(name, &error))?;
-        Ok(Self { client, parts: Parts(parts), path: name.into() })
+        Ok(Self { client: Arc::new(client), parts: Parts(parts), path: name.into() })
     }
 
-    /// The folder, as messages name it.
-    #[must_use]
-    pub fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    /// Writes an object of all that `source` gives, and says how many bytes that were. It replaces
-    /// one of its name. Until the end, the store shows the old object, or none.
-    ///
-    /// # Errors
-    /// `Io` if the source cannot be read, or the store refuses; what was sent is taken back then. Where
-    /// the answer to the last request is lost, the object may be there, whole, all the same: to send
-    /// it again does no harm.
-    pub fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
-        self.put(name, source).map_err(|error| self.failed(name, error))
-    }
-
-    /// As [`Self::send`], with errors that do not name the object.
+    /// As [`Objects::send`](shardpack_io::Objects::send), with errors that do not name the object.
     pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
         let key = self.key(name)?;
         let first = part(source)?;
@@ -151,15 +135,6 @@ impl Upload {
         Ok(bytes)
     }
 
-    /// Writes a small object unless one of its name is there. True if the object holds `bytes` now:
-    /// one that is there and holds the same is as good.
-    ///
-    /// # Errors
-    /// `Io` if the store refuses, or knows no such condition.
-    pub fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
-        self.put_if(name, bytes, &PutMode::Create).map_err(|error| self.failed(name, error))
-    }
-
     /// Writes a small object on a condition. True if it holds `bytes` now.
     pub(crate) fn put_if(&self, name: &str, bytes: &[u8], mode: &PutMode) -> io::Result<bool> {
         let key = self.key(name)?;
@@ -184,12 +159,6 @@ impl Upload {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             there => Ok(there?.is_some_and(|there| there == bytes)),
         }
-    }
-
-    /// Counts of requests and retries.
-    #[must_use]
-    pub fn traffic(&self) -> Traffic {
-        self.client.traffic()
     }
 
     pub(crate) fn store(&self) -> &dyn ObjectStore {
@@ -223,8 +192,13 @@ impl Upload {
         self.client.wait(requests)?.map_err(|failure| failure.io())
     }
 
-    fn failed(&self, name: &str, source: io::Error) -> Error {
-        Error::io(self.path.join(name), "write", source)
+    /// The folder as messages name it.
+    pub(crate) fn folder_path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn failed(&self, name: &str, action: &'static str, source: io::Error) -> Error {
+        Error::io(self.path.join(name), action, source)
     }
 }
 

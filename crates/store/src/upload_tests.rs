@@ -2,6 +2,7 @@ use super::*;
 use async_trait::async_trait;
 use object_store::PutResult;
 use object_store::memory::InMemory;
+use shardpack_io::{Objects as _, Storage as _};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! What an interrupted addition or removal has left in the folder of the next generation.
 
 use crate::error::{Error, Result};
-use crate::folder::{NEXT, Survey, remove_next};
+use crate::folder::{Survey, remove_next};
 use crate::growth::{Growth, interrupted, settle};
 use crate::journal::Journal;
+use crate::names::NEXT;
 use shardpack_format::{Hint, Setting};
 
 impl Growth<'_> {
@@ -29,21 +30,21 @@ impl Growth<'_> {
     /// `Io`.
     pub fn clear(&self, force: bool) -> Result<()> {
         // A call of `write` that failed at its very end may have left one.
-        settle(self.disk, &self.out)?;
-        let folder = self.out.join(NEXT);
-        if self.disk.list_if_there(&folder)?.is_empty() {
+        settle(&self.target)?;
+        let folder = self.target.below(NEXT);
+        if folder.names_if_there()?.is_empty() {
             return Ok(());
         }
-        let survey = Survey::take(self.disk, &folder)?;
+        let survey = Survey::take(&folder)?;
         // A journal that is missing or cannot be read does not tell whose the shards are.
         let is_of_program = |journal: &Option<Journal>| journal.as_ref().is_some_and(|it| it.head.is_of_program());
         let all_of_program = !survey.journals.is_empty() && survey.journals.values().all(is_of_program);
         // A run that finished no shard leaves nothing to lose.
         let is_lost = !survey.has_shards() || all_of_program;
         if force || is_lost {
-            return remove_next(self.disk, &self.out);
+            return remove_next(&self.target);
         }
         let hint = Hint::new("give that command again to go on, or use ").and([Setting::on("force")]);
-        Err(Error::refused(interrupted(&self.out), hint.then(" to drop what was begun")))
+        Err(Error::refused(interrupted(self.target.path()), hint.then(" to drop what was begun")))
     }
 }

@@ -3,14 +3,15 @@
 use crate::error::{Error, Result};
 use crate::folder::Survey;
 use crate::journal::Journal;
-use crate::lock::Lock;
-use crate::objects::Output;
+use crate::lock::RunLock;
 use crate::options::WriteOptions;
+use crate::output::Output;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::source::SampleSource;
 use crate::write::write_locked;
-use shardpack_format::DatasetId;
+use shardpack_format::{DatasetId, bug};
+use shardpack_io::Holder;
 use std::fs;
 
 /// A folder into which one program will write a dataset once it has all samples.
@@ -34,7 +35,7 @@ use std::fs;
 pub struct Claim {
     out: Output,
     made: bool,
-    lock: Option<Lock>,
+    lock: Option<RunLock>,
 }
 
 impl std::fmt::Debug for Claim {
@@ -51,25 +52,25 @@ impl Claim {
     /// not allow to replace later; `Damaged`; `Locked` if another claim is held, or a packer is
     /// running; `Io`.
     pub fn take(out: impl Into<Output>, force: bool) -> Result<Self> {
-        let place = out.into();
-        let (disk, out) = (place.disk(), place.path());
-        let made = !place.folder().exists();
-        disk.create_dir_all(out)?;
-        let lock = Lock::take(disk, out, None)?;
+        let out = out.into();
+        let target = &out.target();
+        let made = !out.folder().exists();
+        target.create()?;
+        let lock = RunLock::take(target, None, &Holder::this_process())?;
         // From here on, a refusal removes the folder again.
-        let claim = Self { out: place.clone(), made, lock: Some(lock) };
-        let survey = Survey::take(disk, out)?;
-        survey.refuse(disk, out, DatasetId([0; 16]), force)?;
+        let claim = Self { out: out.clone(), made, lock: Some(lock) };
+        let survey = Survey::take(target)?;
+        survey.refuse(target, DatasetId([0; 16]), force)?;
         let found = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
             _ if force => return Ok(claim),
             (None, true) => return Ok(claim),
-            (Some(manifest), _) => format!("a dataset of {}", crate::prepare::samples(manifest.samples)),
+            (Some(manifest), _) => format!("a dataset of {}", crate::error::samples(manifest.samples)),
             (None, false) => "an unfinished dataset".to_owned(),
         };
-        let what = format!("output folder `{}`", out.display());
+        let what = format!("output folder `{}`", target.path().display());
         // Nothing grows in a store, and there is nothing to add to before a dataset is complete.
         let hint = match survey.manifest {
-            Some(_) if !disk.0.is_store() => crate::prepare::replace_or_append(),
+            Some(_) if !target.is_store() => crate::prepare::replace_or_append(),
             _ => crate::prepare::replace(),
         };
         Err(Error::usage(what, "a new or empty one", found, hint))
@@ -92,10 +93,8 @@ impl Claim {
         if options.threads == 0 {
             return Err(Error::usage("threads", "at least 1", "0", ""));
         }
-        let Some(lock) = &self.lock else {
-            return Err(Error::internal("lock of a claimed folder", "held", "given back"));
-        };
-        write_locked(self.out.disk(), self.out.path(), plan, source, options, lock)
+        let lock = self.lock.as_ref().unwrap_or_else(|| bug("the lock of a claim is given back when it is dropped"));
+        write_locked(&self.out.target(), plan, source, options, lock)
     }
 
     /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder and
@@ -104,7 +103,7 @@ impl Claim {
     /// # Errors
     /// `Io`.
     pub fn has_begun(&self, id: DatasetId) -> Result<bool> {
-        let survey = Survey::take(self.out.disk(), self.out.path())?;
+        let survey = Survey::take(&self.out.target())?;
         let is_it = |journal: &Journal| journal.head.dataset_id == id.to_string();
         Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
     }
@@ -116,7 +115,8 @@ impl Claim {
     /// `Io`.
     pub fn discard(&self, id: DatasetId) -> Result<()> {
         if self.has_begun(id)? {
-            Survey::take(self.out.disk(), self.out.path())?.remove_all(self.out.disk(), self.out.path())?;
+            let target = &self.out.target();
+            Survey::take(target)?.remove_all(target)?;
         }
         Ok(())
     }

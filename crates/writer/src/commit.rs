@@ -1,10 +1,11 @@
 //! The commit thread: makes finished shards durable while the next one is being written.
 
 use crate::error::Error;
-use crate::fs::{Disk, FsFile};
 use crate::gate::{Failure, Gate};
 use crate::journal::{Entry, OpenJournal};
+use crate::target::Target;
 use crossbeam_channel::Receiver;
+use shardpack_io::GrowingFile;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Messages to the commit thread.
 pub(crate) enum CommitMessage {
     /// Sync the part of a shard that is written so far, so that little is left to do at its end.
-    Ahead { number: u32, temporary: PathBuf, file: Arc<dyn FsFile> },
+    Ahead { number: u32, temporary: PathBuf, file: Arc<dyn GrowingFile> },
     /// A shard is complete.
     Shard(Box<Finished>),
 }
 
 /// A shard that is complete under its temporary name.
 pub(crate) struct Finished {
-    pub(crate) temporary: PathBuf,
-    pub(crate) file: Arc<dyn FsFile>,
+    /// Its temporary name.
+    pub(crate) temporary: String,
+    pub(crate) file: Arc<dyn GrowingFile>,
     /// The digest, once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
     /// Everything except the digest.
@@ -31,8 +33,7 @@ pub(crate) struct Finished {
 pub(crate) type Done = Mutex<BTreeMap<u32, Entry>>;
 
 pub(crate) struct Committer<'a, T> {
-    pub(crate) disk: Disk<'a>,
-    pub(crate) out: &'a Path,
+    pub(crate) target: &'a Target<'a>,
     pub(crate) journal: &'a OpenJournal,
     pub(crate) done: &'a Done,
     pub(crate) gate: &'a Gate<T>,
@@ -65,22 +66,22 @@ impl<T> Committer<'_, T> {
     fn commit(&self, finished: Finished) -> Result<(), Failure> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
-        let path = self.out.join(&entry.file.name);
+        let path = self.target.scratch_file(&temporary);
         let mut place = || {
-            sync(&*file, &temporary, number)?;
+            sync(&*file, &path, number)?;
             entry.file.sha256 = sha256
                 .recv()
                 .map_err(|_| Error::internal("digest of the shard", "an answer of the hash thread", "its end"))?;
-            self.disk.rename(&temporary, &path)?;
+            self.target.commit(&temporary, &entry.file.name)?;
             Ok(())
         };
         let placed: Result<(), Failure> = place();
         drop(file);
         if let Err(failure) = placed {
-            let _ = self.disk.remove_if_there(&temporary);
+            let _ = self.target.remove_scratch(&temporary);
             return Err(failure);
         }
-        self.disk.sync_dir(self.out).map_err(|error| Failure::Sync { shard: number, error })?;
+        self.target.sync().map_err(|error| Failure::Sync { shard: number, error })?;
         self.journal.add(&entry)?;
         self.done.lock().unwrap_or_else(PoisonError::into_inner).insert(number, entry);
         Ok(())
@@ -89,11 +90,11 @@ impl<T> Committer<'_, T> {
     fn discard(&self, finished: Finished) {
         drop(finished.file);
         // If it cannot be removed now, the next run removes it.
-        let _ = self.disk.remove_if_there(&finished.temporary);
+        let _ = self.target.remove_scratch(&finished.temporary);
     }
 }
 
-fn sync(file: &dyn FsFile, path: &Path, shard: u32) -> Result<(), Failure> {
+fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), Failure> {
     file.sync().map_err(|e| match e.kind() {
         // With delayed allocation a full disk may only show here; writing the shard again would not
         // help.

@@ -4,8 +4,9 @@
 //! and a run that is killed behind them must not leave shards that nobody knows any more.
 
 use crate::error::{Error, Result};
-use crate::folder::{NEXT, Survey, check_shard, oldest_generation};
+use crate::folder::{Survey, check_shard};
 use crate::growth::{Growth, damaged, interrupted, read_manifest};
+use crate::names::{NEXT, oldest_generation};
 use shardpack_format::{
     DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Hint, Identity, Limits, Manifest, Setting, generation_of_name,
 };
@@ -32,26 +33,26 @@ impl Growth<'_> {
     /// samples; if a file cannot be told to be of an older generation, or is of a later one;
     /// `Damaged` if a shard of the newest generation is missing; `Io`.
     pub fn compact(&self) -> Result<Compacted> {
-        let (disk, out) = (self.disk, self.out.as_path());
-        if !disk.list_if_there(&out.join(NEXT))?.is_empty() && Survey::take(disk, &out.join(NEXT))?.is_begun() {
-            let what = interrupted(out);
+        let (target, next) = (&self.target, self.target.below(NEXT));
+        if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
+            let what = interrupted(target.path());
             let hint = Hint::new("give that command again to go on, or with ")
                 .and([Setting::on("force")])
                 .then(" to start it over; then compact");
             return Err(Error::refused(what, hint));
         }
         for (number, shard) in (0..).zip(&self.manifest.shards) {
-            check_shard(disk, out, self.manifest.dataset_id, number, shard)?.map_err(damaged)?;
+            check_shard(target, self.manifest.dataset_id, number, shard)?.map_err(damaged)?;
         }
-        let names = disk.list(out)?;
+        let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
         // The manifests first: what they list must be there as long as they are.
-        older.keys().try_for_each(|(_, name)| disk.remove_if_there(&out.join(name)))?;
-        disk.sync_dir(out)?;
-        leaving.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))?;
-        Survey::take(disk, out)?.remove_temporaries(disk, out)?;
-        disk.sync_dir(out)?;
+        older.keys().try_for_each(|(_, name)| target.remove(name))?;
+        target.sync()?;
+        leaving.keys().try_for_each(|name| target.remove(name))?;
+        Survey::take(target)?.remove_temporaries(target)?;
+        target.sync()?;
         Ok(Compacted {
             generations: older.into_keys().map(|(generation, _)| generation).collect(),
             bytes: leaving.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
@@ -65,7 +66,7 @@ impl Growth<'_> {
         let mut older = BTreeMap::new();
         for name in names {
             let Some(named) = generation_of_name(name).filter(|&generation| generation != own) else { continue };
-            let (manifest, _) = match read_manifest(self.disk, &self.out.join(name)) {
+            let (manifest, _) = match read_manifest(&self.target, name) {
                 Err(Error::Damaged { source }) => {
                     return Err(Error::refused(source.to_string(), "move this file away, then compact again"));
                 }
@@ -76,8 +77,10 @@ impl Growth<'_> {
             }
             let generation = named.max(manifest.generation());
             if generation > own {
-                let what =
-                    format!("`{}` has generation {generation}, and the newest is said to be {own}", self.out.display());
+                let what = format!(
+                    "`{}` has generation {generation}, and the newest is said to be {own}",
+                    self.target.path().display()
+                );
                 return Err(Error::refused(what, "put the newest manifest back in place of manifest.json first"));
             }
             older.insert((named, name.clone()), manifest);
@@ -100,8 +103,7 @@ impl Growth<'_> {
             if !is_listed && written_for.is_none() {
                 continue;
             }
-            let path = self.out.join(name);
-            let ends = match self.disk.read_ends(&path, HEADER_BYTES, FOOTER_BYTES) {
+            let ends = match self.target.read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
                 // Something else under a name of ours: a folder, a link.
                 Err(_) if !is_listed => continue,
                 other => other?,
@@ -133,7 +135,7 @@ impl Growth<'_> {
         let what = format!(
             "`{}`: expected a shard of generation {own} or before, \
              found shard {} of a later one, which no manifest lists",
-            self.out.join(name).display(),
+            self.target.file(name).display(),
             identity.shard_number
         );
         Err(Error::refused(what, "put the newest manifest back in place of manifest.json, or move the shard away"))
@@ -143,7 +145,7 @@ impl Growth<'_> {
         let what = format!(
             "`{}`: expected a shard of dataset {id}, which an older generation lists, found something else; nothing \
              was deleted",
-            self.out.join(name).display()
+            self.target.file(name).display()
         );
         Error::refused(what, "look what it is, move it away or remove it, then compact again")
     }

@@ -121,6 +121,20 @@ impl From<shardpack_format::Error> for Error {
     }
 }
 
+impl From<shardpack_io::Error> for Error {
+    fn from(e: shardpack_io::Error) -> Self {
+        match e {
+            shardpack_io::Error::Io { path, action, source, .. } => Self::Io { action, path, source },
+            shardpack_io::Error::Usage(error) => Self::Format(error),
+        }
+    }
+}
+
+/// `1 sample`, `2 samples`.
+pub(crate) fn samples(count: u64) -> String {
+    format!("{count} sample{}", if count == 1 { "" } else { "s" })
+}
+
 /// How to lose what is there, behind another way.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
     Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
@@ -176,16 +190,11 @@ impl Error {
     }
 
     /// Turns "disk full" into [`Error::NoSpace`], which says how much is missing.
-    pub(crate) fn with_space(
-        self,
-        needed_bytes: u64,
-        place_of: impl FnOnce(&Path) -> PathBuf,
-        free_bytes: impl FnOnce() -> Option<u64>,
-    ) -> Self {
+    pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             Self::Io { path, source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
-                Self::NoSpace { path: place_of(&path), needed_bytes, free_bytes: free_bytes(), source }
+                Self::NoSpace { path, needed_bytes, free_bytes: free_bytes(), source }
             }
             other => other,
         }

@@ -2,70 +2,24 @@
 //! or removed.
 
 use crate::error::{Error, Result, start_over};
-use crate::fs::Disk;
-use crate::journal::{Entry, Journal, is_journal_name, is_journal_temporary};
+use crate::journal::{Entry, Journal};
+use crate::names::{
+    MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary, is_shard_temporary,
+    is_written_anew, shard_number,
+};
+use crate::target::Target;
 use shardpack_format::{
     DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry,
-    generation_of_name, shard_name, shard_name_of,
+    generation_of_name, shard_name,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
 
 /// Shards of a store that are checked at a time.
 const CHECKED_AT_A_TIME: usize = 32;
 
-/// Temporary name of the manifest.
-pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
-/// Where the shards of the next generation are made.
-pub(crate) const NEXT: &str = ".shardpack-next";
-/// The manifest of a dataset that `force` is removing. The dataset is no longer valid, but its
-/// files are still known as ours.
-const RETIRED_NAME: &str = ".shardpack-retired.json";
-/// A damaged manifest that `shardpack salvage` has set aside.
-const SET_ASIDE_NAME: &str = "manifest.json.damaged";
 /// Marks a manifest of ours that can no longer be read.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
-
-/// Temporary name of a shard.
-pub(crate) fn shard_temporary(number: u32) -> String {
-    format!(".shard-{number:05}.tmp")
-}
-
-/// The number in a name that [`shard_name`] makes.
-fn shard_number(name: &str) -> Option<u32> {
-    let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
-    (shard_name(number) == name).then_some(number)
-}
-
-/// The generation in a name that [`shard_name_of`] makes.
-fn generation_of_shard(name: &str) -> Option<u32> {
-    let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
-    let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
-    (shard_name_of(number, generation) == name).then_some(generation)
-}
-
-/// Whether [`shard_name_of`] makes such a name.
-fn is_written_anew(name: &str) -> bool {
-    generation_of_shard(name).is_some()
-}
-
-/// The generation that a shard of this name was written for, if the name is ours: at least that.
-pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
-    generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
-}
-
-/// Whether it is the name of something that lasts: a shard, or a manifest.
-pub(crate) fn is_final(name: &str) -> bool {
-    [MANIFEST_NAME, SET_ASIDE_NAME].contains(&name)
-        || generation_of_name(name).is_some()
-        || oldest_generation(name).is_some()
-}
-
-fn is_shard_temporary(name: &str) -> bool {
-    let number = name.strip_prefix(".shard-").and_then(|n| n.strip_suffix(".tmp")).and_then(|n| n.parse().ok());
-    number.is_some_and(|n| shard_temporary(n) == name)
-}
 
 #[derive(Debug)]
 struct Unreadable {
@@ -111,24 +65,26 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// Examines the folder.
-    pub(crate) fn take(disk: Disk<'_>, out: &Path) -> Result<Self> {
+    pub(crate) fn take(target: &Target<'_>) -> Result<Self> {
+        let max_bytes = Limits::default().max_manifest_bytes;
         let mut survey = Self::default();
-        for name in disk.list(out)? {
+        for name in target.names()? {
             if name == MANIFEST_NAME {
-                match read_manifest(disk, &out.join(name))? {
+                match read_manifest(target, &name, target.read(&name, max_bytes)?) {
                     Ok(manifest) => survey.manifest = Some(manifest),
                     Err(unreadable) => survey.unreadable = Some(unreadable),
                 }
             } else if name == RETIRED_NAME {
                 survey.is_being_removed = true;
-                survey.retired = read_manifest(disk, &out.join(name))?.ok();
+                let bytes = target.read_scratch(&name, max_bytes)?;
+                survey.retired = read_manifest(target, &name, bytes).ok();
             } else if name == SET_ASIDE_NAME {
                 survey.is_set_aside = true;
             } else if is_journal_name(&name) {
-                let journal = Journal::read(disk, &out.join(&name))?;
+                let journal = Journal::read(target, &name)?;
                 survey.journals.insert(name, journal);
             } else if generation_of_name(&name).is_some()
-                && let Ok(manifest) = read_manifest(disk, &out.join(&name))?
+                && let Ok(manifest) = read_manifest(target, &name, target.read(&name, max_bytes)?)
             {
                 survey.generations.insert(name, manifest);
             } else if is_written_anew(&name) {
@@ -149,19 +105,19 @@ impl Survey {
     /// Refuses a folder with files that are not ours. Unless `force` will remove our files, also
     /// refuses remains of a dataset that might not be the one with this `id`: a damaged manifest,
     /// shards without a manifest.
-    pub(crate) fn refuse(&self, disk: Disk<'_>, out: &Path, id: DatasetId, force: bool) -> Result<()> {
-        let owners: Vec<_> = self.owners(disk, out, Some(id)).collect();
+    pub(crate) fn refuse(&self, target: &Target<'_>, id: DatasetId, force: bool) -> Result<()> {
+        let owners: Vec<_> = self.owners(target, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
-        foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(disk, out, name)).cloned());
+        foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(target, name)).cloned());
         // Many programs use this file name. If nothing else shows that it is ours, its content
         // must.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
         if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
             foreign.push(MANIFEST_NAME.into());
         }
-        let what = format!("output folder `{}`", out.display());
+        let what = format!("output folder `{}`", target.path().display());
         if !foreign.is_empty() {
             let hint = "choose another folder, or move these files away: nothing that the packer did not write is \
                         ever removed";
@@ -175,7 +131,7 @@ impl Survey {
         if self.manifest.is_none()
             && let Some((name, newest)) = self.generations.iter().max_by_key(|(_, manifest)| manifest.generation())
         {
-            let samples = crate::prepare::samples(newest.samples);
+            let samples = crate::error::samples(newest.samples);
             let what = format!(
                 "{what} holds generation {} of a dataset, of {samples}, and no {MANIFEST_NAME}",
                 newest.generation()
@@ -214,68 +170,68 @@ impl Survey {
     /// Removes all our files, so that a run can start over. The manifest goes first, so that nobody
     /// takes the rest for a dataset. The files that tell which files are ours go last, so that an
     /// interrupted removal can be finished.
-    pub(crate) fn remove_all(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
-        let owners: Vec<_> = self.owners(disk, out, None).collect();
+    pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
+        let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
-            disk.rename(&out.join(MANIFEST_NAME), &out.join(RETIRED_NAME))?;
-            disk.sync_dir(out)?;
+            target.retire_manifest()?;
+            target.sync()?;
         }
-        remove_next(disk, out)?;
-        self.generations.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))?;
+        remove_next(target)?;
+        self.generations.keys().try_for_each(|name| target.remove(name))?;
         for (number, owner) in owners {
             if owner != Owner::Foreign {
-                disk.remove_if_there(&out.join(shard_name(number)))?;
+                target.remove(&shard_name(number))?;
             }
         }
-        for name in self.written_anew.iter().filter(|name| self.is_own(disk, out, name)) {
-            disk.remove_if_there(&out.join(name))?;
+        for name in self.written_anew.iter().filter(|name| self.is_own(target, name)) {
+            target.remove(name)?;
         }
-        self.remove_temporaries(disk, out)?;
+        self.remove_temporaries(target)?;
         if self.is_set_aside {
-            disk.remove_if_there(&out.join(SET_ASIDE_NAME))?;
+            target.remove(SET_ASIDE_NAME)?;
         }
-        disk.sync_dir(out)?;
-        self.remove_journals(disk, out)?;
-        disk.remove_if_there(&out.join(RETIRED_NAME))?;
-        disk.sync_dir(out)
+        target.sync()?;
+        self.remove_journals(target)?;
+        target.remove_scratch(RETIRED_NAME)?;
+        target.sync()
     }
 
     /// Removes the shards of a part that starts over, but no shard that another part has replaced
     /// since. The part's journal stays until it is replaced, because it tells whose the rest is.
-    pub(crate) fn remove_part(&self, disk: Disk<'_>, out: &Path, begun: &Journal) -> Result<()> {
+    pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
         let id: DatasetId = begun.head.dataset_id.parse()?;
         for &number in self.shards.iter().filter(|&n| range.contains(n)) {
-            let ours = match identity(disk, out, number) {
+            let ours = match identity(target, number) {
                 Some(identity) => identity.dataset_id == id,
                 None => begun.entries.contains_key(&number),
             };
             if ours {
-                disk.remove_if_there(&out.join(shard_name(number)))?;
+                target.remove(&shard_name(number))?;
             }
         }
-        disk.sync_dir(out)
+        target.sync()
     }
 
     /// Removes temporary files of runs that were killed.
-    pub(crate) fn remove_temporaries(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
-        self.temporaries.iter().try_for_each(|name| disk.remove_if_there(&out.join(name)))
+    pub(crate) fn remove_temporaries(&self, target: &Target<'_>) -> Result<()> {
+        self.temporaries.iter().try_for_each(|name| target.remove_scratch(name))
     }
 
     /// Removes the journals.
-    pub(crate) fn remove_journals(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
-        self.journals.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))
+    pub(crate) fn remove_journals(&self, target: &Target<'_>) -> Result<()> {
+        self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
     /// Who wrote the files with the name of a shard, if `id` is ours.
-    fn owners(&self, disk: Disk<'_>, out: &Path, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
+    fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
             if self.is_listed(number) {
                 return (number, Owner::Known);
             }
-            let Ok(ends) = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, FOOTER_BYTES) else {
+            let Ok(ends) = target.read_ends(&shard_name(number), HEADER_BYTES, FOOTER_BYTES) else {
                 return (number, Owner::Foreign);
             };
             let identity = Identity::parse_header(&ends.head);
@@ -290,8 +246,8 @@ impl Survey {
     }
 
     /// Whether a shard that was written anew is one of a dataset that the folder describes.
-    fn is_own(&self, disk: Disk<'_>, out: &Path, name: &str) -> bool {
-        let Ok(ends) = disk.0.read_ends(&out.join(name), HEADER_BYTES, 0) else { return false };
+    fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
+        let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
     }
 
@@ -312,23 +268,22 @@ impl Survey {
 
 /// Removes what an addition or a removal has made so far, and the folder unless others have files in
 /// it.
-pub(crate) fn remove_next(disk: Disk<'_>, out: &Path) -> Result<()> {
-    let folder = out.join(NEXT);
-    // Nothing grows in a store, where a folder of this name lists what is beside it.
-    if disk.0.is_store() || disk.list_if_there(&folder)?.is_empty() {
+pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
+    // Nothing grows in a store.
+    let next = target.below(NEXT);
+    if target.is_store() || next.names_if_there()?.is_empty() {
         return Ok(());
     }
-    Survey::take(disk, &folder)?.remove_all(disk, &folder)?;
-    disk.remove_dir_if_empty(&folder)
+    Survey::take(&next)?.remove_all(&next)?;
+    next.remove_folder_if_empty()
 }
 
-fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<std::result::Result<Manifest, Unreadable>> {
-    let limits = Limits::default();
-    let bytes = disk.read(path, limits.max_manifest_bytes)?;
-    Ok(Manifest::parse(&bytes, &limits).map_err(|e| Unreadable {
-        error: e.in_file(path.display().to_string()),
+/// The manifest in the file `name`, or the reason why it is none.
+fn read_manifest(target: &Target<'_>, name: &str, bytes: Vec<u8>) -> std::result::Result<Manifest, Unreadable> {
+    Manifest::parse(&bytes, &Limits::default()).map_err(|e| Unreadable {
+        error: e.in_file(target.file(name).display().to_string()),
         is_marked: bytes.windows(MANIFEST_MARK.len()).any(|window| window == MANIFEST_MARK),
-    }))
+    })
 }
 
 /// Some names, for a message.
@@ -339,23 +294,22 @@ fn list(names: &[String]) -> String {
 }
 
 /// The content of a shard's header, if it is whole.
-fn identity(disk: Disk<'_>, out: &Path, number: u32) -> Option<Identity> {
-    let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0).ok()?;
+fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
+    let ends = target.read_ends(&shard_name(number), HEADER_BYTES, 0).ok()?;
     Identity::parse_header(&ends.head).ok()
 }
 
 /// Compares a finished shard with its journal entry by two small reads: size, header, and every
 /// byte of the footer. `Ok(Err)` tells what is wrong with it.
 pub(crate) fn check_shard(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     id: DatasetId,
     number: u32,
     noted: &ShardEntry,
 ) -> Result<std::result::Result<(), Error>> {
-    let path = out.join(&noted.name);
+    let path = target.file(&noted.name);
     let format = |e: shardpack_format::Error| Error::Format(e.in_file(path.display().to_string()));
-    let ends = match disk.read_ends(&path, HEADER_BYTES, FOOTER_BYTES) {
+    let ends = match target.read_ends(&noted.name, HEADER_BYTES, FOOTER_BYTES) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Ok(Err(format(shardpack_format::Error::format("shard", "present", "missing"))));
         }
@@ -385,14 +339,13 @@ pub(crate) fn check_shard(
 
 /// The entries of a journal whose shards really exist.
 pub(crate) fn keep_present(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     id: DatasetId,
     entries: BTreeMap<u32, Entry>,
 ) -> Result<BTreeMap<u32, Entry>> {
     let named: Vec<_> =
         entries.iter().filter(|(number, entry)| entry.file.name == shard_name(**number)).map(of_entry).collect();
-    let checked = check_shards(disk, out, id, &named)?;
+    let checked = check_shards(target, id, &named)?;
     let whole: BTreeSet<u32> =
         named.iter().zip(checked).filter(|(_, checked)| checked.is_ok()).map(|((number, _), _)| *number).collect();
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
@@ -406,13 +359,12 @@ pub(crate) fn of_entry<'a>((&number, entry): (&u32, &'a Entry)) -> (u32, &'a Sha
 /// As [`check_shard`], for each of these in their order. In a store many are asked for at a time: one
 /// after the other, each would wait for the network.
 pub(crate) fn check_shards(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     id: DatasetId,
     shards: &[(u32, &ShardEntry)],
 ) -> Result<Vec<std::result::Result<(), Error>>> {
-    let check = |(number, noted): &(u32, &ShardEntry)| check_shard(disk, out, id, *number, noted);
-    if !disk.0.is_store() || shards.len() < 2 {
+    let check = |(number, noted): &(u32, &ShardEntry)| check_shard(target, id, *number, noted);
+    if !target.is_store() || shards.len() < 2 {
         return shards.iter().map(check).collect();
     }
     let share = shards.len().div_ceil(CHECKED_AT_A_TIME);

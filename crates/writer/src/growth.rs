@@ -7,24 +7,26 @@
 //! whoever comes next does those that are missing.
 
 use crate::error::{Error, Result};
-use crate::folder::{MANIFEST_TEMPORARY, NEXT, Survey, check_shard};
-use crate::fs::{Disk, StdFs};
+use crate::folder::{Survey, check_shard};
 use crate::journal::{Entry, Head};
-use crate::lock::Lock;
+use crate::lock::RunLock;
+use crate::names::NEXT;
 use crate::options::WriteOptions;
 use crate::pipeline::Run;
 use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare_or};
 use crate::report::{Outcome, Report};
 use crate::source::{SampleSource, Tally};
+use crate::target::Target;
 use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknesses};
 use serde_json::{Map, Value};
 use shardpack_format::{
     Hint, Limits, MANIFEST_NAME, Manifest, Setting, generation_name, generation_of_name, shard_name, shard_name_of,
     to_usize,
 };
+use shardpack_io::{Disk, Holder};
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -38,9 +40,8 @@ use std::time::Instant;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Growth<'a> {
-    pub(crate) disk: Disk<'a>,
-    pub(crate) out: PathBuf,
-    lock: Lock,
+    pub(crate) target: Target<'a>,
+    lock: RunLock,
     pub(crate) manifest: Manifest,
     /// What [`write`](Self::write) has made, from when the generation may be ready: putting it in place
     /// can fail, and then the same call ends it.
@@ -49,7 +50,7 @@ pub struct Growth<'a> {
 
 impl std::fmt::Debug for Growth<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Growth").field("out", &self.out).finish_non_exhaustive()
+        f.debug_struct("Growth").field("out", &self.target.path()).finish_non_exhaustive()
     }
 }
 
@@ -75,27 +76,27 @@ impl Growth<'static> {
     /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if
     /// its manifest is; `Refused` if what an interrupted run left belongs to another dataset; `Io`.
     pub fn take(out: &Path) -> Result<Self> {
-        Self::take_on(Disk(&StdFs), out)
+        Self::take_on(Target::folder(&Disk, out))
     }
 }
 
 impl<'a> Growth<'a> {
-    pub(crate) fn take_on(disk: Disk<'a>, out: &Path) -> Result<Self> {
+    pub(crate) fn take_on(target: Target<'a>) -> Result<Self> {
         // Checked before the lock, so that a mistyped folder does not get a lock file.
-        let names = disk.list_if_there(out)?;
+        let names = target.names_if_there()?;
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
             let hint = newest.map_or_else(
                 || "`shardpack pack` makes one".to_owned(),
                 |newest| format!("copy `{newest}` to {MANIFEST_NAME} to have that generation back"),
             );
-            let what = format!("`{}`", out.display());
+            let what = format!("`{}`", target.path().display());
             return Err(Error::usage(what, "a dataset: a folder with a manifest.json", "none", hint));
         }
-        let lock = Lock::take(disk, out, None)?;
-        settle(disk, out)?;
-        let (manifest, _) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
-        Ok(Self { disk, out: out.to_owned(), lock, manifest, ready: Mutex::default() })
+        let lock = RunLock::take(&target, None, &Holder::this_process())?;
+        settle(&target)?;
+        let (manifest, _) = read_manifest(&target, MANIFEST_NAME)?;
+        Ok(Self { target, lock, manifest, ready: Mutex::default() })
     }
 
     /// The manifest of the newest generation.
@@ -109,7 +110,7 @@ impl<'a> Growth<'a> {
     /// # Errors
     /// `Damaged` if a shard is missing or is not the manifest's; `Io`.
     pub fn unchanged(&self) -> Result<Report> {
-        already_complete(self.disk, &self.out, &self.manifest, Instant::now())
+        already_complete(&self.target, &self.manifest, Instant::now())
     }
 
     /// The number of the next generation: one that never was.
@@ -117,7 +118,7 @@ impl<'a> Growth<'a> {
     /// # Errors
     /// `Io`.
     pub fn next_generation(&self) -> Result<u32> {
-        let names = self.disk.list(&self.out)?;
+        let names = self.target.names()?;
         let newest = names.iter().filter_map(|name| generation_of_name(name)).max();
         let newest = newest.unwrap_or(1).max(self.manifest.generation());
         newest.checked_add(1).ok_or_else(|| Error::internal("generation", "below 2^32", newest))
@@ -141,16 +142,17 @@ impl<'a> Growth<'a> {
         if options.threads == 0 || options.part.is_some() {
             return Err(Error::usage("options of a generation", "at least 1 thread, no part", "others", ""));
         }
-        let (disk, folder) = (self.disk, self.out.join(NEXT));
+        let folder = self.target.below(NEXT);
         let head = Head::new(plan, None);
         if let Some(report) = self.end(&head)? {
             return Ok(report);
         }
         let generation = self.next_generation()?;
-        refuse_foreign(disk, &self.out, &self.manifest)?;
-        disk.create_dir_all(&folder)?;
-        let prepared = prepare_or(disk, &folder, plan, options, |_| {
-            let what = format!("{}, and this is another command, or its files have changed", interrupted(&self.out));
+        refuse_foreign(&self.target, &self.manifest)?;
+        folder.create()?;
+        let prepared = prepare_or(&folder, plan, options, |_| {
+            let what =
+                format!("{}, and this is another command, or its files have changed", interrupted(self.target.path()));
             let hint = Hint::new("give that command again to go on, or this one with ").and([Setting::on("force")]);
             Error::refused(what, hint.then(" to drop what was begun"))
         });
@@ -160,7 +162,7 @@ impl<'a> Growth<'a> {
             Prepared::Complete(_) => return Err(Error::internal("next generation", "unfinished", "a manifest")),
         };
         let metadata = plan.metadata().encode()?;
-        let run = Run { disk, out: &folder, plan, metadata: &metadata, source, options };
+        let run = Run { target: &folder, plan, metadata: &metadata, source, options };
         let reused = Figures::of(&journal.entries);
         let entries = run_all(&run, plan.numbers().collect(), journal, reused)?;
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
@@ -168,8 +170,8 @@ impl<'a> Growth<'a> {
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
         // An error does not tell whether the manifest is there.
         *self.ready() = Some((head, report.clone()));
-        disk.replace(&folder, MANIFEST_NAME, MANIFEST_TEMPORARY, &encoded)?;
-        settle(disk, &self.out)?;
+        folder.replace(MANIFEST_NAME, &encoded)?;
+        settle(&self.target)?;
         Ok(self.noted(report))
     }
 
@@ -177,8 +179,8 @@ impl<'a> Growth<'a> {
     fn end(&self, head: &Head) -> Result<Option<Report>> {
         let ready = self.ready();
         let Some((written, report)) = &*ready else { return Ok(None) };
-        settle(self.disk, &self.out)?;
-        let (now, _) = read_manifest(self.disk, &self.out.join(MANIFEST_NAME))?;
+        settle(&self.target)?;
+        let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
         // Whoever holds the lock has moved it.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
@@ -186,7 +188,7 @@ impl<'a> Growth<'a> {
         if head.difference_on_resume(written).is_some() {
             let what = format!(
                 "`{}` holds generation {} by now, with the samples of an earlier try",
-                self.out.display(),
+                self.target.path().display(),
                 now.generation()
             );
             return Err(Error::refused(what, "what it does not hold is the next addition: begin one"));
@@ -199,7 +201,7 @@ impl<'a> Growth<'a> {
     }
 
     fn noted(&self, report: Report) -> Report {
-        Report { notes: weaknesses(self.disk, &self.out, &self.lock), ..report }
+        Report { notes: weaknesses(&self.target, &self.lock), ..report }
     }
 
     fn manifest_of<T: Tally>(
@@ -209,7 +211,7 @@ impl<'a> Growth<'a> {
         entries: &BTreeMap<u32, Entry>,
         mut next: Next<'_, T>,
     ) -> Result<Manifest> {
-        let taken: HashSet<String> = self.disk.list(&self.out)?.into_iter().collect();
+        let taken: HashSet<String> = self.target.names()?.into_iter().collect();
         let mut manifest = self.manifest.following(generation, plan.metadata().classes.clone());
         let mut total = T::default();
         let count = plan.metadata().shards.unwrap_or(0);
@@ -224,10 +226,10 @@ impl<'a> Growth<'a> {
                         file.name = shard_name_of(number, generation);
                     }
                     if taken.contains(&file.name) {
-                        let what = format!("`{}` holds another file `{}`", self.out.display(), file.name);
+                        let what = format!("`{}` holds another file `{}`", self.target.path().display(), file.name);
                         return Err(Error::refused(what, "move it away"));
                     }
-                    total.merge(tally_of(&self.out, entry)?);
+                    total.merge(tally_of(self.target.path(), entry)?);
                     manifest.push(file);
                 }
                 (None, Some(file), Some(tally)) => {
@@ -254,72 +256,72 @@ pub(crate) fn damaged(error: Error) -> Error {
     }
 }
 
-pub(crate) fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<(Manifest, Vec<u8>)> {
+pub(crate) fn read_manifest(target: &Target<'_>, name: &str) -> Result<(Manifest, Vec<u8>)> {
     let limits = Limits::default();
-    let bytes = disk.read(path, limits.max_manifest_bytes)?;
-    let parsed = Manifest::parse(&bytes, &limits);
-    let manifest = parsed.map_err(|e| Error::Damaged { source: e.in_file(path.display().to_string()) })?;
+    let bytes = target.read(name, limits.max_manifest_bytes)?;
+    let in_file = |e: shardpack_format::Error| e.in_file(target.file(name).display().to_string());
+    let manifest = Manifest::parse(&bytes, &limits).map_err(|e| Error::Damaged { source: in_file(e) })?;
     Ok((manifest, bytes))
 }
 
 /// Puts the generation in place whose manifest an interrupted run has left.
-pub(crate) fn settle(disk: Disk<'_>, out: &Path) -> Result<()> {
-    let folder = out.join(NEXT);
-    let there = disk.list_if_there(&folder)?;
+pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
+    let folder = target.below(NEXT);
+    let there = folder.names_if_there()?;
     if !there.iter().any(|name| name == MANIFEST_NAME) {
         return Ok(());
     }
-    let (next, next_bytes) = read_manifest(disk, &folder.join(MANIFEST_NAME))?;
-    let (now, now_bytes) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
+    let (next, next_bytes) = read_manifest(&folder, MANIFEST_NAME)?;
+    let (now, now_bytes) = read_manifest(target, MANIFEST_NAME)?;
     let generation = next.generation();
     if next.dataset_id != now.dataset_id || generation < now.generation() {
-        let what = format!("`{}` holds a generation of another dataset, or an older one", folder.display());
+        let what = format!("`{}` holds a generation of another dataset, or an older one", folder.path().display());
         return Err(Error::refused(what, "remove that folder"));
     }
     if generation > now.generation() {
-        refuse_foreign(disk, out, &now)?;
+        refuse_foreign(target, &now)?;
         let known: HashSet<&str> = now.shards.iter().map(|shard| shard.name.as_str()).collect();
         let made: HashSet<&str> = there.iter().map(String::as_str).collect();
         let fresh = || (0..).zip(&next.shards).filter(|(_, shard)| !known.contains(shard.name.as_str()));
         for (number, shard) in fresh() {
             let name = shard_name(number);
             if made.contains(name.as_str()) {
-                disk.rename(&folder.join(name), &out.join(&shard.name))?;
+                target.take_in(&folder, &name, &shard.name)?;
             }
         }
-        disk.sync_dir(out)?;
+        target.sync()?;
         for (number, shard) in fresh() {
-            check_shard(disk, out, next.dataset_id, number, shard)?.map_err(damaged)?;
+            check_shard(target, next.dataset_id, number, shard)?.map_err(damaged)?;
         }
-        disk.replace(out, &generation_name(now.generation()), MANIFEST_TEMPORARY, &now_bytes)?;
-        disk.replace(out, &generation_name(generation), MANIFEST_TEMPORARY, &next_bytes)?;
-        disk.replace(out, MANIFEST_NAME, MANIFEST_TEMPORARY, &next_bytes)?;
+        target.replace(&generation_name(now.generation()), &now_bytes)?;
+        target.replace(&generation_name(generation), &next_bytes)?;
+        target.replace(MANIFEST_NAME, &next_bytes)?;
     }
-    let survey = Survey::take(disk, &folder)?;
-    survey.remove_temporaries(disk, &folder)?;
-    survey.remove_journals(disk, &folder)?;
+    let survey = Survey::take(&folder)?;
+    survey.remove_temporaries(&folder)?;
+    survey.remove_journals(&folder)?;
     // A journal that outlived the manifest would look like a run that was begun.
-    disk.sync_dir(&folder)?;
-    disk.remove_if_there(&folder.join(MANIFEST_NAME))?;
+    folder.sync()?;
+    folder.remove(MANIFEST_NAME)?;
     // What a desktop or a file system left in it does not keep the generation from being there.
-    disk.remove_dir_if_empty(&folder)?;
-    disk.sync_dir(out)
+    folder.remove_folder_if_empty()?;
+    target.sync()
 }
 
 /// Refuses a file that is not ours under the name that the manifest `now` is to keep.
-fn refuse_foreign(disk: Disk<'_>, out: &Path, now: &Manifest) -> Result<()> {
+fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
     let (name, generation) = (generation_name(now.generation()), now.generation());
-    if !disk.list(out)?.contains(&name) {
+    if !target.names()?.contains(&name) {
         return Ok(());
     }
-    let bytes = disk.read(&out.join(&name), Limits::default().max_manifest_bytes)?;
+    let bytes = target.read(&name, Limits::default().max_manifest_bytes)?;
     let is_it = |there: Manifest| there.dataset_id == now.dataset_id && there.generation() == generation;
     if Manifest::parse(&bytes, &Limits::default()).is_ok_and(is_it) {
         return Ok(());
     }
     let what = format!(
         "`{}`: expected no file, or generation {generation} of dataset {}, found another file",
-        out.join(&name).display(),
+        target.file(&name).display(),
         now.dataset_id
     );
     Err(Error::refused(what, "move it away: the manifest of that generation is to be kept under this name"))

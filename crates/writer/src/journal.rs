@@ -7,48 +7,25 @@
 //! later ones list is packed again.
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, FsFile};
-use crate::options::Part;
+use crate::names::{journal_name, journal_temporary};
+use crate::part::Part;
 use crate::plan::{Fingerprint, OF_PROGRAM, Plan};
 use crate::report::SkippedSample;
+use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::{Hint, Limits, Metadata, Recipe, Setting, ShardEntry, check_json};
+use shardpack_io::GrowingFile;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-const PREFIX: &str = ".shardpack-journal";
-const SUFFIX: &str = ".jsonl";
 /// More than the journal of a million shards.
 const MAX_BYTES: u64 = 4 << 30;
 /// Longest line. The first holds the metadata, the others what was skipped of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
-
-/// File name of the journal of a run, or of a part.
-pub(crate) fn journal_name(part: Option<Part>) -> String {
-    format!("{PREFIX}{}{SUFFIX}", part.map(Part::suffix).unwrap_or_default())
-}
-
-/// Temporary name of a journal while it is being written anew.
-pub(crate) fn journal_temporary(part: Option<Part>) -> String {
-    format!("{}.tmp", journal_name(part))
-}
-
-pub(crate) fn is_journal_name(name: &str) -> bool {
-    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
-}
-
-/// Whether it is the name of the journal of a part.
-pub(crate) fn is_part_journal(name: &str) -> bool {
-    is_journal_name(name) && name != journal_name(None)
-}
-
-pub(crate) fn is_journal_temporary(name: &str) -> bool {
-    name.strip_suffix(".tmp").is_some_and(is_journal_name)
-}
 
 /// The first line: everything that must be the same for a run to continue. In all parts everything
 /// except the modification times must be the same.
@@ -199,8 +176,9 @@ pub(crate) struct Journal {
 impl Journal {
     /// Reads the whole lines. `None` if even the first line is damaged: then no shard can have been
     /// finished under it.
-    pub(crate) fn read(disk: Disk<'_>, path: &Path) -> Result<Option<Self>> {
-        let file = BufReader::new(disk.open(path)?.take(MAX_BYTES.saturating_add(1)));
+    pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
+        let path = &target.file(name);
+        let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
         let mut lines = Lines { path, file, line: Vec::new(), bytes: 0 };
         let Some(head) = lines.next::<Head>()? else { return Ok(None) };
         let limit = Limits::default().max_shards;
@@ -215,15 +193,15 @@ impl Journal {
     }
 
     /// Writes the journal anew with the entries that are still true, and opens it for appending.
-    pub(crate) fn begin(&self, disk: Disk<'_>, out: &Path) -> Result<OpenJournal> {
+    pub(crate) fn begin(&self, target: &Target<'_>) -> Result<OpenJournal> {
         let name = journal_name(self.head.part);
         let mut bytes = line(&self.head)?;
         for entry in self.entries.values() {
             bytes.extend(line(entry)?);
         }
-        disk.replace(out, &name, &journal_temporary(self.head.part), &bytes)?;
-        let path = out.join(name);
-        Ok(OpenJournal { file: disk.append(&path)?, path, not_noted: Mutex::default() })
+        target.replace_scratch(&name, &journal_temporary(self.head.part), &bytes)?;
+        let path = target.scratch_file(&name);
+        Ok(OpenJournal { file: target.append_scratch(&name)?, path, not_noted: Mutex::default() })
     }
 }
 
@@ -270,7 +248,7 @@ impl<R: BufRead> Lines<'_, R> {
 
 /// A journal that is open for appending.
 pub(crate) struct OpenJournal {
-    file: Arc<dyn FsFile>,
+    file: Arc<dyn GrowingFile>,
     path: PathBuf,
     not_noted: Mutex<Vec<Entry>>,
 }

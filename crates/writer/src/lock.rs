@@ -3,19 +3,21 @@
 //! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` alone. A run that
 //! writes part i of n shares it with other parts, and holds `.shardpack-lock-0000i-of-0000n` alone,
 //! i from 1. The operating system gives a lock back when its holder dies, so a lock file that is
-//! left over does not stop anybody. Where the file system has no locks, the file itself is the
-//! lock: see `lock_name`.
+//! left over does not stop anybody. Where the file system has no locks, the name of the file is the
+//! lock ([`FileLock::is_by_name`]). In a store, locks are claims too.
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, Held, LockMode};
-use crate::options::Part;
+use crate::names::LOCK_NAME;
+use crate::part::Part;
+use crate::target::Target;
 use shardpack_format::{Hint, Setting};
-use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use shardpack_io::{FileLock, Holder, LockMode};
+use std::io::Read;
 
-pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
+/// More than a holder writes.
+const MAX_TEXT_BYTES: u64 = 4096;
 
-/// What to do about a claim in a store, which outlives a run that was killed on another machine.
+/// The next step about a claim in a store, which outlives a run that was killed on another machine.
 fn store_hint() -> Hint {
     Hint::new("wait for it, or stop it first; if it was killed, ")
         .and([Setting::on("take_over")])
@@ -28,78 +30,51 @@ fn part_lock_name(part: Part) -> String {
 }
 
 /// The locks of one run; held until dropped.
-pub(crate) struct Lock {
+#[derive(Debug)]
+pub(crate) struct RunLock {
     // Dropped in this order: the part's own first.
-    own: Option<Box<dyn Held>>,
-    folder: Box<dyn Held>,
+    own: Option<Box<dyn FileLock>>,
+    folder: Box<dyn FileLock>,
 }
 
-impl Lock {
-    /// Takes the locks for a run, or names their holder.
-    pub(crate) fn take(disk: Disk<'_>, out: &Path, part: Option<Part>) -> Result<Self> {
-        let text = describe_self();
-        let take = |name: &str, mode| {
-            let path = out.join(name);
-            let held = disk.0.lock(&path, mode, &text).map_err(|e| Error::io("lock", &path, e))?;
-            let hint = || if disk.0.is_store() { store_hint() } else { "wait for it, or stop it first".into() };
-            held.ok_or_else(|| Error::Locked { holder: holder(disk, out, name), path, hint: hint() })
-        };
+impl RunLock {
+    /// Takes the locks for a run of `holder`, or names their holder.
+    pub(crate) fn take(target: &Target<'_>, part: Option<Part>, holder: &Holder) -> Result<Self> {
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
-        let folder = take(LOCK_NAME, mode)?;
-        let own = part.map(|part| take(&part_lock_name(part), LockMode::Exclusive)).transpose()?;
+        let folder = take(target, LOCK_NAME, mode, holder)?;
+        let own = part.map(|part| take(target, &part_lock_name(part), LockMode::Exclusive, holder)).transpose()?;
         Ok(Self { own, folder })
     }
 
-    /// Whether it is a file by its name alone, which outlives a run that is killed on another
+    /// Whether the name of a file is the lock, which outlives a run that is killed on another
     /// machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }
 }
 
-/// Who this process is, for others to read.
-fn describe_self() -> String {
-    #[cfg(unix)]
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    #[cfg(not(unix))]
-    let host = "unknown";
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    format!("process {} on {host}, since {}\n", std::process::id(), utc(started))
+fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Result<Box<dyn FileLock>> {
+    let path = target.file(name);
+    let (taken, hint) = match target.store {
+        Some(bucket) => {
+            (bucket.lock(name, mode, holder)?.map(|lock| Box::new(lock) as Box<dyn FileLock>), store_hint())
+        }
+        None => {
+            let taken = target.files.lock(&path, mode, holder).map_err(|e| Error::io("lock", &path, e))?;
+            (taken, "wait for it, or stop it first".into())
+        }
+    };
+    taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })
 }
 
-/// A time in seconds since 1970, in a readable form (days to date after Hinnant, `civil_from_days`,
-/// for dates from 1970 on).
-fn utc(seconds: u64) -> String {
-    let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// What the holder of a lock wrote, in this file or, if parts share it, in their own.
-fn holder(disk: Disk<'_>, out: &Path, name: &str) -> String {
+/// The text that the holder of a lock wrote, in this file or, if parts share it, in their own.
+fn holder_of(target: &Target<'_>, name: &str) -> String {
     let mut names = vec![name.to_owned()];
-    names.extend(disk.list(out).unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));
-    let texts = names.iter().filter_map(|name| disk.read(&out.join(name), 4096).ok());
-    let words = texts.map(|bytes| String::from_utf8_lossy(&bytes).trim().escape_debug().to_string());
-    words.into_iter().find(|text| !text.is_empty()).unwrap_or_else(|| "holder unknown".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::utc;
-
-    #[test]
-    fn times_are_those_of_date() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_795_173_983), "2026-11-20 11:26:23 UTC");
-        assert_eq!(utc(4_102_444_799), "2099-12-31 23:59:59 UTC");
-    }
+    names.extend(target.names().unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));
+    let text = |name: &String| {
+        let mut bytes = Vec::new();
+        target.open_shared(name).ok()?.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().escape_debug().to_string())
+    };
+    names.iter().filter_map(text).find(|text| !text.is_empty()).unwrap_or_else(|| "holder unknown".into())
 }

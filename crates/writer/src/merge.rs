@@ -2,18 +2,18 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shards, of_entry};
-use crate::fs::{Disk, Fs};
 use crate::journal::{Difference, Entry, Head, Journal};
-use crate::lock::Lock;
-use crate::objects::Output;
-use crate::options::Part;
+use crate::lock::RunLock;
+use crate::output::Output;
+use crate::part::Part;
 use crate::report::{Outcome, Report};
 use crate::source::Tally;
+use crate::target::Target;
 use crate::unfinished::{Unfinished, UnfinishedPart, array_expression};
 use crate::write::{Figures, already_complete, end_dataset, report, weaknesses};
 use shardpack_format::{DatasetId, Hint, Setting};
+use shardpack_io::Holder;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Instant;
 
 /// Finishes a dataset that was written in [`Part`]s: checks that every shard is there, and writes
@@ -28,26 +28,25 @@ use std::time::Instant;
 /// `Damaged` if there is a complete dataset that is damaged; `Io`.
 pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
     let out = out.into();
-    merge_on::<T>(out.disk().0, out.path())
+    merge_on::<T>(&out.target())
 }
 
-pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
-    let disk = Disk(fs);
+pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
     // Checked before the lock, so that a mistyped folder does not get a lock file.
-    let names = disk.list(out)?;
-    let what = || format!("folder `{}`", out.display());
-    if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::journal::is_journal_name(n)) {
+    let names = target.names()?;
+    let what = || format!("folder `{}`", target.path().display());
+    if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
         return Err(Error::usage(what(), "parts of a dataset", "no journal", "pack the parts first"));
     }
-    let lock = Lock::take(disk, out, None)?;
-    let report = merge_locked::<T>(disk, out)?;
-    Ok(Report { notes: weaknesses(disk, out, &lock), ..report })
+    let lock = RunLock::take(target, None, &Holder::this_process())?;
+    let report = merge_locked::<T>(target)?;
+    Ok(Report { notes: weaknesses(target, &lock), ..report })
 }
 
-fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
+fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     let started = Instant::now();
-    let what = || format!("folder `{}`", out.display());
-    let survey = Survey::take(disk, out)?;
+    let what = || format!("folder `{}`", target.path().display());
+    let survey = Survey::take(target)?;
     survey.refuse_damage()?;
     let journals: Vec<&Journal> = survey.journals.values().flatten().collect();
     if let Some(manifest) = &survey.manifest {
@@ -57,7 +56,7 @@ fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
             let hint = "pack into a folder of its own";
             return Err(Error::usage(what(), format!("dataset {id} alone"), found, hint));
         }
-        return already_complete(disk, out, manifest, started);
+        return already_complete(target, manifest, started);
     }
     let Some(first) = journals.first() else {
         return Err(Error::usage(what(), "parts of a dataset", "no whole journal", "pack the parts again"));
@@ -66,10 +65,10 @@ fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
     let head = &first.head;
     let id: DatasetId = head.dataset_id.parse()?;
     let entries: BTreeMap<u32, Entry> = journals.iter().flat_map(|j| j.entries.clone()).collect();
-    refuse_unfinished(disk, out, head, id, &journals, &entries)?;
-    let fidelity = end_dataset::<T>(disk, out, id, &head.metadata, &entries)?;
-    survey.remove_temporaries(disk, out)?;
-    survey.remove_journals(disk, out)?;
+    refuse_unfinished(target, head, id, &journals, &entries)?;
+    let fidelity = end_dataset::<T>(target, id, &head.metadata, &entries)?;
+    survey.remove_temporaries(target)?;
+    survey.remove_journals(target)?;
     Ok(report(Outcome::Complete, id, &entries, Figures::of(&entries), fidelity, started))
 }
 
@@ -109,8 +108,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
 
 /// Refuses parts of which a shard is missing, or is not the one that was finished.
 fn refuse_unfinished(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     head: &Head,
     id: DatasetId,
     journals: &[&Journal],
@@ -120,7 +118,7 @@ fn refuse_unfinished(
     let begun: BTreeSet<Part> = journals.iter().filter_map(|journal| journal.head.part).collect();
     let mut unfinished: Vec<UnfinishedPart> = Vec::new();
     let noted: Vec<_> = entries.range(..shards).map(of_entry).collect();
-    let checked = check_shards(disk, out, id, &noted)?;
+    let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
     // A step for each shard, however many parts there are: a part may have no shard at all.
     for number in 0..shards {
@@ -129,7 +127,7 @@ fn refuse_unfinished(
             Some(Ok(())) => continue,
             Some(Err(damage)) => Some(damage.to_string()),
         };
-        let part = Part::of_shard(number, shards, parts.unwrap_or(1))?;
+        let part = Part::of_shard(number, shards, parts.unwrap_or(1));
         match unfinished.last_mut() {
             Some(last) if last.part == part => {
                 last.finished = last.finished.saturating_sub(1);
@@ -151,5 +149,5 @@ fn refuse_unfinished(
     if unfinished.is_empty() {
         return Ok(());
     }
-    Err(Error::Unfinished(Box::new(Unfinished { folder: out.to_owned(), parts, shards, unfinished })))
+    Err(Error::Unfinished(Box::new(Unfinished { folder: target.path().to_owned(), parts, shards, unfinished })))
 }

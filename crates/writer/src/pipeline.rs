@@ -3,20 +3,20 @@
 
 use crate::commit::{CommitMessage, Committer, Done};
 use crate::error::{Error, Result};
-use crate::folder::shard_temporary;
-use crate::fs::Disk;
 use crate::gate::{Failure, Gate, Outcome, StopOnDrop, Stopped};
 use crate::journal::OpenJournal;
+use crate::names::shard_temporary;
 use crate::options::WriteOptions;
 use crate::plan::Plan;
+use crate::record_buffers::RecordBuffers;
 use crate::report::Progress;
 use crate::shard_file::{CHUNKS_WAITING, HashLine, ShardFile, hash};
 use crate::source::{Encoded, SampleSource};
+use crate::target::Target;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
 use shardpack_format::{Identity, Limits, Record, Schema};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -31,33 +31,12 @@ const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
 /// What stays the same in a run.
 pub(crate) struct Run<'a, S> {
-    pub(crate) disk: Disk<'a>,
-    pub(crate) out: &'a Path,
+    pub(crate) target: &'a Target<'a>,
     pub(crate) plan: &'a Plan,
     /// The encoded metadata that every shard repeats.
     pub(crate) metadata: &'a [u8],
     pub(crate) source: &'a S,
     pub(crate) options: &'a WriteOptions<'a>,
-}
-
-/// Record buffers for reuse: one for each thread and one in between, so that their memory is
-/// bounded.
-pub(crate) struct Buffers {
-    free: Mutex<Vec<Vec<u8>>>,
-    max: usize,
-}
-
-impl Buffers {
-    fn take(&self) -> Vec<u8> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-    }
-
-    pub(crate) fn give_back(&self, buffer: Vec<u8>) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < self.max {
-            free.push(buffer);
-        }
-    }
 }
 
 impl<S: SampleSource> Run<'_, S> {
@@ -71,13 +50,14 @@ impl<S: SampleSource> Run<'_, S> {
         progress: Progress,
     ) -> Result<(), Failure> {
         let gate = Gate::new(self.options.memory_bytes, self.options.threads);
-        let buffers = Buffers { free: Mutex::default(), max: self.options.threads.saturating_add(1) };
+        let buffers = RecordBuffers::new(self.options.threads.saturating_add(1));
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
         let line = Mutex::new(Line { source: self.source, samples, ahead: VecDeque::new(), announced: 0 });
         thread::scope(|scope| {
             // Also wakes the others if the caller's progress function panics.
             let _stop = StopOnDrop(&gate);
-            let spawned = |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.out, e));
+            let spawned =
+                |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.target.path(), e));
             let (gate, line, buffers, source) = (&gate, &line, &buffers, self.source);
             for i in 0..self.options.threads {
                 let name = thread::Builder::new().name(format!("encode-{i}"));
@@ -89,7 +69,7 @@ impl<S: SampleSource> Run<'_, S> {
             let name = thread::Builder::new().name("hash".into());
             spawned(name.spawn_scoped(scope, move || hash(&hash_messages, &free_sender, gate, buffers)))?;
             let (commit_sender, commit_messages) = bounded(1);
-            let committer = Committer { disk: self.disk, out: self.out, journal, done, gate };
+            let committer = Committer { target: self.target, journal, done, gate };
             let name = thread::Builder::new().name("commit".into());
             let (end, ended) = bounded::<()>(0);
             let commit = move || {
@@ -128,7 +108,7 @@ impl<S: SampleSource> Run<'_, S> {
         })?;
         match gate.into_failure() {
             // What was on its way to a store was given up.
-            Some(Failure::Fatal(Error::Io { .. })) if self.disk.0.is_store() && self.is_cancelled() => {
+            Some(Failure::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
                 Err(Error::Cancelled.into())
             }
             Some(failure) => Err(failure),
@@ -180,7 +160,7 @@ fn encode<S: SampleSource>(
     plan: &Plan,
     gate: &Gate<S::Tally>,
     line: &Mutex<Line<'_, S, impl Iterator<Item = (u32, u64)>>>,
-    buffers: &Buffers,
+    buffers: &RecordBuffers,
 ) {
     loop {
         // Held while waiting for room, so that samples are admitted in order.
@@ -243,7 +223,7 @@ fn finished(done: &Done) -> u32 {
 struct Writer<'a, S: SampleSource> {
     run: &'a Run<'a, S>,
     gate: &'a Gate<S::Tally>,
-    buffers: &'a Buffers,
+    buffers: &'a RecordBuffers,
     hash: &'a HashLine,
     commits: Sender<CommitMessage>,
     ready: VecDeque<Outcome<S::Tally>>,
@@ -255,21 +235,21 @@ struct Writer<'a, S: SampleSource> {
 impl<S: SampleSource> Writer<'_, S> {
     /// Writes one shard under its temporary name, and hands it to the commit thread.
     fn shard(&mut self, number: u32) -> Result<(), Stopped> {
-        let temporary = self.run.out.join(shard_temporary(number));
+        let temporary = shard_temporary(number);
         let result = self.fill(number);
         if result.is_err() {
             // If it cannot be removed now, the next run removes it.
-            let _ = self.run.disk.remove_if_there(&temporary);
+            let _ = self.run.target.remove_scratch(&temporary);
         }
         let finished = result?;
         self.commits.send(CommitMessage::Shard(Box::new(finished))).map_err(|_| Stopped)
     }
 
     fn fill(&mut self, number: u32) -> Result<crate::commit::Finished, Stopped> {
-        let Run { disk, out, plan, .. } = *self.run;
+        let Run { target, plan, .. } = *self.run;
         let identity = Identity::new(plan.dataset_id(), number);
-        let temporary = out.join(shard_temporary(number));
-        let mut shard = self.gate.check(ShardFile::create(disk, temporary, identity, plan.metadata(), self.hash))?;
+        let temporary = shard_temporary(number);
+        let mut shard = self.gate.check(ShardFile::create(target, temporary, identity, plan.metadata(), self.hash))?;
         let written_before = self.progress.bytes_out;
         let mut sync_at = SYNC_AHEAD_BYTES;
         for _ in plan.samples(number) {
@@ -293,7 +273,7 @@ impl<S: SampleSource> Writer<'_, S> {
             self.progress.bytes_out = written_before + shard.written();
             if shard.written() >= sync_at {
                 sync_at = shard.written() + SYNC_AHEAD_BYTES;
-                let temporary = shard.temporary.clone();
+                let temporary = self.run.target.scratch_file(&shard.temporary);
                 // A busy commit thread means a busy disk.
                 let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
             }

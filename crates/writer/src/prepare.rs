@@ -1,11 +1,12 @@
 //! What an output folder means for a run: nothing to do, begin, continue, or a reason to refuse.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};
-use crate::fs::Disk;
-use crate::journal::{Difference, Head, Journal, journal_name, recipe_difference};
+use crate::journal::{Difference, Head, Journal, recipe_difference};
+use crate::names::journal_name;
 use crate::options::WriteOptions;
 use crate::plan::Plan;
+use crate::target::Target;
 use shardpack_format::{Hint, Manifest, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,14 +21,13 @@ pub(crate) enum Prepared {
 
 /// Examines the folder, and then refuses it, clears it, or continues with it. Changes nothing until
 /// all reasons to refuse are ruled out.
-pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
-    prepare_or(disk, out, plan, options, |difference| other_run(difference, out))
+pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
+    prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
 /// The same, with the error for a run that was begun with another plan.
 pub(crate) fn prepare_or(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     plan: &Plan,
     options: &WriteOptions<'_>,
     other_run: impl Fn(Difference) -> Error,
@@ -35,20 +35,20 @@ pub(crate) fn prepare_or(
     let refuse_difference = |difference: Option<Difference>| difference.map(&other_run).map_or(Ok(()), Err);
     let head = Head::new(plan, options.part);
     let fresh = Journal { head, entries: BTreeMap::new() };
-    let what = || format!("output folder `{}`", out.display());
-    let mut survey = Survey::take(disk, out)?;
+    let what = || format!("output folder `{}`", target.path().display());
+    let mut survey = Survey::take(target)?;
     let start_over = options.force && options.part.is_none();
-    survey.refuse(disk, out, plan.dataset_id(), start_over)?;
+    survey.refuse(target, plan.dataset_id(), start_over)?;
     if survey.is_being_removed {
         if options.part.is_some() {
             let hint = "run once without a part, with force, or remove the folder";
             return Err(Error::usage(what(), "a new or empty one", "a dataset whose removal was interrupted", hint));
         }
-        survey.remove_all(disk, out)?;
-        survey = Survey::take(disk, out)?;
+        survey.remove_all(target)?;
+        survey = Survey::take(target)?;
     }
     if start_over {
-        survey.remove_all(disk, out)?;
+        survey.remove_all(target)?;
         return Ok(Prepared::Begin(fresh));
     }
     if let Some(manifest) = survey.manifest.take() {
@@ -57,7 +57,7 @@ pub(crate) fn prepare_or(
                 let (samples, generation) = (samples(manifest.samples), manifest.generation());
                 let what = format!(
                     "`{}` was packed from these files, and has changed since: generation {generation} holds {samples}",
-                    out.display()
+                    target.path().display()
                 );
                 let hint = Hint::new("`shardpack add` puts new samples behind them; ").and([Setting::on("force")]);
                 return Err(Error::refused(what, hint.then(" starts over")));
@@ -75,7 +75,7 @@ pub(crate) fn prepare_or(
         let others = if options.force { String::new() } else { why_other(plan, &manifest) };
         let grown = if generation > 1 { format!(" in generation {generation}") } else { String::new() };
         let held = samples(manifest.samples);
-        let what = format!("`{}` already holds a dataset of {held}{grown}{others}", out.display());
+        let what = format!("`{}` already holds a dataset of {held}{grown}{others}", target.path().display());
         return Err(Error::refused(what, hint));
     }
     let own_name = journal_name(options.part);
@@ -88,17 +88,17 @@ pub(crate) fn prepare_or(
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
     }
     if let Some(begun) = own.take_if(|_| options.force) {
-        survey.remove_part(disk, out, &begun)?;
+        survey.remove_part(target, &begun)?;
     }
     // A run that finished no shard leaves nothing to lose: it can begin anew with other options.
     let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
     drop(own.take_if(is_bare));
     refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)))?;
     if options.part.is_none() {
-        survey.remove_temporaries(disk, out)?;
+        survey.remove_temporaries(target)?;
     }
     let entries = own.map(|journal| journal.entries).unwrap_or_default();
-    let entries = keep_present(disk, out, plan.dataset_id(), entries)?;
+    let entries = keep_present(target, plan.dataset_id(), entries)?;
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
@@ -129,13 +129,9 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     }
 }
 
-/// `1 sample`, `2 samples`.
-pub(crate) fn samples(count: u64) -> String {
-    format!("{count} sample{}", if count == 1 { "" } else { "s" })
-}
-
 /// The error for a dataset that was begun with another plan.
-fn other_run(Difference { what: thing, values }: Difference, out: &Path) -> Error {
+fn other_run(difference: Difference, out: &Path) -> Error {
+    let Difference { what: thing, values } = difference;
     let begun = format!("`{}` holds an unfinished dataset", out.display());
     let what = match values {
         Some((here, there)) => format!("{begun} with another {thing}: it was begun with {there}, now it is {here}"),

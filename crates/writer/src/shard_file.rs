@@ -3,15 +3,16 @@
 
 use crate::commit::Finished;
 use crate::error::{Error, Result};
-use crate::fs::{Disk, FsFile};
 use crate::gate::Gate;
 use crate::journal::Entry;
-use crate::pipeline::Buffers;
+use crate::record_buffers::RecordBuffers;
 use crate::report::SkippedSample;
 use crate::source::{EncodedSample, Tally};
+use crate::target::Target;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use sha2::{Digest, Sha256};
 use shardpack_format::{Footer, Identity, IndexBuilder, Metadata, ShardEntry, shard_name};
+use shardpack_io::GrowingFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,7 +34,12 @@ pub(crate) enum HashMessage {
 
 /// The hash thread: computes the SHA-256 of one file after the other, in parallel with the writes,
 /// because one core hashes hardly faster than a disk writes.
-pub(crate) fn hash<T>(messages: &Receiver<HashMessage>, free: &Sender<Vec<u8>>, gate: &Gate<T>, buffers: &Buffers) {
+pub(crate) fn hash<T>(
+    messages: &Receiver<HashMessage>,
+    free: &Sender<Vec<u8>>,
+    gate: &Gate<T>,
+    buffers: &RecordBuffers,
+) {
     let mut sha256 = Sha256::new();
     for message in messages {
         match message {
@@ -77,9 +83,11 @@ impl HashLine {
 
 pub(crate) struct ShardFile<'a, T> {
     pub(crate) number: u32,
-    pub(crate) temporary: PathBuf,
+    pub(crate) temporary: String,
+    /// The temporary file, for messages.
+    path: PathBuf,
     identity: Identity,
-    file: Arc<dyn FsFile>,
+    file: Arc<dyn GrowingFile>,
     hash: &'a HashLine,
     chunk: Vec<u8>,
     written: u64,
@@ -92,18 +100,20 @@ pub(crate) struct ShardFile<'a, T> {
 impl<'a, T: Tally> ShardFile<'a, T> {
     /// Creates the file under its temporary name.
     pub(crate) fn create(
-        disk: Disk<'_>,
-        temporary: PathBuf,
+        target: &Target<'_>,
+        temporary: String,
         identity: Identity,
         metadata: &Metadata,
         hash: &'a HashLine,
     ) -> Result<Self> {
-        let file = disk.create(&temporary)?;
+        let file = target.create_scratch(&temporary)?;
+        let path = target.scratch_file(&temporary);
         let mut chunk = hash.chunk();
         chunk.extend(identity.encode_header());
         Ok(Self {
             number: identity.shard_number,
             temporary,
+            path,
             identity,
             file,
             hash,
@@ -162,7 +172,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
     }
 
     /// Another handle to the file, for a thread that syncs it.
-    pub(crate) fn handle(&self) -> Arc<dyn FsFile> {
+    pub(crate) fn handle(&self) -> Arc<dyn GrowingFile> {
         Arc::clone(&self.file)
     }
 
@@ -224,7 +234,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.append(bytes).map_err(|e| Error::io("write", &self.temporary, e))?;
+        self.file.append(bytes).map_err(|e| Error::io("write", &self.path, e))?;
         self.written += bytes.len() as u64;
         Ok(())
     }

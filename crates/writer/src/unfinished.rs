@@ -1,7 +1,7 @@
 //! What [`merge`](crate::merge()) says of parts that it cannot join: which to pack again, as one
 //! expression for the system that runs them.
 
-use crate::options::Part;
+use crate::part::Part;
 use shardpack_format::Hint;
 use std::fmt;
 use std::path::PathBuf;

@@ -3,19 +3,21 @@
 
 use crate::commit::Done;
 use crate::error::{Error, Result};
-use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shards};
-use crate::fs::{Disk, Fs};
+use crate::folder::{Survey, check_shards};
 use crate::gate::Failure;
-use crate::journal::{Entry, Journal, journal_name};
-use crate::lock::Lock;
-use crate::objects::Output;
+use crate::journal::{Entry, Journal};
+use crate::lock::RunLock;
+use crate::names::journal_name;
 use crate::options::WriteOptions;
+use crate::output::Output;
 use crate::pipeline::Run;
 use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare};
 use crate::report::{Outcome, Progress, Report};
 use crate::source::{SampleSource, Tally};
+use crate::target::Target;
 use shardpack_format::{DatasetId, MANIFEST_NAME, Manifest, Metadata};
+use shardpack_io::Holder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -79,12 +81,11 @@ pub fn write_dataset<S: SampleSource>(
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
     let out = out.into();
-    write_dataset_on(out.disk().0, out.path(), plan, source, options)
+    write_dataset_on(&out.target(), plan, source, options)
 }
 
 pub(crate) fn write_dataset_on<S: SampleSource>(
-    fs: &dyn Fs,
-    out: &Path,
+    target: &Target<'_>,
     plan: &Plan,
     source: &S,
     options: &WriteOptions<'_>,
@@ -92,70 +93,67 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     if options.threads == 0 {
         return Err(Error::usage("threads", "at least 1", "0", ""));
     }
-    let disk = Disk(fs);
-    disk.create_dir_all(out)?;
-    let lock = Lock::take(disk, out, options.part)?;
-    write_locked(disk, out, plan, source, options, &lock)
+    target.create()?;
+    let lock = RunLock::take(target, options.part, &Holder::this_process())?;
+    write_locked(target, plan, source, options, &lock)
 }
 
 /// The same, for a caller who holds the lock of the folder.
 pub(crate) fn write_locked<S: SampleSource>(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     plan: &Plan,
     source: &S,
     options: &WriteOptions<'_>,
-    lock: &Lock,
+    lock: &RunLock,
 ) -> Result<Report> {
-    let report = write_prepared(disk, out, plan, source, options)?;
-    Ok(Report { notes: weaknesses(disk, out, lock), ..report })
+    let report = write_prepared(target, plan, source, options)?;
+    Ok(Report { notes: weaknesses(target, lock), ..report })
 }
 
 /// What the file system cannot do, and what that means.
-pub(crate) fn weaknesses(disk: Disk<'_>, out: &Path, lock: &Lock) -> Vec<String> {
+pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
             "`{}`: this file system has no locks: a lock file by its name was used, which a run that is killed on \
              another machine leaves behind",
-            out.display()
+            target.path().display()
         ));
     }
-    if !disk.syncs_folders(out) {
+    if !target.syncs_folders() {
         notes.push(format!(
             "`{}`: this file system cannot sync folders: after a power failure files may be missing, and `shardpack \
              verify` says whether any is",
-            out.display()
+            target.path().display()
         ));
     }
     notes
 }
 
 fn write_prepared<S: SampleSource>(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     plan: &Plan,
     source: &S,
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let journal = match prepare(disk, out, plan, options)? {
-        Prepared::Complete(manifest) => return already_complete(disk, out, &manifest, started),
+    let journal = match prepare(target, plan, options)? {
+        Prepared::Complete(manifest) => return already_complete(target, &manifest, started),
         Prepared::Begin(journal) => journal,
     };
     let metadata = plan.metadata().encode()?;
-    let run = Run { disk, out, plan, metadata: &metadata, source, options };
+    let run = Run { target, plan, metadata: &metadata, source, options };
     let shards = options.part.map_or(0..plan.shard_count(), |part| part.shards(plan.shard_count()));
     let reused = Figures::of(&journal.entries);
     let entries = run_all(&run, shards.collect(), journal, reused)?;
     let fidelity;
     let outcome = if options.part.is_some() {
-        fidelity = total::<S::Tally>(out, &entries)?.report();
-        disk.publish(&out.join(journal_name(options.part)))?;
+        fidelity = total::<S::Tally>(target.path(), &entries)?.report();
+        target.publish(&journal_name(options.part))?;
         Outcome::PartComplete
     } else {
-        fidelity = end_dataset::<S::Tally>(disk, out, plan.dataset_id(), plan.metadata(), &entries)?;
-        disk.remove_if_there(&out.join(journal_name(None)))?;
+        fidelity = end_dataset::<S::Tally>(target, plan.dataset_id(), plan.metadata(), &entries)?;
+        target.remove_journal(&journal_name(None))?;
         Outcome::Complete
     };
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
@@ -175,10 +173,10 @@ pub(crate) fn run_all<S: SampleSource>(
         let no_space = |error: Error, entries: &BTreeMap<u32, Entry>| {
             let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| run.plan.stored_bytes(n));
             // Of a dataset that goes to a store, the disk holds three shards at a time.
-            let missing: u64 = if run.disk.0.is_store() { missing.take(3).sum() } else { missing.sum() };
-            error.with_space(missing, |path| run.disk.0.place_of(path), || run.disk.0.free_bytes(run.out))
+            let missing: u64 = if run.target.is_store() { missing.take(3).sum() } else { missing.sum() };
+            error.with_space(missing, || run.target.free_bytes())
         };
-        let open = journal.begin(run.disk, run.out).map_err(|e| no_space(e, &journal.entries))?;
+        let open = journal.begin(run.target).map_err(|e| no_space(e, &journal.entries))?;
         let progress = progress(run.plan, &shards, &journal.entries, reused);
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = run.shards(&todo, &open, &done, progress);
@@ -195,7 +193,7 @@ pub(crate) fn run_all<S: SampleSource>(
         };
         if !is_noted {
             // Report the first error. If this fails too, the shard is packed again.
-            let _ = journal.begin(run.disk, run.out);
+            let _ = journal.begin(run.target);
         }
         return Err(no_space(error, &journal.entries));
     }
@@ -239,17 +237,17 @@ impl Figures {
 }
 
 /// The dataset was complete before: checks each shard, and removes what an interrupted end left.
-pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, started: Instant) -> Result<Report> {
+pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
     let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
-    for checked in check_shards(disk, out, manifest.dataset_id, &shards)? {
+    for checked in check_shards(target, manifest.dataset_id, &shards)? {
         checked.map_err(|e| match e {
             Error::Format(source) => Error::Damaged { source },
             other => other,
         })?;
     }
-    let survey = Survey::take(disk, out)?;
-    survey.remove_temporaries(disk, out)?;
-    survey.remove_journals(disk, out)?;
+    let survey = Survey::take(target)?;
+    survey.remove_temporaries(target)?;
+    survey.remove_journals(target)?;
     // A run that was stopped after writing the manifest has left its journals, which know more than
     // the manifest.
     let id = manifest.dataset_id.to_string();
@@ -295,17 +293,16 @@ pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &Entry) -> Result<T> {
 
 /// Writes the manifest, which turns the shards into a dataset.
 pub(crate) fn end_dataset<T: Tally>(
-    disk: Disk<'_>,
-    out: &Path,
+    target: &Target<'_>,
     id: DatasetId,
     metadata: &Metadata,
     entries: &BTreeMap<u32, Entry>,
 ) -> Result<serde_json::Map<String, serde_json::Value>> {
     let mut manifest = Manifest::new(id, metadata.clone());
-    let total = total::<T>(out, entries)?;
+    let total = total::<T>(target.path(), entries)?;
     manifest.fidelity = total.fidelity();
     entries.values().for_each(|entry| manifest.push(entry.file.clone()));
-    disk.replace(out, MANIFEST_NAME, MANIFEST_TEMPORARY, &manifest.encode()?)?;
+    target.replace(MANIFEST_NAME, &manifest.encode()?)?;
     Ok(total.report())
 }
 

@@ -3,6 +3,7 @@
 
 use crate::loader_support::Disk;
 use crate::server::{Answer, Server};
+use shardpack_io::Objects as _;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions};
 use shardpack_store::{StoreOptions, Upload, open, verify};
 use std::io::{Read, Write};

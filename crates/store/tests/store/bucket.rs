@@ -9,19 +9,18 @@ use object_store::memory::InMemory;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt};
 use shardpack_format::{Hinted, Voice, told};
-use shardpack_store::{StoreOptions, Upload, bucket};
-use shardpack_writer::{
-    Bucket, Claim, Ends, Error, Objects, Outcome, Part, Report, Result, WriteOptions, merge, write_dataset,
-};
+use shardpack_io::{Ends, Objects, ReadAt, Storage};
+use shardpack_store::{Remote, StoreOptions, Upload};
+use shardpack_writer::{Bucket, Claim, Error, Outcome, Part, Report, Result, WriteOptions, merge, write_dataset};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 fn place(store: Faulty, spools: &Path) -> Bucket {
-    bucket(Upload::new(Arc::new(store), "data/train", &store_options()).unwrap(), spools)
+    Bucket::new(Arc::new(Upload::new(Arc::new(store), "data/train", &store_options()).unwrap()), spools)
 }
 
 fn healthy(memory: &Arc<InMemory>, spools: &Path) -> Bucket {
@@ -233,7 +232,7 @@ fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
     let upload = Upload::new(Arc::new(store), "data/train", &store_options).unwrap();
-    let place = bucket(upload, spools.path());
+    let place = Bucket::new(Arc::new(upload), spools.path());
     let error = write(&place, &source).unwrap_err().to_string();
     assert!(error.contains("given up"), "{error}");
     assert!(objects(&memory).is_empty());
@@ -319,6 +318,7 @@ fn parts_that_begin_at_once_share_a_spool() {
 }
 
 /// Counts what is in the spool whenever a shard is sent, and how many shards are looked at at once.
+#[derive(Debug)]
 struct Watched {
     inner: Upload,
     spools: PathBuf,
@@ -342,48 +342,72 @@ impl Watched {
     }
 }
 
-impl Objects for Watched {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.inner.list()
+impl Storage for Watched {
+    fn path(&self) -> &Path {
+        self.inner.path()
     }
 
-    fn read(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
+        self.inner.open(name)
+    }
+
+    fn names(&self) -> shardpack_io::Result<Vec<String>> {
+        self.inner.names()
+    }
+
+    fn read(&self, name: &str, max_bytes: u64) -> shardpack_io::Result<Vec<u8>> {
         self.inner.read(name, max_bytes)
     }
 
-    fn read_ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
+    fn read_ends(&self, name: &str, head: u64, tail: u64) -> shardpack_io::Result<Ends> {
         let now = self.looking.fetch_add(1, Ordering::Relaxed) + 1;
         self.most_looking.fetch_max(now, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(30));
         self.looking.fetch_sub(1, Ordering::Relaxed);
         self.inner.read_ends(name, head, tail)
     }
+}
 
-    fn send(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
+impl Objects for Watched {
+    fn send(&self, name: &str, source: &mut dyn Read) -> shardpack_io::Result<u64> {
         // Time for the packer to run ahead of the store.
         std::thread::sleep(Duration::from_millis(30));
         self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
-        Objects::send(&self.inner, name, source)
+        self.inner.send(name, source)
     }
 
-    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
-        Objects::create(&self.inner, name, bytes)
+    fn create(&self, name: &str, bytes: &[u8]) -> shardpack_io::Result<bool> {
+        self.inner.create(name, bytes)
     }
 
-    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
+    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> shardpack_io::Result<bool> {
         self.inner.exchange(name, old, new)
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
+    fn remove(&self, name: &str) -> shardpack_io::Result<()> {
         self.inner.remove(name)
     }
+}
+
+/// A folder of a store that is read, and one that is written to, keep what the traits promise.
+#[test]
+fn folders_in_a_store_are_storages() {
+    let empty = || Arc::new(InMemory::new());
+    shardpack_io::conformance::check_objects(&Upload::new(empty(), "some/folder", &store_options()).unwrap());
+    let memory = empty();
+    let upload = Upload::new(Arc::clone(&memory), "data", &store_options()).unwrap();
+    for (name, bytes) in shardpack_io::conformance::files() {
+        upload.send(name, &mut bytes.as_slice()).unwrap();
+    }
+    shardpack_io::conformance::check_storage(&upload);
+    shardpack_io::conformance::check_storage(&Remote::new(memory, "data", &store_options()).unwrap());
 }
 
 #[test]
 fn the_spool_holds_three_shards_and_shards_are_checked_side_by_side() {
     let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
     let watched = Watched::new(&memory, spools.path());
-    let place = Bucket::new("data/train", Arc::clone(&watched) as _, spools.path());
+    let place = Bucket::new(Arc::<Watched>::clone(&watched), spools.path());
     for index in 0..2 {
         let part = WriteOptions { part: Some(Part::new(index, 2).unwrap()), ..options() };
         write_dataset(place.clone(), &source.plan(), &source, &part).unwrap();

@@ -3,6 +3,7 @@
 
 use crate::loader_support::{Disk, epoch};
 use crate::server::{Answer, Request, Server};
+use shardpack_io::Objects as _;
 use shardpack_loader::{Loader, LoaderOptions};
 use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify};
 use shardpack_store::{Remote, StoreOptions, Upload, open};

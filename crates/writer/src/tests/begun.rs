@@ -4,13 +4,14 @@ use super::behaviour::options;
 use super::growth::{OUT, add, begun, fresh, held, others, parse, samples, sources};
 use super::memory_fs::{Crash, Fault, MemoryFs};
 use super::source::{Numbers, Sum};
-use crate::fs::{Disk, Fs as _};
+use crate::target::Target;
 use crate::{Growth, Next, Tally as _, WriteOptions};
+use shardpack_io::FileSystem as _;
 use std::path::Path;
 
 /// Adds samples of a program, as one does that does not know them when it opens the dataset.
 fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
-    let growth = Growth::take_on(Disk(fs), Path::new(OUT))?;
+    let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     growth.clear(force)?;
     let first = growth.manifest().samples;
     let plan = source.plan(20_000).behind(growth.manifest(), first)?.of_program();

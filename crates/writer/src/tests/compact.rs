@@ -6,8 +6,9 @@ use super::faults::run;
 use super::growth::{OUT, add, fresh, held, parse, remove, samples, sources};
 use super::memory_fs::{Crash, Fault, MemoryFs};
 use super::said;
-use crate::fs::{Disk, Fs as _};
+use crate::target::Target;
 use crate::{Compacted, Growth, Result, WriteOptions};
+use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -22,7 +23,7 @@ fn grown() -> MemoryFs {
 const KEY: &str = "class0/0003.bin";
 
 fn compact(fs: &MemoryFs) -> Result<Compacted> {
-    Growth::take_on(Disk(fs), Path::new(OUT))?.compact()
+    Growth::take_on(Target::folder(fs, Path::new(OUT)))?.compact()
 }
 
 fn has_key(files: &BTreeMap<String, Vec<u8>>) -> bool {

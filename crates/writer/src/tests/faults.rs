@@ -6,6 +6,7 @@ use super::memory_fs::{Fault, MemoryFs};
 use super::said;
 use super::source::{Numbers, Sum};
 use crate::merge::merge_on;
+use crate::target::Target;
 use crate::write::write_dataset_on;
 use crate::{Error, Outcome, Part, Plan, Progress, Report, Result, WriteOptions};
 use std::cell::Cell;
@@ -17,7 +18,7 @@ use std::sync::atomic::Ordering;
 pub(crate) const OUT: &str = "/data/out";
 
 pub(crate) fn run(fs: &MemoryFs, plan: &Plan, source: &Numbers, options: &WriteOptions<'_>) -> Result<Report> {
-    write_dataset_on(fs, Path::new(OUT), plan, source, options)
+    write_dataset_on(&Target::folder(fs, Path::new(OUT)), plan, source, options)
 }
 
 pub(crate) fn reference(plan: &Plan, source: &Numbers) -> BTreeMap<String, Vec<u8>> {
@@ -106,14 +107,14 @@ fn a_merge_that_was_stopped_after_the_manifest_still_tells_what_was_left_out() {
     for i in 0..2 {
         run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
     }
-    let expected = merge_on::<Sum>(&parts.with_fault(Fault::None, None), Path::new(OUT)).unwrap();
+    let expected = merge_on::<Sum>(&Target::folder(&parts.with_fault(Fault::None, None), Path::new(OUT))).unwrap();
     let mut skipped: Vec<_> = expected.skipped.iter().map(|s| (s.key.as_str(), s.reason.as_str())).collect();
     skipped.sort_unstable();
     assert_eq!(skipped, [("class0/0033.bin", "planted skip"), ("class1/0007.bin", "planted skip")]);
     let mut stopped_late = 0;
     for k in 1.. {
         let fs = parts.with_fault(Fault::FailAt(k, ErrorKind::Other), None);
-        let _ = merge_on::<Sum>(&fs, Path::new(OUT));
+        let _ = merge_on::<Sum>(&Target::folder(&fs, Path::new(OUT)));
         if !fs.was_hit() {
             break;
         }
@@ -122,7 +123,7 @@ fn a_merge_that_was_stopped_after_the_manifest_still_tells_what_was_left_out() {
             continue;
         }
         stopped_late += 1;
-        let again = merge_on::<Sum>(&fs, Path::new(OUT)).unwrap();
+        let again = merge_on::<Sum>(&Target::folder(&fs, Path::new(OUT))).unwrap();
         assert_eq!(again.outcome, Outcome::AlreadyComplete);
         assert_eq!((&again.skipped, again.bytes_in), (&expected.skipped, expected.bytes_in), "operation {k}");
     }
@@ -140,13 +141,13 @@ fn any_operation_of_a_merge_may_fail_once() {
     }
     for k in 1.. {
         let fs = parts.with_fault(Fault::FailAt(k, ErrorKind::Other), None);
-        let result = merge_on::<Sum>(&fs, Path::new(OUT));
+        let result = merge_on::<Sum>(&Target::folder(&fs, Path::new(OUT)));
         if !fs.was_hit() {
             result.unwrap();
             break;
         }
         let healed = fs.with_fault(Fault::None, None);
-        merge_on::<Sum>(&healed, Path::new(OUT)).unwrap();
+        merge_on::<Sum>(&Target::folder(&healed, Path::new(OUT))).unwrap();
         assert_eq!(healed.files(), expected, "operation {k}");
     }
 }
@@ -212,7 +213,7 @@ fn a_file_system_without_locks_and_without_syncs_of_folders_is_named_and_does() 
     for i in 0..2 {
         run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
     }
-    assert_eq!(merge_on::<Sum>(&parts, Path::new(OUT)).unwrap().notes.len(), 2);
+    assert_eq!(merge_on::<Sum>(&Target::folder(&parts, Path::new(OUT))).unwrap().notes.len(), 2);
     assert_eq!(parts.files(), expected);
     // Anywhere else nothing is said.
     assert_eq!(run(&MemoryFs::new(), &plan, &source, &options(2)).unwrap().notes, [""; 0]);

@@ -6,7 +6,7 @@ use super::faults::run;
 use super::memory_fs::{Crash, Fault, MemoryFs};
 use super::said;
 use super::source::{Numbers, Sum};
-use crate::fs::Disk;
+use crate::target::Target;
 use crate::{Encoded, Error, Growth, KeptSample, Next, Outcome, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use shardpack_format::{FOOTER_BYTES, Footer, Index, Limits, Manifest, Record};
 use std::borrow::Cow;
@@ -41,7 +41,7 @@ pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
 
 /// Adds the thirty.
 pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
-    let growth = Growth::take_on(Disk(fs), Path::new(OUT))?;
+    let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     // As a caller finds by the keys.
     if growth.manifest().samples == FIRST + 30 {
         return Err(Error::refused("done", ""));
@@ -183,7 +183,7 @@ fn what_was_begun_is_not_mixed_with_something_else() {
 #[test]
 fn two_at_once_do_not_mix() {
     let fs = fresh();
-    let first = Growth::take_on(Disk(&fs), Path::new(OUT)).unwrap();
+    let first = Growth::take_on(Target::folder(&fs, Path::new(OUT))).unwrap();
     assert!(matches!(add(&fs, &sources().1, &options(1)), Err(Error::Locked { .. })));
     drop(first);
     add(&fs, &sources().1, &options(1)).unwrap();
@@ -234,7 +234,7 @@ impl SampleSource for Rest {
 
 /// A generation without the sample `key`.
 pub(super) fn remove(fs: &MemoryFs, key: &str) {
-    let growth = Growth::take_on(Disk(fs), Path::new(OUT)).unwrap();
+    let growth = Growth::take_on(Target::folder(fs, Path::new(OUT))).unwrap();
     let files = held(fs);
     let mut rest = Rest { keys: Vec::new(), records: Vec::new() };
     let (mut shards, mut kept) = (Vec::new(), BTreeMap::new());
@@ -281,7 +281,7 @@ fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one(
     assert_eq!(changed.len(), 1);
     assert!(changed[0].name.ends_with("-0002.shard"), "{}", changed[0].name);
 
-    let growth = Growth::take_on(Disk(&fs), Path::new(OUT)).unwrap();
+    let growth = Growth::take_on(Target::folder(&fs, Path::new(OUT))).unwrap();
     let gone = growth.compact().unwrap();
     assert_eq!((gone.generations, gone.shards.len()), (vec![1], 1));
     drop(growth);
@@ -353,7 +353,7 @@ fn an_addition_that_failed_anywhere_is_ended_by_the_same_call_of_whoever_holds_t
     let (mut errors, mut in_place) = (0, 0);
     for k in 1.. {
         let fs = start.with_fault(Fault::FailAt(k, std::io::ErrorKind::Other), None);
-        let Ok(growth) = Growth::take_on(Disk(&fs), Path::new(OUT)) else { continue };
+        let Ok(growth) = Growth::take_on(Target::folder(&fs, Path::new(OUT))) else { continue };
         let write = || {
             let (plan, kept) = thirty(&growth);
             growth.write(&plan, &sources().1, Next { kept, fidelity: &Sum::fidelity }, &options(1))
@@ -380,7 +380,7 @@ fn a_generation_that_is_ready_is_never_cleared_away_nor_taken_for_another() {
     let mut ready = 0;
     for k in 1.. {
         let fs = start.with_fault(Fault::FailAt(k, std::io::ErrorKind::Other), None);
-        let Ok(growth) = Growth::take_on(Disk(&fs), Path::new(OUT)) else { continue };
+        let Ok(growth) = Growth::take_on(Target::folder(&fs, Path::new(OUT))) else { continue };
         let (plan, kept) = thirty(&growth);
         let result = growth.write(&plan, &sources().1, Next { kept, fidelity: &Sum::fidelity }, &options(1));
         if !fs.was_hit() {

@@ -1,8 +1,8 @@
 //! A file system in memory that fails at operation k, or crashes there and forgets what was not
 //! synced.
 
-use crate::fs::{Ends, Fs, FsFile, Held, LockMode};
-use std::collections::{BTreeMap, HashSet};
+use shardpack_io::{FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -92,7 +92,7 @@ struct Inner {
     names: Names,
     durable_names: Names,
     pending: Vec<NameOp>,
-    locks: HashSet<PathBuf>,
+    locks: BTreeMap<PathBuf, Vec<LockMode>>,
     operations: u64,
     fault: Fault,
     lie: Option<Lie>,
@@ -114,7 +114,7 @@ impl MemoryFs {
             durable_names: names.clone(),
             names,
             pending: Vec::new(),
-            locks: HashSet::new(),
+            locks: BTreeMap::new(),
             operations: 0,
             fault: Fault::None,
             lie: None,
@@ -251,13 +251,14 @@ impl Inner {
     }
 }
 
+#[derive(Debug)]
 struct MemoryFile {
     fs: MemoryFs,
     node: usize,
     name: String,
 }
 
-impl FsFile for MemoryFile {
+impl GrowingFile for MemoryFile {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let mut inner = self.fs.step()?;
         let mut bytes = bytes;
@@ -301,9 +302,10 @@ impl FsFile for MemoryFile {
     }
 }
 
+#[derive(Debug)]
 struct MemoryLock(MemoryFs, PathBuf);
 
-impl Held for MemoryLock {
+impl FileLock for MemoryLock {
     fn is_by_name(&self) -> bool {
         self.0.inner().fault == Fault::Poor
     }
@@ -311,39 +313,27 @@ impl Held for MemoryLock {
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        self.0.inner().locks.remove(&self.1);
+        self.0.inner().locks.get_mut(&self.1).unwrap().pop();
     }
 }
 
-impl Fs for MemoryFs {
+impl FileSystem for MemoryFs {
     fn create_dir_all(&self, _: &Path) -> io::Result<()> {
         self.step().map(drop)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+    fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         let inner = self.step()?;
         let names = inner.names.keys().filter(|path| path.parent() == Some(dir));
         Ok(names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
     }
 
-    fn read(&self, path: &Path, _: u64) -> io::Result<Vec<u8>> {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn ReadAt>> {
         let inner = self.step()?;
-        Ok(inner.nodes[inner.node(path)?].bytes.clone())
+        Ok(Arc::new(inner.nodes[inner.node(path)?].bytes.clone()))
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read>> {
-        Ok(Box::new(io::Cursor::new(self.read(path, u64::MAX)?)))
-    }
-
-    fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends> {
-        let inner = self.step()?;
-        let bytes = &inner.nodes[inner.node(path)?].bytes;
-        let at_most = |n: u64| usize::try_from(n).unwrap().min(bytes.len());
-        let (head, tail) = (bytes[..at_most(head)].to_vec(), bytes[bytes.len() - at_most(tail)..].to_vec());
-        Ok(Ends { bytes: bytes.len() as u64, head, tail })
-    }
-
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>> {
         let mut inner = self.step()?;
         if inner.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -355,7 +345,7 @@ impl Fs for MemoryFs {
         Ok(Arc::new(MemoryFile { fs: self.clone(), node, name }))
     }
 
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>> {
         let inner = self.step()?;
         let node = inner.node(path)?;
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -395,14 +385,23 @@ impl Fs for MemoryFs {
         Ok(())
     }
 
-    fn lock(&self, path: &Path, _: LockMode, _: &str) -> io::Result<Option<Box<dyn Held>>> {
+    fn lock(&self, path: &Path, mode: LockMode, _: &Holder) -> io::Result<Option<Box<dyn FileLock>>> {
         let mut inner = self.step()?;
-        let free = inner.locks.insert(path.to_owned());
-        Ok(free.then(|| Box::new(MemoryLock(self.clone(), path.to_owned())) as Box<dyn Held>))
+        let held = inner.locks.entry(path.to_owned()).or_default();
+        let is_free = held.is_empty() || (mode == LockMode::Shared && held.iter().all(|held| *held == mode));
+        if is_free {
+            held.push(mode);
+        }
+        Ok(is_free.then(|| Box::new(MemoryLock(self.clone(), path.to_owned())) as Box<dyn FileLock>))
     }
 
     fn free_bytes(&self, _: &Path) -> Option<u64> {
         let inner = self.inner();
         if let Fault::Capacity(capacity) = inner.fault { Some(capacity.saturating_sub(inner.used())) } else { None }
     }
+}
+
+#[test]
+fn it_is_a_file_system() {
+    shardpack_io::conformance::check_file_system(&MemoryFs::new(), Path::new("/out"));
 }

@@ -3,11 +3,13 @@
 use super::behaviour::options;
 use super::said;
 use super::source::{Numbers, Sum, files};
-use crate::fs::{Disk, StdFs};
-use crate::journal::{Journal, journal_name};
+use crate::journal::Journal;
+use crate::names::journal_name;
+use crate::target::Target;
 use crate::{Error, Outcome, Part, Plan, PlanOptions, PlanSample, Progress, WriteOptions, merge, write_dataset};
 use serde_json::{Value, json};
 use shardpack_format::shard_name;
+use shardpack_io::Disk;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -33,7 +35,7 @@ fn parts_cover_every_shard_once() {
             assert!(ends.windows(2).all(|w| w[0].end == w[1].start));
             for (part, range) in (0..).zip(&ends) {
                 for number in [range.start, range.end.saturating_sub(1)] {
-                    let found = Part::of_shard(number, shards, count).unwrap();
+                    let found = Part::of_shard(number, shards, count);
                     assert!(range.is_empty() || found.index() == part, "{number} of {shards} in {count} parts");
                 }
             }
@@ -44,7 +46,7 @@ fn parts_cover_every_shard_once() {
 #[test]
 fn parts_are_shown_from_1() {
     assert_eq!([0, 3].map(|i| Part::new(i, 4).unwrap().to_string()), ["1/4", "4/4"]);
-    let error = said(&Part::new(4, 4).unwrap_err());
+    let error = said(&Part::new(4, 4).unwrap_err().into());
     assert_eq!(error, "part: expected a number from 1 to 4, found 5/4\nhint: the last of 4 parts is 4/4");
     let names = [journal_name(Some(Part::new(0, 4).unwrap())), journal_name(Some(Part::new(3, 4).unwrap()))];
     assert_eq!(names, [".shardpack-journal-00001-of-00004.jsonl", ".shardpack-journal-00004-of-00004.jsonl"]);
@@ -189,11 +191,11 @@ fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
     let dir = tempdir().unwrap();
     write_dataset(dir.path(), &source.plan(40_000), &source, &part(1, 3)).unwrap();
-    let disk = Disk(&StdFs);
-    let path = dir.path().join(journal_name(Some(Part::new(1, 3).unwrap())));
-    let mut journal = Journal::read(disk, &path).unwrap().unwrap();
+    let target = Target::folder(&Disk, dir.path());
+    let name = journal_name(Some(Part::new(1, 3).unwrap()));
+    let mut journal = Journal::read(&target, &name).unwrap().unwrap();
     journal.head.metadata.shards = None;
-    drop(journal.begin(disk, dir.path()).unwrap());
+    drop(journal.begin(&target).unwrap());
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
     assert!(error.contains("shards of a journal: expected their number, found none"), "{error}");
 }

@@ -3,7 +3,7 @@
 use super::behaviour::options;
 use super::said;
 use super::source::{Numbers, files};
-use crate::journal::journal_name;
+use crate::names::journal_name;
 use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
 use std::fs;
 use std::path::Path;

@@ -1,41 +1,36 @@
-//! A folder in a store as a place that datasets are written to.
+//! A folder in a store that objects are written to, as the trait [`Objects`] has it.
 
+use crate::object::Object;
 use crate::upload::Upload;
 use bytes::Bytes;
 use futures_util::future::try_join;
 use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
-use shardpack_writer::{Bucket, Ends, Objects};
+use shardpack_io::{Ends, Objects, ReadAt, Result, Storage, Traffic};
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folder of `upload` as a place for [`shardpack_writer::write_dataset`], with a spool in the
-/// folder `spools` of this machine.
-///
-/// ```no_run
-/// use shardpack_store::{StoreOptions, Upload, bucket};
-/// let options = StoreOptions::default().environment(std::env::vars());
-/// let place = bucket(Upload::at("s3://bucket/train", &options)?, &std::env::temp_dir());
-/// assert_eq!(place.name().to_str(), Some("s3://bucket/train"));
-/// # Ok::<(), shardpack_reader::Error>(())
-/// ```
-#[must_use]
-pub fn bucket(upload: Upload, spools: &Path) -> Bucket {
-    let name = upload.name();
-    Bucket::new(&name, Arc::new(upload), spools)
-}
-
-impl Objects for Upload {
-    fn list(&self) -> io::Result<Vec<String>> {
+impl Upload {
+    fn all_names(&self) -> io::Result<Vec<String>> {
         let found = self.ask(async || self.store().list_with_delimiter(self.folder()).await)?;
         let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
         // Some programs make an empty object of the folder's own name.
         let inside = keys.filter(|key| Some(*key) != self.folder());
-        Ok(inside.filter_map(|key| key.filename()).map(str::to_owned).collect())
+        let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
     }
 
-    fn read(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+    fn object(&self, name: &str) -> io::Result<Object> {
+        let key = self.key(name)?;
+        let found = self.ask(async || self.store().head(&key).await)?;
+        let pin = self.client.pin(key, found.size, found.e_tag, found.last_modified.timestamp())?;
+        Ok(Object { client: Arc::clone(&self.client), pin, is_alone: true })
+    }
+
+    fn whole(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
         let key = self.key(name)?;
         let bytes = self.ask(async || {
             let answer = self.store().get(&key).await?;
@@ -47,7 +42,7 @@ impl Objects for Upload {
         })
     }
 
-    fn read_ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
+    fn ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
         let key = self.key(name)?;
         self.wait(async {
             let bytes = self.attempts(async || self.store().head(&key).await).await?.size;
@@ -63,15 +58,7 @@ impl Objects for Upload {
         })
     }
 
-    fn send(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
-        self.put(name, source)
-    }
-
-    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
-        self.put_if(name, bytes, &PutMode::Create)
-    }
-
-    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
+    fn replace(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
         let key = self.key(name)?;
         let found = self.ask(async || {
             let answer = self.store().get(&key).await?;
@@ -81,18 +68,62 @@ impl Objects for Upload {
             Ok((version, if is_like { Some(answer.bytes().await?) } else { None }))
         });
         match found {
-            Err(error) if error.kind() == ErrorKind::NotFound => Objects::create(self, name, new),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.put_if(name, new, &PutMode::Create),
             Err(error) => Err(error),
             Ok((version, Some(bytes))) if bytes == old => self.put_if(name, new, &PutMode::Update(version)),
             Ok(_) => Ok(false),
         }
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
+    fn delete(&self, name: &str) -> io::Result<()> {
         let key = self.key(name)?;
         self.ask(async || match self.store().delete(&key).await {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
             other => other,
         })
+    }
+}
+
+impl Storage for Upload {
+    fn path(&self) -> &Path {
+        self.folder_path()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        Ok(Arc::new(self.object(name).map_err(|e| self.failed(name, "open", e))?))
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        self.all_names().map_err(|e| self.failed("", "list", e))
+    }
+
+    fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
+        self.whole(name, max_bytes).map_err(|e| self.failed(name, "read", e))
+    }
+
+    fn read_ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends> {
+        self.ends(name, head, tail).map_err(|e| self.failed(name, "read", e))
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.client.traffic()
+    }
+}
+
+impl Objects for Upload {
+    fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
+        self.put(name, source).map_err(|e| self.failed(name, "write", e))
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.put_if(name, bytes, &PutMode::Create).map_err(|e| self.failed(name, "write", e))
+    }
+
+    fn exchange(&self, name: &str, old: &[u8], new: &[u8]) -> Result<bool> {
+        self.replace(name, old, new).map_err(|e| self.failed(name, "write", e))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.delete(name).map_err(|e| self.failed(name, "remove", e))
     }
 }

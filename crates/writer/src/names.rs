@@ -1,0 +1,82 @@
+//! Names of the files in an output folder. Only files that this crate wrote may be replaced or
+//! removed, and it knows them by their names.
+
+use crate::part::Part;
+use shardpack_format::{shard_name, shard_name_of};
+
+/// Temporary name of the manifest.
+pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
+/// Folder where the shards of the next generation are made.
+pub(crate) const NEXT: &str = ".shardpack-next";
+/// The manifest of a dataset that `force` is removing. The dataset is no longer valid, but its
+/// files are still known as ours.
+pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
+/// A damaged manifest that `shardpack salvage` has set aside.
+pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
+/// The lock of the folder; those of parts have their suffix.
+pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
+/// The number of a spool: the runs that use it one after the other share it.
+pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
+
+const JOURNAL_PREFIX: &str = ".shardpack-journal";
+const JOURNAL_SUFFIX: &str = ".jsonl";
+
+/// Temporary name of a shard.
+pub(crate) fn shard_temporary(number: u32) -> String {
+    format!(".shard-{number:05}.tmp")
+}
+
+pub(crate) fn is_shard_temporary(name: &str) -> bool {
+    let number = name.strip_prefix(".shard-").and_then(|n| n.strip_suffix(".tmp")).and_then(|n| n.parse().ok());
+    number.is_some_and(|n| shard_temporary(n) == name)
+}
+
+/// The number in a name that [`shard_name`] makes.
+pub(crate) fn shard_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
+    (shard_name(number) == name).then_some(number)
+}
+
+/// The generation in a name that [`shard_name_of`] makes.
+fn generation_of_shard(name: &str) -> Option<u32> {
+    let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
+    let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
+    (shard_name_of(number, generation) == name).then_some(generation)
+}
+
+/// Returns whether [`shard_name_of`] makes such a name.
+pub(crate) fn is_written_anew(name: &str) -> bool {
+    generation_of_shard(name).is_some()
+}
+
+/// The generation that a shard of this name was written for, if the name is ours: at least that.
+pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
+    generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
+}
+
+/// File name of the journal of a run, or of a part.
+pub(crate) fn journal_name(part: Option<Part>) -> String {
+    format!("{JOURNAL_PREFIX}{}{JOURNAL_SUFFIX}", part.map(Part::suffix).unwrap_or_default())
+}
+
+/// Temporary name of a journal while it is being written anew.
+pub(crate) fn journal_temporary(part: Option<Part>) -> String {
+    format!("{}.tmp", journal_name(part))
+}
+
+pub(crate) fn is_journal_name(name: &str) -> bool {
+    name.starts_with(JOURNAL_PREFIX) && name.ends_with(JOURNAL_SUFFIX)
+}
+
+pub(crate) fn is_journal_temporary(name: &str) -> bool {
+    name.strip_suffix(".tmp").is_some_and(is_journal_name)
+}
+
+/// Returns whether a run has files of this name on this machine only, even if its dataset goes to a
+/// store.
+pub(crate) fn is_scratch(name: &str) -> bool {
+    [MANIFEST_TEMPORARY, RETIRED_NAME, NEXT].contains(&name)
+        || name == journal_name(None)
+        || is_shard_temporary(name)
+        || is_journal_temporary(name)
+}

@@ -1,0 +1,55 @@
+//! The two kinds of folders that a dataset goes to.
+
+use crate::bucket::Bucket;
+use crate::target::Target;
+use shardpack_io::Disk;
+use std::path::{Path, PathBuf};
+
+/// Where a dataset goes. Made from a path, or from a [`Bucket`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Output {
+    /// A folder.
+    Folder(PathBuf),
+    /// A folder in an object store.
+    Bucket(Bucket),
+}
+
+impl Output {
+    /// The folder, or the name of the folder in the store.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) => path,
+            Self::Bucket(bucket) => bucket.name(),
+        }
+    }
+
+    /// The folder of this machine where files are written first: the folder itself, or the spool.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Folder(path) => path,
+            Self::Bucket(bucket) => bucket.spool(),
+        }
+    }
+
+    pub(crate) fn target(&self) -> Target<'_> {
+        match self {
+            Self::Folder(path) => Target::folder(&Disk, path),
+            Self::Bucket(bucket) => Target::store(&Disk, bucket),
+        }
+    }
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Output {
+    fn from(path: &P) -> Self {
+        Self::Folder(path.as_ref().to_owned())
+    }
+}
+
+impl From<Bucket> for Output {
+    fn from(bucket: Bucket) -> Self {
+        Self::Bucket(bucket)
+    }
+}

@@ -1,0 +1,80 @@
+//! One of several slices of a plan, each written by a machine of its own.
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result};
+use std::fmt;
+use std::ops::Range;
+
+/// One of several contiguous slices of a plan's shards, so that several machines can write one
+/// dataset into one folder.
+///
+/// Counted from 0 here. Messages and file names count from 1, like the command line.
+///
+/// ```
+/// use shardpack_writer::Part;
+/// let part = Part::new(1, 4)?;
+/// assert_eq!(part.to_string(), "2/4");
+/// assert_eq!(part.shards(10), 2..5);
+/// assert!(Part::new(4, 4).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    index: u32,
+    count: u32,
+}
+
+impl Part {
+    /// Part `index`, from 0, of `count`.
+    ///
+    /// # Errors
+    /// `Usage` unless `index < count`.
+    pub fn new(index: u32, count: u32) -> Result<Self> {
+        if index < count {
+            return Ok(Self { index, count });
+        }
+        let found = format!("{}/{count}", u64::from(index) + 1);
+        Err(Error::usage("part", format!("a number from 1 to {count}"), found).with_hint("the last of 4 parts is 4/4"))
+    }
+
+    /// Number of this part, from 0.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Number of parts.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The suffix of the names of this part's own files.
+    pub(crate) fn suffix(self) -> String {
+        format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
+    }
+
+    /// The shards of this part, of `shards` in all: from `⌊shards · index / count⌋` up to, but not
+    /// including, `⌊shards · (index + 1) / count⌋`.
+    #[must_use]
+    pub fn shards(self, shards: u32) -> Range<u32> {
+        // At most `shards`, because no `i` is above the count.
+        let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
+        edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
+    }
+
+    /// The part of `count` that has shard `number` of `shards`.
+    pub(crate) fn of_shard(number: u32, shards: u32, count: u32) -> Self {
+        // The largest index with ⌊shards · index / count⌋ ≤ number.
+        let above = (u64::from(number) + 1) * u64::from(count);
+        let index = above.div_ceil(u64::from(shards).max(1)).saturating_sub(1);
+        Self { index: u32::try_from(index).unwrap_or(u32::MAX).min(count.saturating_sub(1)), count }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", u64::from(self.index) + 1, self.count)
+    }
+}

@@ -1,0 +1,265 @@
+//! The folder that a dataset is written to, on a disk or in a store.
+//!
+//! *Scratch* files are being written: shards, manifests, journals. They are in a folder of this
+//! machine. For a dataset on a disk that is the dataset's own folder, and a file is committed by a
+//! rename. For a dataset in a store it is the spool, and a file is committed by sending it. So the
+//! order of steps that makes a folder safe makes a store safe.
+
+use crate::bucket::Bucket;
+use crate::error::{Error, Result};
+use crate::names::{MANIFEST_TEMPORARY, RETIRED_NAME, TOKEN_NAME, is_scratch};
+use shardpack_format::{Limits, MANIFEST_NAME};
+use shardpack_io::{Ends, FileSystem, GrowingFile, Reader, is_unsupported, read_ends, read_whole};
+use std::io::{self, Cursor, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of a dataset. Files are named by their names in it; errors have the path.
+#[derive(Clone)]
+pub(crate) struct Target<'a> {
+    pub(crate) files: &'a dyn FileSystem,
+    path: PathBuf,
+    scratch: PathBuf,
+    pub(crate) store: Option<&'a Bucket>,
+}
+
+impl<'a> Target<'a> {
+    /// A folder on a disk.
+    pub(crate) fn folder(files: &'a dyn FileSystem, path: &Path) -> Self {
+        Self { files, path: path.to_owned(), scratch: path.to_owned(), store: None }
+    }
+
+    /// A folder in a store.
+    pub(crate) fn store(files: &'a dyn FileSystem, bucket: &'a Bucket) -> Self {
+        Self { files, path: bucket.name().to_owned(), scratch: bucket.spool().to_owned(), store: Some(bucket) }
+    }
+
+    /// A folder below one on a disk.
+    pub(crate) fn below(&self, name: &str) -> Self {
+        Self::folder(self.files, &self.path.join(name))
+    }
+
+    /// The folder as messages name it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file of the dataset as messages name it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A file of this machine.
+    pub(crate) fn scratch_file(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    pub(crate) const fn is_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Creates the folder, or the spool.
+    pub(crate) fn create(&self) -> Result<()> {
+        match self.store {
+            Some(bucket) => bucket.create_spool(),
+            None => self.files.create_dir_all(&self.path),
+        }
+        .map_err(|e| Error::io("create folder", &self.scratch, e))
+    }
+
+    /// Names of all files, sorted: those of the dataset and scratch ones.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let mut names = match self.files.names(&self.scratch) {
+            Err(e) if e.kind() == ErrorKind::NotFound && self.is_store() => Vec::new(),
+            other => other.map_err(|e| Error::io("list", &self.scratch, e))?,
+        };
+        if let Some(bucket) = self.store {
+            names.retain(|name| name != TOKEN_NAME);
+            names.extend(bucket.objects().names()?.into_iter().filter(|name| !is_scratch(name)));
+            names.sort_unstable();
+            names.dedup();
+        }
+        Ok(names)
+    }
+
+    /// As [`Self::names`]; none if there is no such folder.
+    pub(crate) fn names_if_there(&self) -> Result<Vec<String>> {
+        match self.names() {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    /// Reads a whole file of the dataset.
+    pub(crate) fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
+        match self.store {
+            Some(bucket) => Ok(bucket.objects().read(name, max_bytes)?),
+            None => self.read_scratch(name, max_bytes),
+        }
+    }
+
+    /// Reads the ends of a file of the dataset.
+    pub(crate) fn read_ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends> {
+        if let Some(bucket) = self.store {
+            return Ok(bucket.objects().read_ends(name, head, tail)?);
+        }
+        let path = self.file(name);
+        let file = self.files.open(&path).map_err(|e| Error::io("read", &path, e))?;
+        Ok(read_ends(&*file, &path, head, tail)?)
+    }
+
+    /// Reads a whole scratch file.
+    pub(crate) fn read_scratch(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
+        let path = self.scratch_file(name);
+        let file = self.files.open(&path).map_err(|e| Error::io("read", &path, e))?;
+        Ok(read_whole(&*file, &path, max_bytes)?)
+    }
+
+    /// Reads a file that is on this machine during a run, and perhaps in the store for other
+    /// machines: a journal, a lock.
+    pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
+        let path = self.scratch_file(name);
+        match (self.files.open(&path), self.store) {
+            (Err(e), Some(bucket)) if e.kind() == ErrorKind::NotFound => {
+                let bytes = bucket.objects().read(name, Limits::default().max_manifest_bytes)?;
+                Ok(Box::new(Cursor::new(bytes)))
+            }
+            (opened, _) => Ok(Box::new(Reader::new(opened.map_err(|e| Error::io("read", &path, e))?))),
+        }
+    }
+
+    /// Creates a scratch file. Replaces one that a killed run may have left under the same name.
+    pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
+        self.remove_scratch(name)?;
+        let path = self.scratch_file(name);
+        self.files.create_new(&path).map_err(|e| Error::io("create", &path, e))
+    }
+
+    /// Opens a scratch file to append to it.
+    pub(crate) fn append_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
+        let path = self.scratch_file(name);
+        self.files.append(&path).map_err(|e| Error::io("open", &path, e))
+    }
+
+    /// Removes a scratch file, if it is there.
+    pub(crate) fn remove_scratch(&self, name: &str) -> Result<()> {
+        let path = self.scratch_file(name);
+        not_there(self.files.remove(&path)).map_err(|e| Error::io("remove", &path, e))
+    }
+
+    /// Removes a file of the dataset, if it is there.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        match self.store {
+            Some(bucket) => bucket.remove(name),
+            None => self.remove_scratch(name),
+        }
+    }
+
+    /// Removes a journal, here and, of a part, in the store.
+    pub(crate) fn remove_journal(&self, name: &str) -> Result<()> {
+        if let Some(bucket) = self.store
+            && !is_scratch(name)
+        {
+            bucket.remove(name)?;
+        }
+        self.remove_scratch(name)
+    }
+
+    /// Makes a complete scratch file a file of the dataset.
+    pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
+        match self.store {
+            Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
+            None => self.rename(scratch, name),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let to = self.scratch_file(to);
+        self.files.rename(&self.scratch_file(from), &to).map_err(|e| Error::io("rename to", &to, e))
+    }
+
+    /// Takes in a file of another folder on the same disk.
+    pub(crate) fn take_in(&self, folder: &Self, name: &str, own_name: &str) -> Result<()> {
+        let to = self.file(own_name);
+        self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
+    }
+
+    /// Makes the manifest a scratch file, which says whose the other files are while they are removed.
+    pub(crate) fn retire_manifest(&self) -> Result<()> {
+        let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
+        let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
+        let file = self.create_scratch(RETIRED_NAME)?;
+        let written = file.append(&bytes).and_then(|()| file.sync());
+        written.map_err(|e| Error::io("write", &self.scratch_file(RETIRED_NAME), e))?;
+        bucket.remove(MANIFEST_NAME)
+    }
+
+    /// Hands the journal of a part to those who merge the parts, if they do not see it anyway.
+    pub(crate) fn publish(&self, journal: &str) -> Result<()> {
+        match self.store {
+            Some(bucket) => bucket.publish(&self.scratch_file(journal), journal),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the names in the folder durable, where the file system can do that: where it cannot,
+    /// [`Self::syncs_folders`] has said so.
+    pub(crate) fn sync(&self) -> Result<()> {
+        match self.files.sync_dir(&self.scratch) {
+            Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", &self.scratch, e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the file system can make names durable at all.
+    pub(crate) fn syncs_folders(&self) -> bool {
+        !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
+    }
+
+    /// Writes a small file of the dataset atomically: afterwards it holds `bytes` or its old content,
+    /// whatever happens. Temporary name, sync, commit, folder sync.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
+    }
+
+    /// The same for a scratch file.
+    pub(crate) fn replace_scratch(&self, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {
+        self.write_whole(temporary, bytes, || self.rename(temporary, name))
+    }
+
+    fn write_whole(&self, temporary: &str, bytes: &[u8], place: impl FnOnce() -> Result<()>) -> Result<()> {
+        let write = || {
+            let (file, path) = (self.create_scratch(temporary)?, self.scratch_file(temporary));
+            file.append(bytes).map_err(|e| Error::io("write", &path, e))?;
+            file.sync().map_err(|e| Error::io("sync", &path, e))?;
+            drop(file);
+            place()
+        };
+        if let Err(e) = write() {
+            let _ = self.remove_scratch(temporary);
+            return Err(e);
+        }
+        self.sync()
+    }
+
+    /// Removes the folder, if it is there; one that is not empty stays.
+    pub(crate) fn remove_folder_if_empty(&self) -> Result<()> {
+        match not_there(self.files.remove_dir(&self.path)) {
+            Err(e) if e.kind() != ErrorKind::DirectoryNotEmpty => Err(Error::io("remove folder", &self.path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Free bytes of the disk with the scratch files, if the system tells.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        self.files.free_bytes(&self.scratch)
+    }
+}
+
+/// Success also if there is nothing to remove.
+fn not_there(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
