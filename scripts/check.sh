@@ -109,8 +109,8 @@ fi
 wait "$environment"
 # It needs little more than the Rust tests have compiled.
 step "wheel"             scripts/package.sh "${wheel[@]}"
-# A process a core, each with whole files of tests.
-pytest=(-m pytest --quiet -rs --numprocesses auto --maxprocesses 4 --dist loadfile -p no:cacheprovider)
+# A process a core, each with whole classes and files of tests.
+pytest=(-m pytest --quiet -rs --numprocesses auto --maxprocesses 4 --dist loadscope -p no:cacheprovider)
 [[ $long == no ]] || pytest+=(-m '')
 step "command tests"     "$python" "${pytest[@]}" tests/python
 step "package tests"     "$package" "${pytest[@]}" python/tests
