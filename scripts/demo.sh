@@ -18,7 +18,7 @@ run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 scripts/setup.sh
 title "Build"
 # Without object stores: their libraries take as long to build as all the rest.
-cargo build --release --quiet --no-default-features --bin shardpack
+cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
 

@@ -30,7 +30,7 @@ def cargo(*arguments: str) -> str:
 def compiled_in() -> set[tuple[str, str]]:
     """Name and version of each crate that is no part of the project."""
     tree = ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]
-    packages = ["--package", "shardpack", "--package", "shardpack-python", "--features", "shardpack/hdf5,shardpack-python/hdf5"]
+    packages = ["--package", "shardpack", "--package", "shardpack-python", "--features", "shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli"]
     targets = [word for target in TARGETS for word in ("--target", target)]
     lines = cargo(*tree, *packages, *targets).splitlines()
     found = {tuple(line.split()[:2]) for line in lines if line and "(/" not in line}

@@ -98,7 +98,7 @@ build_for() {
   maturin build --quiet --manifest-path python/Cargo.toml --release --locked --zig --target "$triple" --compatibility "$manylinux" --out "$dist"
   # The features of the wheel. Its dependencies are compiled anew all the same: maturin wraps zig in its own way.
   say "building the command for $1"
-  cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5 \
+  cargo zigbuild --quiet --release --locked --package shardpack --package shardpack-python --features shardpack/hdf5,shardpack-python/hdf5,shardpack-python/cli \
     --bin shardpack --target "$triple.$glibc"
   name=shardpack-$version-$1-linux stage=$(mktemp -d)
   mkdir "$stage/$name"

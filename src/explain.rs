@@ -43,9 +43,6 @@ pub fn explain(error: &anyhow::Error, voice: Voice) -> String {
 #[must_use]
 pub fn explain_where(error: &anyhow::Error, voice: Voice, can_follow: impl Fn(&Hint) -> bool) -> String {
     let mut text = String::new();
-    // What was added as context is no cause: only the whole error finds it.
-    let context = error.downcast_ref::<Hinted>().and_then(|hinted| Hinted::hint_in(hinted));
-    let mut hints: Vec<Hint> = context.into_iter().collect();
     for cause in error.chain() {
         let said = said(cause, voice);
         // Many errors repeat their cause in their own text.
@@ -54,14 +51,23 @@ pub fn explain_where(error: &anyhow::Error, voice: Voice, can_follow: impl Fn(&H
         } else if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
-        for hint in hints_of(cause) {
-            if !hints.contains(&hint) {
-                hints.push(hint);
-            }
-        }
     }
+    let mut hints = hints(error);
     hints.retain(can_follow);
     told(text, &hints, voice)
+}
+
+/// The hints of an error and its causes, each once.
+pub(crate) fn hints(error: &anyhow::Error) -> Vec<Hint> {
+    // What was added as context is no cause: only the whole error finds it.
+    let context = error.downcast_ref::<Hinted>().and_then(|hinted| Hinted::hint_in(hinted));
+    let mut hints: Vec<Hint> = context.into_iter().collect();
+    for hint in error.chain().flat_map(hints_of) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints
 }
 
 fn said(cause: &(dyn Error + 'static), voice: Voice) -> String {

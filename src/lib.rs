@@ -1,5 +1,47 @@
-//! The `shardpack` command as a library: arguments, progress, printing. The Python package runs it,
-//! too.
+//! Pack images and hyperspectral cubes into shards, once; feed a GPU from them, every epoch.
+//!
+//! ```no_run
+//! use ndarray::ArrayView4;
+//! use shardpack::{Dataset, View};
+//!
+//! fn main() -> Result<(), shardpack::Error> {
+//!     let dataset = Dataset::open("train")?;
+//!     let mut loader = dataset
+//!         .loader()
+//!         .batch_size(256)
+//!         .image(View::random_resized_crop(224, 224).with_flip(0.5))
+//!         .fields(["image", "label"])
+//!         .open()?;
+//!     for epoch in 0..90 {
+//!         for batch in loader.epoch(epoch) {
+//!             let batch = batch?;
+//!             let images: ArrayView4<u8> = batch.array("image")?;
+//!             let labels: &[i64] = batch.slice("label")?;
+//!             step(images, labels);
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! # fn step(_: ArrayView4<u8>, _: &[i64]) {}
+//! ```
+//!
+//! - [`pack`] makes a dataset of a folder; [`verify`] checks every byte of one; [`report`] shows the cost
+//!   of a lossy choice before you make it.
+//! - [`Dataset`] opens one, in a folder or, with the feature `store`, behind a URL; it has every sample by
+//!   its number and key.
+//! - [`LoaderOptions`] lists the options of a loader: its order, its view, its output, its resources.
+//! - [`tutorial`] walks from a folder of files to a training loop.
+//!
+//! Features: `cli` is the command `shardpack`; `store` reads and writes object stores; `hdf5` reads HDF5.
+//! A program of yours needs neither `cli` nor, for local files, `store`:
+//! `shardpack = { version = "0.1", default-features = false }`.
+//!
+//! Decoding is slow in a build without optimisation. Put this into your `Cargo.toml`:
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 3
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -12,6 +54,40 @@
     )
 )]
 
+#[cfg(feature = "cli")]
 pub mod cli;
+mod dataset;
+mod error;
 pub mod explain;
+mod limits;
+mod packing;
 pub mod place;
+mod recipe;
+mod report;
+mod sniff;
+mod verify;
+
+/// A tutorial: pack, look, train, resume, a subset, a store.
+#[doc = include_str!("../docs/rust/tutorial.md")]
+pub mod tutorial {}
+
+pub use dataset::Dataset;
+pub use error::{Error, ErrorKind, Result};
+pub use limits::{MAX_RECORD_BYTES, read_limits};
+pub use packing::pack;
+pub use recipe::{RecipeOptions, recipe_options};
+pub use report::{Reported, report};
+pub use verify::{Checked, Checks, check, verify};
+
+// A program needs this crate alone.
+pub use ndarray;
+pub use shardpack_format::{Dtype, ElementType};
+pub use shardpack_loader::order;
+pub use shardpack_loader::{
+    Align, Array, ArrayDtype, Augment, Augmentation, BandAugmentation, Bands, Batch, BatchMix, Batches, CubeMode,
+    Element, Factors, FrameMode, ImageMode, Interpolation, Loader, LoaderOptions, Mix, NoData, OnCorrupt, PatchClasses,
+    Patches, PixelLayout, Place, Scaling, Tensor, Transform, TransformRow, View, Window,
+};
+pub use shardpack_pack::options::ReportArguments;
+pub use shardpack_pack::pack::{PackOptions, PackReport};
+pub use shardpack_reader::{DatasetOptions, Limits, Sample, Scalar};

@@ -1,6 +1,6 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
-use shardpack_format::{Hinted, visible_path};
+use shardpack_format::visible_path;
 use shardpack_io::Storage;
 use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 use shardpack_sources::SourceOptions;
@@ -133,39 +133,6 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     }
     let text = path.to_str().map(str::to_owned);
     text.map(Some).ok_or_else(|| Error::usage("URL", "UTF-8", "other bytes"))
-}
-
-/// What to do about a URL that is only read.
-pub(crate) const COPY: &str = "copy it here first, or mount the store";
-/// What to do about the URL of a dataset that gets other samples.
-pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and send what is new back, \
-     `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
-/// What to do about the URL of a dataset of which older generations go.
-pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete in the store what it has \
-     no longer, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
-
-/// Refuses a URL where only a folder will do. `what` is the command, `hint` what to do instead.
-///
-/// # Errors
-/// If it is one.
-pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow::Result<()> {
-    if is_url(path) {
-        let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible_path(path));
-        anyhow::bail!(Hinted::new(text, hint));
-    }
-    Ok(())
-}
-
-/// Refuses a URL where a command writes files: as a path it would be a folder called `s3:`.
-///
-/// # Errors
-/// If it is one.
-pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> anyhow::Result<()> {
-    if is_url(path) {
-        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible_path(path));
-        anyhow::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
-    }
-    Ok(())
 }
 
 #[cfg(feature = "store")]

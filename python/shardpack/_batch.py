@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from typing import Any, NoReturn
 
@@ -84,48 +83,6 @@ _UNKNOWN = (
     "{}: expected a batch of a loader, found one that was made from its fields and has nothing else\n"
     "hint: iterate over the Loader itself: Accelerate and similar libraries need not prepare it"
 )
-
-
-class _Keys(Sequence[str]):
-    """What ``batch.keys`` is: called, it gives the names of the fields, as the ``keys`` of any mapping does. It was the
-    list of the samples' keys, too; where it is still used as such, it warns.
-    """
-
-    __slots__ = ("_batch",)
-
-    def __init__(self, batch: Batch) -> None:
-        self._batch = batch
-
-    def __call__(self) -> KeysView[str]:
-        return dict.fromkeys(self._batch._names).keys()
-
-    def _list(self) -> list[str]:
-        message = "batch.keys as the list of the samples' keys: use batch.sample_keys (batch.keys() names the fields)"
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
-        return self._batch.sample_keys
-
-    def __len__(self) -> int:
-        return len(self._list())
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._list()[row]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._list())
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._list()
-
-    def __add__(self, other: list[str]) -> list[str]:
-        return self._list() + other
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or self._list() == (list(other) if isinstance(other, _Keys) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"<keys of {self._batch!r}>"
 
 
 class Batch(MutableMapping[str, Any]):
@@ -275,10 +232,9 @@ class Batch(MutableMapping[str, Any]):
         """The values of every field."""
         return self._whole().values()
 
-    @property
-    def keys(self) -> _Keys:
-        """``batch.keys()``: the names of the fields."""
-        return _Keys(self)
+    def keys(self) -> KeysView[str]:
+        """The names of the fields."""
+        return dict.fromkeys(self._names).keys()
 
     @property
     def rows(self) -> int:

@@ -76,7 +76,7 @@ impl Packing {
         let [recipe, spool, take_over] = ["recipe", "spool", "take_over"].map(|name| taken(&options, name));
         if let Some(recipe) = recipe? {
             let recipe: String = recipe.extract()?;
-            let of_recipe = shardpack::cli::recipe_options(&recipe).map_err(|e| raise_any(&e))?;
+            let of_recipe = shardpack::recipe_options(&recipe).map_err(|e| raise_any(&e))?;
             note = of_recipe.note;
             for (name, value) in of_recipe.options {
                 if options.contains(&name)? {

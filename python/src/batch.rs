@@ -108,8 +108,10 @@ impl Batch {
 
     /// A consumer works with the batch in this stream of its device: the slot waits for what is in
     /// there when the batch is given back.
+    #[expect(unsafe_code, reason = "a promise of the program in Python")]
     fn used_on(&self, stream: u64) {
-        self.inner.used_on(dlpack::stream(device::waited_for(stream)));
+        // SAFETY: the documentation of `Batch.used_on` asks the program for it.
+        self.inner.used_on(unsafe { dlpack::stream(device::waited_for(stream)) });
     }
 
     /// Whether rows of the field differ in size.
@@ -239,7 +241,9 @@ impl Tensor {
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
-            self.batch.used_on(dlpack::stream(stream));
+            // SAFETY: DLPack asks the consumer to pass a stream of its own.
+            #[expect(unsafe_code, reason = "a promise of the consumer")]
+            self.batch.used_on(unsafe { dlpack::stream(stream) });
         }
         let part = Part { batch: &self.batch, place, dtype: self.dtype, shape: &self.shape };
         dlpack::export(py, &part, max_version.is_some_and(|(major, _)| major >= 1))

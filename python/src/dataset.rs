@@ -109,7 +109,7 @@ impl Dataset {
         generation: Option<u32>,
         settings: Vec<(String, String)>,
     ) -> PyResult<Self> {
-        let limits = shardpack::cli::read_limits(max_record);
+        let limits = shardpack::read_limits(max_record);
         let options = DatasetOptions::new().verify_crc(verify_crc).limits(limits).generation(generation);
         let is_far = shardpack::place::is_url(&path);
         let opened = heard(py, is_far, move |_| shardpack::place::open(&path, &options, &settings))?;

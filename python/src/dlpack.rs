@@ -33,9 +33,13 @@ use shardpack_loader::stage::StreamHandle;
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-/// The stream of this handle, which a framework has passed on from its user.
-pub(crate) const fn stream(handle: u64) -> StreamHandle {
-    // SAFETY: rule 6. A number that is none cannot be told from one that is.
+/// The stream of this handle.
+///
+/// # Safety
+/// The handle is that of a stream of the batch's device, and the stream lives until the batch is gone
+/// (rule 6): no driver can tell a number that is none from one that is.
+pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
+    // SAFETY: by the caller's promise.
     unsafe { StreamHandle::new(handle) }
 }
 

@@ -3,11 +3,12 @@
 //!
 //! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them
 //! with documentation, types and Python conventions.
-// Unsafe code is in one file only, the fence around DLPack's C structs.
+// Unsafe code is in one file, the fence around DLPack's C structs, and where a stream is taken from Python.
 #![deny(unsafe_code)]
 
 mod arguments;
 mod batch;
+#[cfg(feature = "cli")]
 mod command;
 mod dataset;
 mod device;
@@ -33,6 +34,7 @@ mod _shardpack {
     use crate::arguments::{cores, option_names};
     #[pymodule_export]
     use crate::batch::{Batch, Tensor};
+    #[cfg(feature = "cli")]
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
@@ -60,7 +62,7 @@ mod _shardpack {
 
     /// Largest record or decoded field to accept by default, the same as the command's.
     #[pymodule_export]
-    const MAX_RECORD_BYTES: u64 = shardpack::cli::MAX_RECORD_BYTES;
+    const MAX_RECORD_BYTES: u64 = shardpack::MAX_RECORD_BYTES;
 
     /// Lanes of the windowed order by default.
     #[pymodule_export]

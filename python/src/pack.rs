@@ -129,8 +129,8 @@ pub(crate) fn verify(
     generation: Option<u32>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let limits = shardpack::cli::read_limits(max_record);
-    let checks = shardpack::cli::Checks { deep, digest, generation, limits, threads };
+    let limits = shardpack::read_limits(max_record);
+    let checks = shardpack::Checks { deep, digest, generation, limits, threads };
     let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, PyDict>| {
         dict.set_item("samples", now.samples_done)?;
         now.samples_total.map_or(Ok(()), |total| dict.set_item("samples_total", total))?;
@@ -138,7 +138,7 @@ pub(crate) fn verify(
         dict.set_item("bytes_total", now.bytes_total)
     };
     let checked = leave(py, progress, describe, move |cancel, tell| {
-        shardpack::cli::check(&dataset, &storage_options, &checks, &tell, cancel)
+        shardpack::check(&dataset, &storage_options, &checks, &tell, cancel)
     })?;
     Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())
 }
@@ -175,7 +175,7 @@ pub(crate) fn remove(
     max_record: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let limits = shardpack::cli::read_limits(max_record);
+    let limits = shardpack::read_limits(max_record);
     let removed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         let on_progress = |now: &shardpack_writer::Progress| tell(*now);
         let base = RemoveOptions { force, limits, on_progress: Some(&on_progress), ..RemoveOptions::default() };

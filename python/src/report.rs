@@ -26,7 +26,7 @@ pub(crate) fn report(
     };
     let reported = watch(py, progress, describe, |cancel, tell| {
         let on_progress = |done, of, what| tell((done, of, what));
-        shardpack::cli::report(&src, output.as_deref(), &arguments, &on_progress, cancel)
+        shardpack::report(&src, output.as_deref(), &arguments, &on_progress, cancel)
     })?;
     let reported = reported.map_err(|e| raise_any(&e))?;
     let json = serde_json::to_string(&reported.data).map_err(|e| raise_any(&e.into()))?;

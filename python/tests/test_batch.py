@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,32 +51,6 @@ def test_a_batch_is_a_mapping(mixed: sp.Dataset) -> None:
     with pytest.raises(KeyError, match="expected one of image, label, found images"):
         batch["images"]
     assert batch == batch and batch != copy.copy(batch) and {batch}
-
-
-def test_keys_as_a_list_still_works_and_warns(mixed: sp.Dataset) -> None:
-    batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
-    keys = batch.sample_keys
-    uses: list[tuple[Any, Any]] = [
-        (lambda: list(batch.keys), keys),
-        (lambda: batch.keys[2:4], keys[2:4]),
-        (lambda: len(batch.keys), 8),
-        (lambda: keys[5] in batch.keys, True),
-        (lambda: batch.keys == keys, True),
-        (lambda: batch.keys == batch.keys, True),
-        (lambda: batch.keys + ["one"], [*keys, "one"]),
-        (lambda: sorted(batch.keys), sorted(keys)),
-    ]
-    for use, expected in uses:
-        with pytest.warns(DeprecationWarning, match="use batch.sample_keys") as warned:
-            assert use() == expected
-        assert warned[0].filename == __file__, "it points at the program's own line"
-    seen = alias = ["one"]
-    with pytest.warns(DeprecationWarning):
-        seen += batch.keys
-    assert seen is alias and seen == ["one", *keys]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert list(dict(batch)) == ["image", "label"] == list(batch.keys()) and batch.rows == 8
 
 
 def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:

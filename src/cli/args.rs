@@ -6,7 +6,7 @@ use super::examples;
 use super::grow::args::{AddArgs, CompactArgs, RemoveArgs};
 use super::pack::args::{MergeArgs, PackArgs, PlanArgs};
 use super::report::args::ReportArgs;
-use anyhow::Context;
+use super::shared_args::FromStore;
 use clap::{Args, Parser, Subcommand};
 use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
@@ -44,30 +44,6 @@ pub(super) enum Command {
     Salvage(SalvageArgs),
     Bench(Box<BenchArgs>),
     Report(Box<ReportArgs>),
-}
-
-/// How a dataset is read from a store.
-#[derive(Debug, Default, Args)]
-pub(super) struct FromStore {
-    /// With a URL: folder of this machine that keeps what was read, for all processes
-    #[arg(long, value_name = "DIR", help_heading = "Object stores")]
-    pub cache: Option<PathBuf>,
-    /// Most bytes in that folder [default: 100GB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "cache", help_heading = "Object stores")]
-    pub cache_bytes: Option<u64>,
-}
-
-impl FromStore {
-    /// The same as options of the store.
-    pub(super) fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
-        let mut settings = Vec::new();
-        if let Some(folder) = &self.cache {
-            let folder = folder.to_str().with_context(|| format!("cache: expected UTF-8, found {folder:?}"))?;
-            settings.push(("cache".to_owned(), folder.to_owned()));
-        }
-        settings.extend(self.cache_bytes.map(|bytes| ("cache_bytes".to_owned(), bytes.to_string())));
-        Ok(settings)
-    }
 }
 
 /// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.

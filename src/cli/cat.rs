@@ -1,8 +1,10 @@
 //! `shardpack cat`: one field of one sample, to a file or to stdout.
 
 use super::args::CatArgs;
-use super::{Outcome, open, read_limits, show};
-use crate::place::refuse_url_to_write;
+use super::outcome::Outcome;
+use super::refuse::refuse_url_to_write;
+use super::{open, show};
+use crate::read_limits;
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};

@@ -1,7 +1,9 @@
 //! `shardpack ls`: the samples of a dataset, a line each, out of its indexes.
 
 use super::args::LsArgs;
-use super::{Outcome, open, read_limits, show};
+use super::outcome::Outcome;
+use super::{open, show};
+use crate::read_limits;
 use anyhow::{Context, bail};
 use glob::Pattern;
 use serde_json::{Map, Value};
@@ -11,7 +13,7 @@ use std::cmp::Ordering;
 use std::io::{self, BufWriter, Write};
 
 pub(super) fn run(args: &LsArgs) -> anyhow::Result<Outcome> {
-    let dataset = open::generation(&args.dataset, &read_limits(super::MAX_RECORD_BYTES), args.generation, &args.from)?;
+    let dataset = open::generation(&args.dataset, &read_limits(crate::MAX_RECORD_BYTES), args.generation, &args.from)?;
     let pattern = args.keys.as_deref().map(Pattern::new).transpose();
     let pattern = pattern.with_context(|| {
         format!("--keys: expected a pattern with *, ? and [a-z], found `{}`", args.keys.as_deref().unwrap_or_default())

@@ -9,41 +9,30 @@ mod inspect;
 mod interrupt;
 mod ls;
 mod open;
-mod options;
+#[cfg(test)]
+mod options_tests;
+mod outcome;
 mod pack;
 mod plan;
 mod progress;
 mod recipe;
+mod refuse;
 mod report;
 mod salvage;
+mod shared_args;
 mod show;
-mod sniff;
 mod summary;
 mod table;
 mod units;
 mod unpack;
 mod verify;
 
-pub use options::{MAX_RECORD_BYTES, RecipeOptions, read_limits, recipe_options};
-pub use report::{Reported, report};
-pub use verify::{Checked, Checks, check};
-
 use args::{Cli, Command};
 use clap::Parser;
+use outcome::Outcome;
 use shardpack_pack::grow::AddOptions;
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// How a command ended, if it could run at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// All is well: exit code 0.
-    Fine,
-    /// A problem in the data was found and reported: exit code 1.
-    Problem,
-    /// The user stopped it: exit code 130.
-    Interrupted,
-}
 
 /// Runs this process's command line and returns the exit code: 0 fine, 1 a problem in the data, 2
 /// could not run, 130 interrupted.

@@ -1,19 +1,15 @@
 //! Opening datasets for the commands that read.
 
-use super::args::FromStore;
-use super::sniff;
+use super::shared_args::FromStore;
 use crate::place;
+use crate::sniff;
 use anyhow::Context;
 use shardpack_format::Limits;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store.
-pub(super) fn dataset(path: &Path, limits: &Limits, from: &FromStore) -> anyhow::Result<Dataset> {
-    generation(path, limits, None, from)
-}
-
-/// The same, of this generation; of the newest if none is named.
+/// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store: this
+/// generation, or the newest.
 pub(super) fn generation(
     path: &Path,
     limits: &Limits,

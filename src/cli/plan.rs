@@ -1,7 +1,8 @@
 //! `shardpack plan`.
 
+use super::outcome::Outcome;
 use super::pack::args::PlanArgs;
-use super::{Outcome, interrupt, show, units};
+use super::{interrupt, show, units};
 use crate::place::for_packing;
 use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
 use shardpack_sources::SourceError;

@@ -1,8 +1,10 @@
 //! `shardpack salvage`: saves what is whole in a damaged dataset.
 
 use super::args::SalvageArgs;
-use super::{Outcome, interrupt, read_limits, show, sniff, units};
-use crate::place::{COPY, refuse_url};
+use super::outcome::Outcome;
+use super::refuse::{COPY, refuse_url};
+use super::{interrupt, show, units};
+use crate::{read_limits, sniff};
 use serde_json::json;
 use shardpack_format::{Note, Voice};
 use shardpack_pack::salvage::{Restored, SalvageOptions, Survey, restore_manifest};

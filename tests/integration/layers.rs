@@ -121,6 +121,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/gpu-play/src/ffi.rs",
     "crates/loader/src/rows.rs",
     "crates/loader/src/stage/stream.rs",
+    "python/src/batch.rs",
     "python/src/dlpack.rs",
 ];
 

@@ -6,6 +6,7 @@
 mod bounded;
 mod corpus;
 mod damage;
+mod facade;
 mod fixtures;
 mod hints;
 #[path = "../../fuzz/src/jpeg.rs"]

@@ -241,8 +241,8 @@ fn a_flip_in_the_figures_of_fidelity_is_found() {
     let parsed = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
     let check = || {
         let cancel = AtomicBool::new(false);
-        let checks = shardpack::cli::Checks { digest: true, threads: 1, ..Default::default() };
-        shardpack::cli::check(&dataset, &[], &checks, &|_| {}, &cancel).unwrap().report
+        let checks = shardpack::Checks { digest: true, threads: 1, ..Default::default() };
+        shardpack::check(&dataset, &[], &checks, &|_| {}, &cancel).unwrap().report
     };
     let report = check();
     assert!(report.is_whole() && report.notes.is_empty(), "{:?} {:?}", report.problems, report.notes);

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Pictures a second of `epochs` epochs, one after the other, and the first of them begun anew.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
-    let first = loader.epoch() + 2;
+    let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;
     let (start, mut pictures) = (Instant::now(), 0_usize);
     for epoch in first..first + epochs {

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Ok(text) = std::fs::read_to_string(&state) {
         loader.restore(&serde_json::from_str(&text)?)?;
     }
-    for epoch in loader.epoch()..epochs {
+    for epoch in loader.current_epoch()..epochs {
         loader.set_epoch(epoch)?;
         while let Some(batch) = loader.next_batch() {
             let batch = batch?;

@@ -62,10 +62,10 @@ mod stats;
 mod supply;
 mod task;
 
-pub use batch::{Batch, OnDevice, Shown, Tensor};
+pub use batch::{Batch, Element, OnDevice, Shown, Tensor};
 pub use describe::varying_arrays;
 pub use fields::Object;
-pub use loader::{EpochPhase, Loader};
+pub use loader::{Batches, EpochPhase, Loader};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{
     Align, ArrayDtype, Augment, Augments, BatchMix, BoxFormat, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData,

@@ -1,11 +1,12 @@
 //! The arguments of `shardpack bench`.
 
-use super::super::args::FromStore;
 use super::super::examples;
-use super::{
-    ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype,
-    parse_view, parse_window,
+use super::super::shared_args::FromStore;
+use super::view::{
+    ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
+    parse_window,
 };
+use crate::report::DeviceName;
 use clap::{Args, ValueEnum};
 use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 /// `--cold` is given.
 #[derive(Debug, Args)]
 #[command(after_help = examples::BENCH)]
-pub(in super::super) struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
     #[command(flatten)]
@@ -116,7 +117,7 @@ pub(in super::super) struct BenchArgs {
     pub window: WindowView,
     /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]
-    pub device: DeviceArg,
+    pub device: DeviceName,
     /// Read the dataset once, before the first epoch, and keep it encoded on the device
     #[arg(long, requires = "device", help_heading = "Run")]
     pub resident: bool,
@@ -149,7 +150,7 @@ pub(in super::super) struct BenchArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in super::super) enum OrderArg {
+pub(crate) enum OrderArg {
     /// The stored order
     Stored,
     /// Runs of 4 MiB in random order; the samples of 240 runs, or of `--lanes`, are mixed at a time

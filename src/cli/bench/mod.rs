@@ -10,14 +10,9 @@ mod stream;
 mod system;
 mod view;
 
-pub(super) use device::DeviceArg;
-pub(super) use view::{
-    ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
-    parse_window,
-};
-
+use super::outcome::Outcome;
 use super::progress::Bar;
-use super::{Outcome, interrupt, show, units};
+use super::{interrupt, show, units};
 use args::BenchArgs;
 use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};

@@ -52,8 +52,7 @@ fn mix(list: &str, dataset: &Dataset) -> anyhow::Result<BatchMix> {
 
 /// Opens the dataset and makes the loader.
 pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
-    let dataset =
-        open::generation(&args.dataset, &crate::cli::read_limits(args.max_record), args.generation, &args.from)?;
+    let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     if dataset.is_empty() {
         bail!("the dataset has no samples: there is nothing to measure: `{}`", args.dataset.display());
     }
@@ -91,7 +90,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     // A batch larger than the dataset would only waste memory.
     let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
     let threads = args.threads.unwrap_or_else(open::all_cores);
-    let stage = args.device.stage()?;
+    let stage = device::stage(args.device)?;
     let mut options = LoaderOptions::default()
         .batch_size(batch_size)
         .seed(args.seed)

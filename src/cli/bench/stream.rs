@@ -3,7 +3,8 @@
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
-use crate::cli::{Outcome, open, show, units};
+use crate::cli::outcome::Outcome;
+use crate::cli::{open, show, units};
 use serde_json::json;
 use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
@@ -20,8 +21,7 @@ struct Pass {
 }
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    let dataset =
-        open::generation(&args.dataset, &crate::cli::read_limits(args.max_record), args.generation, &args.from)?;
+    let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
         show::note("note: the dataset has no arrays: nothing is decoded (`--decode` leaves pictures encoded)");

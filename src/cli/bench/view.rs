@@ -7,7 +7,7 @@ use shardpack_reader::{Bands, Error};
 
 /// What `--image` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct PictureView {
+pub(crate) struct PictureView {
     /// As typed.
     pub(super) name: String,
     pub(super) mode: ImageMode,
@@ -24,7 +24,7 @@ impl PictureView {
 
 /// What `--cube` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct ArrayView {
+pub(crate) struct ArrayView {
     /// As typed.
     pub(super) name: String,
     pub(super) mode: CubeMode,
@@ -39,7 +39,7 @@ impl ArrayView {
 
 /// What `--bands` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct BandsView {
+pub(crate) struct BandsView {
     /// As typed.
     pub(super) name: String,
     pub(super) bands: Bands,
@@ -47,30 +47,30 @@ pub(in crate::cli) struct BandsView {
 
 /// What `--window` asks for.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct WindowView {
+pub(crate) struct WindowView {
     pub(super) name: String,
     pub(super) window: Window,
 }
 
-pub(in crate::cli) fn parse_window(text: &str) -> Result<WindowView, Error> {
+pub(crate) fn parse_window(text: &str) -> Result<WindowView, Error> {
     Ok(WindowView { name: text.into(), window: text.parse()? })
 }
 
 /// What `--dtype` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct DtypeView {
+pub(crate) struct DtypeView {
     /// As typed.
     pub(super) name: String,
     pub(super) dtype: ArrayDtype,
 }
 
 /// Reads `float16`, for all cubes, and `cube=float16,mask=int64`.
-pub(in crate::cli) fn parse_dtype(text: &str) -> Result<DtypeView, Error> {
+pub(crate) fn parse_dtype(text: &str) -> Result<DtypeView, Error> {
     Ok(DtypeView { name: text.into(), dtype: text.parse()? })
 }
 
 /// Reads `full`, `raw`, `rrc224`, `center224`.
-pub(in crate::cli) fn parse_view(text: &str) -> Result<PictureView, Error> {
+pub(crate) fn parse_view(text: &str) -> Result<PictureView, Error> {
     let mode: ImageMode = text.parse()?;
     let side = match mode {
         ImageMode::View(view) => view.size().map(|(height, _)| height),
@@ -80,12 +80,12 @@ pub(in crate::cli) fn parse_view(text: &str) -> Result<PictureView, Error> {
 }
 
 /// Reads `whole`, `raw`, `patch64x64`, `center64x64`, `grid64x64`.
-pub(in crate::cli) fn parse_array_view(text: &str) -> Result<ArrayView, Error> {
+pub(crate) fn parse_array_view(text: &str) -> Result<ArrayView, Error> {
     Ok(ArrayView { name: text.into(), mode: text.parse()? })
 }
 
 /// Reads `10..50`, without 50, and `3,7,12`.
-pub(in crate::cli) fn parse_bands(text: &str) -> Result<BandsView, Error> {
+pub(crate) fn parse_bands(text: &str) -> Result<BandsView, Error> {
     Ok(BandsView { name: text.into(), bands: shardpack_loader::parse_bands(text)? })
 }
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// command again, and it continues.
 #[derive(Debug, Args)]
 #[command(after_help = examples::ADD)]
-pub(in super::super) struct AddArgs {
+pub(crate) struct AddArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
     /// Folder (or single file) with the new samples
@@ -36,7 +36,7 @@ pub(in super::super) struct AddArgs {
 /// is as it was; give the same command again, and it continues.
 #[derive(Debug, Args)]
 #[command(after_help = examples::REMOVE)]
-pub(in super::super) struct RemoveArgs {
+pub(crate) struct RemoveArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
     /// Text with the key of a sample on each line; `-` is stdin
@@ -64,7 +64,7 @@ pub(in super::super) struct RemoveArgs {
 /// samples, which are listed.
 #[derive(Debug, Args)]
 #[command(after_help = examples::COMPACT)]
-pub(in super::super) struct CompactArgs {
+pub(crate) struct CompactArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
     /// One JSON object on stdout

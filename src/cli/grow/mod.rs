@@ -2,9 +2,11 @@
 
 pub(super) mod args;
 
+use super::outcome::Outcome;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, pack, read_limits, show, units};
-use crate::place::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
+use super::refuse::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
+use super::{interrupt, open, pack, show, units};
+use crate::read_limits;
 use anyhow::Context;
 use args::{AddArgs, CompactArgs, RemoveArgs};
 use shardpack_format::Voice;

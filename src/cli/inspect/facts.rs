@@ -2,7 +2,8 @@
 //! be read, and from one record.
 
 use super::first::{ArrayFacts, Wavelengths};
-use crate::cli::{show, units};
+use super::span::Span;
+use crate::cli::show;
 use crate::explain::explain;
 use shardpack_format::{Field, FieldKind, Voice};
 use shardpack_pack::pack::is_figure;
@@ -11,43 +12,6 @@ use std::sync::Arc;
 
 /// The column with the class of each sample.
 const LABEL: &str = "label";
-
-/// Smallest and largest value of a scalar field.
-pub(super) struct Span {
-    pub(super) field: Field,
-    /// Of the values that are numbers.
-    pub(super) range: Option<(Scalar, Scalar)>,
-    /// Samples whose value is NaN.
-    pub(super) nan: u64,
-}
-
-impl Span {
-    fn of(field: &Field, values: impl Iterator<Item = Scalar>) -> Self {
-        let mut span = Self { field: field.clone(), range: None, nan: 0 };
-        let below = |a: Scalar, b: Scalar| a.as_f64().total_cmp(&b.as_f64()).is_lt();
-        for value in values {
-            if value.as_f64().is_nan() {
-                span.nan += 1;
-                continue;
-            }
-            let (min, max) = span.range.get_or_insert((value, value));
-            if below(value, *min) {
-                *min = value;
-            }
-            if below(*max, value) {
-                *max = value;
-            }
-        }
-        span
-    }
-
-    /// Smallest to largest value, and how many are none.
-    pub(super) fn text(&self) -> String {
-        let range = self.range.map(|(min, max)| if min == max { min.to_string() } else { format!("{min} to {max}") });
-        let nan = (self.nan > 0).then(|| format!("{} NaN", units::count(self.nan)));
-        range.into_iter().chain(nan).collect::<Vec<_>>().join(", ")
-    }
-}
 
 pub(super) struct Facts {
     /// Size of all shards.
@@ -138,23 +102,4 @@ fn first_sample(dataset: &Dataset, shards: &[(u64, Arc<Shard>)], problems: &mut 
             None
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use shardpack_format::Dtype;
-
-    #[test]
-    fn a_range_is_of_numbers_and_the_others_are_counted() {
-        let text = |values: &[f64]| {
-            let span = Span::of(&Field::scalar("x", Dtype::F64), values.iter().map(|&v| Scalar::Float(v)));
-            span.text()
-        };
-        let inf = f64::INFINITY;
-        assert_eq!(text(&[f64::NAN, -f64::NAN, inf]), "inf, 2 NaN");
-        assert_eq!(text(&[f64::NAN, 2.0, -1.5, 3.0]), "-1.5 to 3, 1 NaN");
-        assert_eq!(text(&[-inf, 2.0]), "-inf to 2");
-        assert_eq!((text(&[f64::NAN]), text(&[]), text(&[4.0, 4.0])), ("1 NaN".into(), String::new(), "4".into()));
-    }
 }

@@ -1,7 +1,7 @@
 //! What only a record can tell, taken from the first one: how arrays are stored, and the
 //! wavelengths of the bands.
 
-use super::facts::Span;
+use super::span::Span;
 use crate::cli::show;
 use serde_json::{Value, json};
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Layout, Transform};

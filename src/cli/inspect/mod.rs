@@ -3,14 +3,18 @@
 
 mod facts;
 mod first;
+mod span;
 
 use super::args::InspectArgs;
-use super::{Outcome, open, read_limits, show, summary, units};
-use facts::{Facts, Span};
+use super::outcome::Outcome;
+use super::{open, show, summary, units};
+use crate::read_limits;
+use facts::Facts;
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
+use span::Span;
 
 /// How many classes and shards the text names; `--json` has them all.
 const SHOWN: usize = 8;

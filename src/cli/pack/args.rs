@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// the same command again: it continues.
 #[derive(Debug, Args)]
 #[command(after_help = examples::PACK)]
-pub(in super::super) struct PackArgs {
+pub(crate) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders; or the URL
     /// of a folder in a store
     pub src: PathBuf,
@@ -38,7 +38,7 @@ pub(in super::super) struct PackArgs {
 
 impl PackArgs {
     /// The options for packing into OUT.
-    pub(in super::super) fn options(&self) -> Result<PackOptions, ArgumentError> {
+    pub(crate) fn options(&self) -> Result<PackOptions, ArgumentError> {
         PackOptions::read(&self.options.given, &self.out)
     }
 }
@@ -51,7 +51,7 @@ impl PackArgs {
 /// every machine: a thousand parts then list SRC once. OUT is not touched.
 #[derive(Debug, Args)]
 #[command(after_help = examples::PLAN)]
-pub(in super::super) struct PlanArgs {
+pub(crate) struct PlanArgs {
     /// Number of parts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub parts: u32,
@@ -66,7 +66,7 @@ pub(in super::super) struct PlanArgs {
 /// stdout as well. Parts of different options are refused, and the option is named.
 #[derive(Debug, Args)]
 #[command(after_help = examples::MERGE)]
-pub(in super::super) struct MergeArgs {
+pub(crate) struct MergeArgs {
     /// Folder that holds the shards of all parts, or its URL
     pub out: PathBuf,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(in super::super) struct MergeArgs {
 
 /// How a dataset is written to a store.
 #[derive(Debug, Args)]
-pub(in super::super) struct ToStore {
+pub(crate) struct ToStore {
     /// With a URL as OUT: folder of this machine that holds up to three shards until the store has
     /// them, and what a run that is stopped needs to go on [default: the folder for temporary files]
     #[arg(long, value_name = "DIR", help_heading = "Object stores")]
@@ -91,7 +91,7 @@ pub(in super::super) struct ToStore {
 
 impl ToStore {
     /// Where `out` is.
-    pub(in super::super) fn destination(&self, out: &Path) -> Destination {
+    pub(crate) fn destination(&self, out: &Path) -> Destination {
         Destination { path: out.to_owned(), spool: self.spool.clone(), take_over: self.take_over }
     }
 }

@@ -2,8 +2,9 @@
 
 pub(super) mod args;
 
+use super::outcome::Outcome;
 use super::progress::Bar;
-use super::{Outcome, interrupt, show, summary, units};
+use super::{interrupt, show, summary, units};
 use crate::place::for_packing;
 use args::{MergeArgs, PackArgs};
 use serde_json::Value;

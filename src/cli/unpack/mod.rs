@@ -4,9 +4,11 @@ mod table;
 mod work;
 
 use super::args::UnpackArgs;
+use super::outcome::Outcome;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, read_limits, show, units};
-use crate::place::refuse_url_to_write;
+use super::refuse::refuse_url_to_write;
+use super::{interrupt, open, show, units};
+use crate::read_limits;
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind, Hinted, visible_path};

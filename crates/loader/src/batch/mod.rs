@@ -2,9 +2,11 @@
 
 mod mix;
 mod shown;
+mod typed;
 
 pub(crate) use mix::mix;
 pub use shown::Shown;
+pub use typed::Element;
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, Fields, Object, RowSize};
 use crate::patches::PatchAt;

@@ -1,7 +1,10 @@
 //! The loader as its caller sees it: batches, epochs, states, figures.
 
+mod batches;
 mod figures;
 mod open;
+
+pub use batches::Batches;
 
 use crate::batch::{self, Batch, Lent};
 use crate::fields::Fields;
@@ -246,7 +249,7 @@ impl Loader {
 
     /// The epoch that batches come from.
     #[must_use]
-    pub const fn epoch(&self) -> u32 {
+    pub const fn current_epoch(&self) -> u32 {
         self.start.epoch
     }
 
@@ -282,7 +285,7 @@ impl Loader {
     /// if let Ok(text) = std::fs::read_to_string("state.json") {
     ///     loader.restore(&serde_json::from_str(&text).unwrap())?;
     /// }
-    /// for epoch in loader.epoch()..90 {
+    /// for epoch in loader.current_epoch()..90 {
     ///     loader.set_epoch(epoch)?;
     ///     while let Some(batch) = loader.next_batch() {
     ///         let batch = batch?;

@@ -4,7 +4,7 @@ use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
 use crate::fields::Fields;
 use crate::options::LoaderOptions;
-use crate::order::{End, Order, OrderState, Sampling, Share, Sources, World};
+use crate::order::{End, Members, Order, OrderState, Runs, Sampling, Share, Sources, World};
 use crate::planner::{self, Epochs, Held, Planner, Predicted, ReadAhead};
 use crate::pool::PoolShared;
 use crate::ring::{Ring, RingLimits};
@@ -17,13 +17,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 impl LoaderOptions<Dataset> {
+    /// Loads these samples of the dataset alone, by their numbers.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, LoaderOptions};
+    /// let dataset = Dataset::open("train")?;
+    /// let tenth = (0..dataset.len()).step_by(10);
+    /// let loader = LoaderOptions::default().of(&dataset).subset(tenth).open()?;
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    #[must_use]
+    pub fn subset(self, samples: impl IntoIterator<Item = u64>) -> Self {
+        Self { subset: Some(samples.into_iter().collect()), ..self }
+    }
+
     /// A loader with these options.
     ///
     /// # Errors
     /// As [`Loader::open`].
     pub fn open(self) -> Result<Loader> {
-        let Self { order, view, output, resources, dataset } = self;
-        Loader::open(&dataset, LoaderOptions { order, view, output, resources, dataset: () })
+        let Self { mut order, view, output, resources, dataset, subset } = self;
+        if let Some(samples) = subset {
+            if order.sampling.is_some() {
+                return Err(Error::usage("order of samples", "a subset or a sampling", "both"));
+            }
+            let members = Members::new(&Runs::of(&dataset, Runs::BYTES), samples);
+            let whole = Order::of(&dataset, order.seed).mode(order.mode).lanes(order.lanes);
+            order.sampling = Some(Arc::new(whole.subset(members)));
+        }
+        Loader::open(&dataset, LoaderOptions { order, view, output, resources, dataset: (), subset: None })
     }
 }
 

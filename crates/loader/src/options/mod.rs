@@ -48,6 +48,7 @@ pub struct LoaderOptions<D = ()> {
     /// Threads, memory and device.
     pub resources: ResourceOptions,
     pub(crate) dataset: D,
+    pub(crate) subset: Option<Vec<u64>>,
 }
 
 impl Default for LoaderOptions {
@@ -58,6 +59,7 @@ impl Default for LoaderOptions {
             output: OutputOptions::default(),
             resources: ResourceOptions::default(),
             dataset: (),
+            subset: None,
         }
     }
 }
@@ -74,8 +76,8 @@ impl LoaderOptions {
     /// These options for a loader of `dataset`.
     #[must_use]
     pub fn of(self, dataset: &Dataset) -> LoaderOptions<Dataset> {
-        let Self { order, view, output, resources, dataset: () } = self;
-        LoaderOptions { order, view, output, resources, dataset: dataset.clone() }
+        let Self { order, view, output, resources, dataset: (), subset } = self;
+        LoaderOptions { order, view, output, resources, dataset: dataset.clone(), subset }
     }
 
     /// The device that keeps values between epochs, with [`resident`](Self::resident).

@@ -31,7 +31,7 @@ fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     for number in 0..EPOCHS {
         loader.set_epoch(number).unwrap();
-        assert_eq!((loader.epoch(), loader.state().samples_consumed), (number, 0), "{what}");
+        assert_eq!((loader.current_epoch(), loader.state().samples_consumed), (number, 0), "{what}");
         let mut fresh = Loader::open(dataset, options.clone().epoch(number)).unwrap();
         assert_eq!((loader.len(), loader.positions()), (fresh.len(), fresh.positions()), "{what}, epoch {number}");
         // In turn: what is under way in one loader is under way at every step of the other.
@@ -180,7 +180,7 @@ fn the_next_epoch_is_begun_once_one_has_followed_another() {
     wait_for(&counts, 8 + 3);
     assert_eq!(settled(&counts), 8 + 3);
     assert!(loader.next_batch().is_none());
-    assert_eq!((loader.epoch(), loader.stats().batches), (1, 8));
+    assert_eq!((loader.current_epoch(), loader.stats().batches), (1, 8));
     loader.set_epoch(2).unwrap();
     assert_eq!(epoch(&mut loader), alone(&disk.open(), &options(4), 2));
     wait_for(&counts, 12 + 3);

@@ -16,7 +16,7 @@ fn the_loop_of_a_script_goes_on_where_it_stopped() {
     /// What a script does, up to `stop` batches; the same whether it begins or goes on.
     fn train(loader: &mut Loader, stop: usize) -> Vec<(u32, Vec<u64>)> {
         let mut seen = Vec::new();
-        for epoch in loader.epoch()..3 {
+        for epoch in loader.current_epoch()..3 {
             loader.set_epoch(epoch).unwrap();
             while let Some(batch) = loader.next_batch() {
                 seen.push((epoch, batch.unwrap().indices().to_vec()));
@@ -37,7 +37,7 @@ fn the_loop_of_a_script_goes_on_where_it_stopped() {
         let state = first.state();
         let mut second = open();
         second.restore(&state).unwrap();
-        assert_eq!(second.epoch(), state.epoch);
+        assert_eq!(second.current_epoch(), state.epoch);
         seen.extend(train(&mut second, usize::MAX));
         assert_eq!(seen, whole, "stopped after {stop}");
     }

@@ -11,7 +11,7 @@ const MARK: &[u8] = b"name=\"generator\" content=\"shardpack";
 const START_BYTES: u64 = 4096;
 
 /// Refuses, before anything is measured, a file that is not ours to replace.
-pub(super) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
+pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
         bail!("cannot write the page: there is no folder `{}`", parent.display());
@@ -34,13 +34,13 @@ fn is_report(path: &Path) -> bool {
 }
 
 /// The JSON that a page embeds.
-pub(in crate::cli) fn data_of_page(page: &str) -> Option<&str> {
+pub(crate) fn data_of_page(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("<script id=\"report-data\" type=\"application/json\">")?;
     Some(rest.split_once("</script>")?.0)
 }
 
 /// Writes the page under a temporary name, and renames it once it is on the disk.
-pub(super) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = folder(path).join(format!(".{name}.{}.tmp", std::process::id()));
     let written = File::create(&temporary).and_then(|mut file| {

@@ -1,6 +1,5 @@
 //! How fast a device decodes the candidates.
 
-use super::super::bench::DeviceArg;
 use anyhow::{Context, ensure};
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
@@ -8,6 +7,7 @@ use shardpack_loader::order::Weighted;
 use shardpack_loader::{Dataset, Loader, LoaderOptions};
 use shardpack_pack::report::DecodingDevice;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,14 +19,45 @@ const BATCHES: u64 = 32;
 /// How long a rate is measured, at least.
 const WHILE: Duration = Duration::from_millis(300);
 
+/// Where pictures and arrays are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeviceName {
+    /// The host decodes.
+    Cpu,
+    /// A CUDA device decodes, by its number.
+    Cuda(u32),
+}
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = match text {
+            "cpu" => return Ok(Self::Cpu),
+            "cuda" => Some(0),
+            _ => text.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
+        };
+        number.map(Self::Cuda).ok_or_else(|| format!("expected `cpu`, `cuda` or `cuda:N`, found `{text}`"))
+    }
+}
+
+impl std::fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
+}
+
 /// The device that was asked for, or the first one.
 ///
 /// # Errors
 /// If the one that was asked for cannot be opened.
-pub(super) fn found(asked: Option<DeviceArg>) -> anyhow::Result<Option<Arc<dyn DecodingDevice>>> {
+pub(super) fn found(asked: Option<DeviceName>) -> anyhow::Result<Option<Arc<dyn DecodingDevice>>> {
     let number = match asked {
-        Some(DeviceArg::Cpu) => return Ok(None),
-        Some(DeviceArg::Cuda(number)) => number,
+        Some(DeviceName::Cpu) => return Ok(None),
+        Some(DeviceName::Cuda(number)) => number,
         None => 0,
     };
     match CudaStage::open(number) {
@@ -109,11 +140,22 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
+    fn devices_are_named_as_frameworks_name_them() {
+        let parse = |text: &str| text.parse::<DeviceName>();
+        assert_eq!(parse("cpu"), Ok(DeviceName::Cpu));
+        assert_eq!(parse("cuda"), Ok(DeviceName::Cuda(0)));
+        assert_eq!(parse("cuda:3").unwrap().to_string(), "cuda:3");
+        for text in ["gpu", "cuda:", "cuda:-1", "cuda:x", ""] {
+            assert!(parse(text).unwrap_err().contains("expected `cpu`, `cuda` or `cuda:N`"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_device_that_was_not_asked_for_need_not_be_there() {
-        assert!(found(Some(DeviceArg::Cpu)).unwrap().is_none());
+        assert!(found(Some(DeviceName::Cpu)).unwrap().is_none());
         match found(None).unwrap() {
             Some(device) => assert!(!device.name().is_empty()),
-            None => assert!(found(Some(DeviceArg::Cuda(0))).unwrap_err().to_string().contains("--device cuda:0")),
+            None => assert!(found(Some(DeviceName::Cuda(0))).unwrap_err().to_string().contains("--device cuda:0")),
         }
     }
 

@@ -12,7 +12,7 @@ const START_BYTES: u64 = 4096;
 
 /// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. The
 /// caller opens everything else.
-pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {
         return Ok(());

@@ -1,0 +1,150 @@
+//! The values of a field as slices and arrays of their element type.
+
+use super::{Batch, Tensor};
+use bytemuck::checked::try_cast_slice;
+use ndarray::{ArrayView, Dimension, IxDyn};
+use shardpack_format::{Dtype, ElementType, to_usize};
+use shardpack_reader::{Error, Result};
+
+/// A type that elements of a batch have in Rust.
+pub trait Element: bytemuck::CheckedBitPattern + sealed::Sealed {
+    /// Its name in a dataset.
+    const TYPE: ElementType;
+}
+
+mod sealed {
+    /// No other types.
+    pub trait Sealed {}
+}
+
+macro_rules! elements {
+    ($($type:ty: $element:expr;)*) => {
+        $(
+            impl sealed::Sealed for $type {}
+            impl Element for $type {
+                const TYPE: ElementType = $element;
+            }
+        )*
+    };
+}
+
+elements! {
+    bool: ElementType::Dtype(Dtype::Bool);
+    u8: ElementType::Dtype(Dtype::U8);
+    i8: ElementType::Dtype(Dtype::I8);
+    u16: ElementType::Dtype(Dtype::U16);
+    i16: ElementType::Dtype(Dtype::I16);
+    u32: ElementType::Dtype(Dtype::U32);
+    i32: ElementType::Dtype(Dtype::I32);
+    u64: ElementType::Dtype(Dtype::U64);
+    i64: ElementType::Dtype(Dtype::I64);
+    half::f16: ElementType::Dtype(Dtype::F16);
+    half::bf16: ElementType::Bf16;
+    f32: ElementType::Dtype(Dtype::F32);
+    f64: ElementType::Dtype(Dtype::F64);
+}
+
+impl Batch {
+    /// The values of a field of one shape, row after row.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, LoaderOptions};
+    /// # let dataset = Dataset::open("train")?;
+    /// # let mut loader = LoaderOptions::default().of(&dataset).open()?;
+    /// # let batch = loader.next_batch().unwrap()?;
+    /// let labels: &[i64] = batch.slice("label")?;
+    /// assert_eq!(labels.len(), batch.len());
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage`, and the error says what the field is, if the batch has no such field, its elements are
+    /// of another type, its rows differ in shape, or it is on a device.
+    pub fn slice<T: Element>(&self, field: &str) -> Result<&[T]> {
+        self.known(field)?.slice()
+    }
+
+    /// The values of a field as an array `[samples, …]`.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, LoaderOptions};
+    /// # let dataset = Dataset::open("train")?;
+    /// # let mut loader = LoaderOptions::default().of(&dataset).open()?;
+    /// # let batch = loader.next_batch().unwrap()?;
+    /// let images: ndarray::ArrayView4<u8> = batch.array("image")?;
+    /// assert_eq!(images.shape(), [256, 224, 224, 3]);
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Batch::slice`]; also if the array has another number of axes.
+    pub fn array<T: Element, D: Dimension>(&self, field: &str) -> Result<ArrayView<'_, T, D>> {
+        self.known(field)?.array()
+    }
+
+    fn known(&self, name: &str) -> Result<Tensor<'_>> {
+        self.field(name).ok_or_else(|| {
+            let names: Vec<_> = self.names().map(|name| format!("`{}`", name.escape_debug())).collect();
+            let found = format!("`{}`", name.escape_debug());
+            Error::usage("field of the batch", names.join(", "), found)
+        })
+    }
+}
+
+impl<'a> Tensor<'a> {
+    /// The values of all rows, if they have one shape: see [`Batch::slice`].
+    ///
+    /// # Errors
+    /// As [`Batch::slice`].
+    pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
+        if self.shape().is_none() {
+            let error = Error::usage(self.titled("rows"), "one shape", "rows of their own shapes");
+            return Err(error.with_hint("choose a view of one size, or read row by row with `Tensor::row_array`"));
+        }
+        self.cast(self.bytes())
+    }
+
+    /// The values of all rows, `[samples, …]`: see [`Batch::array`].
+    ///
+    /// # Errors
+    /// As [`Batch::array`].
+    pub fn array<T: Element, D: Dimension>(&self) -> Result<ArrayView<'a, T, D>> {
+        let values = self.slice()?;
+        self.shaped(values, &self.shape().unwrap_or_default())
+    }
+
+    /// The values of row `i`, whatever the shapes of the others; empty for a row without a value.
+    ///
+    /// # Errors
+    /// As [`Batch::array`]; also if there is no such row.
+    pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
+        let row = self.row(i).zip(self.row_shape(i));
+        let (bytes, shape) =
+            row.ok_or_else(|| Error::usage(self.titled("row"), format!("below {}", self.rows()), i))?;
+        self.shaped(self.cast(bytes)?, shape)
+    }
+
+    fn titled(&self, what: &str) -> String {
+        format!("{what} of field `{}`", self.name().escape_debug())
+    }
+
+    fn cast<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {
+        if self.dtype() != T::TYPE {
+            return Err(Error::usage(self.titled("elements"), T::TYPE, self.dtype()));
+        }
+        if self.on_device().is_some() && bytes.is_empty() {
+            let error = Error::usage(self.titled("memory"), "that of the host", "that of a device");
+            return Err(error.with_hint("`Tensor::to_host` copies it"));
+        }
+        try_cast_slice(bytes).map_err(|error| Error::usage(self.titled("memory"), T::TYPE, error))
+    }
+
+    fn shaped<T, D: Dimension>(&self, values: &'a [T], shape: &[u64]) -> Result<ArrayView<'a, T, D>> {
+        let axes: Vec<usize> = shape.iter().map(|&axis| to_usize(axis)).collect();
+        let wrong = |found: String| {
+            Error::usage(self.titled("axes"), D::NDIM.map_or_else(|| "any".into(), |n| n.to_string()), found)
+        };
+        let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| wrong(error.to_string()))?;
+        view.into_dimensionality().map_err(|_| wrong(format!("{}, of the shape {shape:?}", shape.len())))
+    }
+}

@@ -1,0 +1,52 @@
+//! An epoch as an iterator.
+
+use super::Loader;
+use crate::batch::Batch;
+use shardpack_reader::{Error, Result};
+
+/// The batches of an epoch, from where the loader is in it.
+#[derive(Debug)]
+pub struct Batches<'a> {
+    loader: &'a mut Loader,
+    /// The epoch could not be begun: the first item says so, and nothing follows.
+    refused: Option<Option<Error>>,
+}
+
+impl Loader {
+    /// The batches of an epoch: [`Loader::set_epoch`], then [`Loader::next_batch`] to the end. A loop
+    /// that is left early begins the epoch anew when it asks for it again.
+    ///
+    /// ```no_run
+    /// # use shardpack_loader::{Dataset, LoaderOptions};
+    /// let mut loader = LoaderOptions::default().of(&Dataset::open("train")?).open()?;
+    /// for epoch in loader.current_epoch()..90 {
+    ///     for batch in loader.epoch(epoch) {
+    ///         let batch = batch?;
+    ///     }
+    /// }
+    /// # Ok::<(), shardpack_loader::Error>(())
+    /// ```
+    pub fn epoch(&mut self, epoch: u32) -> Batches<'_> {
+        let refused = self.set_epoch(epoch).err().map(Some);
+        Batches { loader: self, refused }
+    }
+}
+
+impl Batches<'_> {
+    /// The loader: its state, its figures.
+    #[must_use]
+    pub const fn loader(&self) -> &Loader {
+        self.loader
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.refused {
+            Some(refused) => refused.take().map(Err),
+            None => self.loader.next_batch(),
+        }
+    }
+}

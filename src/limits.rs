@@ -1,0 +1,26 @@
+//! Limits of reading.
+
+use shardpack_format::Limits;
+
+/// Largest record or decoded field that is read by default: 4 GiB.
+pub const MAX_RECORD_BYTES: u64 = shardpack_recipe::MAX_BYTES;
+
+/// Limits by the largest record: records and decoded fields up to `max_record` bytes; runs of one value up to
+/// an eighth of it, or up to their default if that is more and they fit; defaults for the rest.
+///
+/// ```
+/// let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);
+/// assert_eq!((limits.max_record_bytes, limits.max_decoded_bytes), (4 << 30, 4 << 30));
+/// let runs = |max_record| shardpack::read_limits(max_record).max_run_bytes;
+/// assert_eq!([4 << 30, 1 << 30, 8 << 30, 1 << 20].map(runs), [512 << 20, 512 << 20, 1 << 30, 1 << 20]);
+/// ```
+#[must_use]
+pub fn read_limits(max_record: u64) -> Limits {
+    let defaults = Limits::default();
+    Limits {
+        max_record_bytes: max_record,
+        max_decoded_bytes: max_record,
+        max_run_bytes: (max_record / 8).max(defaults.max_run_bytes).min(max_record),
+        ..defaults
+    }
+}

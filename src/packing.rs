@@ -1,0 +1,29 @@
+//! Packing by the facade.
+
+use crate::place::{Destination, for_packing};
+use crate::{Error, Result};
+use shardpack_pack::pack::{Hooks, PackOptions, PackReport};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Packs the files below `src` into the dataset `out`. Both may be URLs, with the feature `store`. A
+/// run that was interrupted is continued by the same call.
+///
+/// ```no_run
+/// use shardpack::PackOptions;
+/// let packed = shardpack::pack("photos", "train", PackOptions { shard_bytes: 256 << 20, ..Default::default() })?;
+/// println!("{}", packed.to_json());
+/// # Ok::<(), shardpack::Error>(())
+/// ```
+///
+/// # Errors
+/// If there is nothing to pack, a file is damaged, or the dataset cannot be written.
+pub fn pack(src: impl AsRef<Path>, out: impl AsRef<Path>, options: PackOptions) -> Result<PackReport> {
+    let (mut src, mut options) = (src.as_ref().to_owned(), options);
+    let to = Destination { path: out.as_ref().to_owned(), ..Destination::default() };
+    let cancel = Arc::new(AtomicBool::new(false));
+    let out = for_packing(&mut src, &mut options.source, &to, &[], Some(Arc::clone(&cancel)))?;
+    let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };
+    shardpack_pack::pack::pack(&src, out, &options, &hooks).map_err(Error::new)
+}

@@ -1,0 +1,140 @@
+//! Recipes of packing, `REPORT#N`: the options of a candidate that a report has measured; without `#N`, of the
+//! one that the report recommends.
+
+use crate::report::data_of_page;
+use anyhow::{Context, bail};
+use serde_json::Value;
+use shardpack_format::{Hinted, Note};
+use shardpack_recipe::Value as Given;
+use shardpack_report::data::VERSION;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+
+/// Largest report that is read: a page with its gallery is a twentieth of that.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// A candidate of a report.
+pub(crate) struct Chosen {
+    /// Its options, as arguments of `pack`.
+    pub(crate) arguments: Vec<OsString>,
+    /// What the user should know: which candidate was taken, if nobody named one.
+    pub(crate) note: Option<Note>,
+}
+
+/// Candidate N of the report in `REPORT#N`, a page or what `--json` printed, or the one that `REPORT`
+/// recommends.
+///
+/// # Errors
+/// If there is no such file or candidate.
+pub(crate) fn choose(recipe: &str) -> anyhow::Result<Chosen> {
+    let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
+    let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
+    let (path, number) = match numbered {
+        Some((path, number)) if number > 0 => (path, Some(number)),
+        None if is_report() => (recipe, None),
+        _ => bail!(
+            "recipe: expected a report such as report.html, or one with the number of a candidate such as \
+             report.html#2, found `{}`",
+            recipe.escape_debug()
+        ),
+    };
+    let report = read(Path::new(path)).with_context(|| format!("recipe: cannot read the report `{path}`"))?;
+    let candidates = report.get("candidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let (number, note) = match number {
+        Some(number) => (number, None),
+        None => {
+            let (number, note) = recommended(path, &report, candidates)?;
+            (number, Some(note))
+        }
+    };
+    let is_wanted = |candidate: &&Value| candidate.get("number").and_then(Value::as_u64) == Some(number);
+    let Some(candidate) = candidates.iter().find(is_wanted) else {
+        let names = candidates.iter().filter_map(|candidate| {
+            Some(format!("{} {}", candidate.get("number")?, candidate.get("name")?.as_str()?.escape_debug()))
+        });
+        let names: Vec<_> = names.collect();
+        bail!(Hinted::new(
+            format!("recipe: expected the number of a candidate in `{path}`, found {number}"),
+            format!("there are {}", names.join(", "))
+        ));
+    };
+    let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
+    let own = own
+        .with_context(|| format!("recipe: expected arguments in candidate {number} of `{path}`, found other values"))?;
+    // They come from a file: nothing but options, so that none is taken for a path.
+    if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
+    {
+        bail!("recipe: expected options of `pack` in candidate {number} of `{path}`, found `{}`", other.display());
+    }
+    if own.is_empty() {
+        bail!("recipe: candidate {number} of `{path}` has no options: it is what a dataset holds already");
+    }
+    Ok(Chosen { arguments: own, note })
+}
+
+/// The number of the candidate that a report recommends, and a note that says so.
+fn recommended(path: &str, report: &Value, candidates: &[Value]) -> anyhow::Result<(u64, Note)> {
+    let verdict = |name: &str| report.get("verdict").and_then(|verdict| verdict.get(name));
+    let chosen = verdict("chosen").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());
+    let candidate = chosen.and_then(|place| candidates.get(place));
+    let named =
+        candidate.and_then(|candidate| Some((candidate.get("number")?.as_u64()?, candidate.get("name")?.as_str()?)));
+    let Some((number, name)) = named else {
+        let hint = format!("name a candidate: `{path}#1`");
+        bail!(Hinted::new(format!("recipe: expected a recommended candidate in `{path}`, found none"), hint));
+    };
+    let but =
+        if verdict("met") == Some(&Value::Bool(false)) { ", although it does not meet all conditions" } else { "" };
+    let note = format!(
+        "recipe: took candidate {number} of `{path}`, {}, which the report recommends{but}",
+        name.escape_debug()
+    );
+    Ok((number, Note::new(note).with_hint(format!("`{path}#N` names another"))))
+}
+
+fn read(path: &Path) -> anyhow::Result<Value> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        bail!("expected at most {MAX_BYTES} bytes");
+    }
+    let data = if text.trim_start().starts_with('{') { text.as_str() } else { data_of_page(&text).unwrap_or_default() };
+    let report: Value = serde_json::from_str(data)
+        .ok()
+        .with_context(|| "expected a page of `shardpack report`, or what its `--json` prints, found neither")?;
+    match report.get("shardpack_report").and_then(Value::as_u64) {
+        Some(version) if version == u64::from(VERSION) => Ok(report),
+        Some(version) => bail!("expected a report of version {VERSION}, found version {version}"),
+        None => bail!("expected a report, found other JSON"),
+    }
+}
+
+/// The options of a recipe.
+#[derive(Debug)]
+pub struct RecipeOptions {
+    /// Options of `pack`, by their names.
+    pub options: Vec<(String, Given)>,
+    /// The candidate that was taken, if the recipe names none.
+    pub note: Option<Note>,
+}
+
+/// The options of the candidate that `REPORT#N` names, or of the one that `REPORT` recommends.
+///
+/// ```
+/// assert!(shardpack::recipe_options("no/report.html#2").is_err());
+/// ```
+///
+/// # Errors
+/// If there is no such report or candidate.
+pub fn recipe_options(recipe: &str) -> anyhow::Result<RecipeOptions> {
+    let Chosen { arguments, note } = choose(recipe)?;
+    let arguments = arguments.into_iter().map(|argument| {
+        let argument = argument.into_string().ok().context("recipe: expected options as text, found other bytes")?;
+        let option = argument.trim_start_matches('-');
+        let (name, value) = option.split_once('=').unwrap_or((option, "true"));
+        Ok((name.replace('-', "_"), Given::Text(value.to_owned())))
+    });
+    Ok(RecipeOptions { options: arguments.collect::<anyhow::Result<_>>()?, note })
+}

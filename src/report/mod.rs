@@ -1,0 +1,270 @@
+//! Reports: pages that show the cost of a lossy choice.
+
+mod device;
+mod file;
+mod ladder;
+mod page_file;
+
+pub(crate) use device::DeviceName;
+pub(crate) use page_file::data_of_page;
+#[cfg(feature = "cli")]
+pub(crate) use page_file::{check, write};
+
+use crate::{MAX_RECORD_BYTES, place, read_limits, sniff};
+use anyhow::{Context, bail};
+use shardpack_format::{MANIFEST_NAME, Note, Voice};
+use shardpack_pack::options::{ReportArguments, reading};
+use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, argument, quoted};
+use shardpack_reader::DatasetOptions;
+use shardpack_recipe::{ArgumentError, Value, is_given};
+use shardpack_report::data::Report;
+use shardpack_sources::{SourceKind, SourceOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Data of a report, and a piece of HTML with its verdict and its curve, for a notebook.
+#[derive(Debug)]
+pub struct Reported {
+    /// What `--json` prints.
+    pub data: Report,
+    /// For a notebook.
+    pub fragment: String,
+    /// What the user should know: the notes of the data, with the options in them as values.
+    pub notes: Vec<Note>,
+}
+
+/// Does what `shardpack report` does, without printing. The page is written to `output`, if it is
+/// given.
+///
+/// ```
+/// # use std::sync::{Arc, atomic::AtomicBool};
+/// let (arguments, cancel) = (Default::default(), Arc::new(AtomicBool::new(false)));
+/// let source = "no/such/folder".as_ref();
+/// let error = shardpack::report(source, None, &arguments, &|_, _, _| {}, &cancel).unwrap_err();
+/// assert!(error.to_string().contains("no/such/folder"));
+/// ```
+///
+/// # Errors
+/// If the command would refuse the arguments, or nothing could be measured.
+pub fn report(
+    src: &Path,
+    output: Option<&Path>,
+    arguments: &ReportArguments,
+    on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
+    cancel: &Arc<AtomicBool>,
+) -> anyhow::Result<Reported> {
+    if let Some(page) = output {
+        page_file::check(page, arguments.force)?;
+    }
+    let (data, notes) = make(src, arguments, on_progress, cancel)?;
+    if let Some(page) = output {
+        page_file::write(page, &shardpack_report::page(&data))?;
+    }
+    let fragment = shardpack_report::fragment(&data);
+    Ok(Reported { data, fragment, notes })
+}
+
+/// Makes the report that the arguments ask for.
+///
+/// # Errors
+/// If the command would refuse them, or nothing could be measured.
+pub(crate) fn make(
+    path: &Path,
+    args: &ReportArguments,
+    on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
+    cancel: &Arc<AtomicBool>,
+) -> anyhow::Result<(Report, Vec<Note>)> {
+    let src = text_of(path, "SRC")?;
+    for (option, value) in &args.reading {
+        if let Value::Path(path) = value {
+            text_of(path, option)?;
+        }
+    }
+    let hooks = Hooks { on_progress, cancel };
+    let asked = Asked { path, src, args, device: device_of(args)? };
+    if is_dataset(path) {
+        let report = of_dataset(asked, &hooks, cancel)?;
+        let notes = report.notes.iter().cloned().map(Note::new).collect();
+        return Ok((report, notes));
+    }
+    if let Some(source) = &args.source {
+        let (src, source) = (&asked.src, source.display());
+        bail!(ArgumentError::of(
+            "source",
+            format!("expected SRC to be a dataset, found `{src}`, with `{source}` beside it")
+        ));
+    }
+    // Before the sources are listed: a file of candidates may be wrong.
+    let own = args.candidates.as_deref().map(file::read).transpose()?;
+    on_progress(0, 1, "listing");
+    let opened = report::open(path, &source_options(args, cancel)?, asked.threads())?;
+    refuse_wrong_kind(args, opened.kind())?;
+    let rungs = own.unwrap_or_else(|| ladder::rungs(args, opened.kind(), &|| opened.cube_traits()));
+    let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &args.reading)).collect::<Result<_, _>>()?;
+    let report = measure(asked, &opened, &plans, &hooks)?;
+    // Those of the listing come first, as text, and name options.
+    let others = report.notes.iter().skip(opened.notes().len()).cloned().map(Note::new);
+    let notes = opened.notes().iter().cloned().chain(others).collect();
+    Ok((report, notes))
+}
+
+/// What is asked for.
+struct Asked<'a> {
+    path: &'a Path,
+    /// The same as text.
+    src: String,
+    args: &'a ReportArguments,
+    device: Option<DeviceName>,
+}
+
+impl Asked<'_> {
+    fn threads(&self) -> usize {
+        self.args.threads.unwrap_or_else(all_cores).max(1)
+    }
+
+    /// What is said about reading the source, as arguments behind others.
+    fn common(&self) -> String {
+        let all = &self.args.reading;
+        all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
+    }
+}
+
+fn device_of(args: &ReportArguments) -> Result<Option<DeviceName>, ArgumentError> {
+    let device = args.device.as_deref().map(str::parse).transpose();
+    device.map_err(|said: String| ArgumentError::of("device", said))
+}
+
+/// Whether there is a manifest, or the file is a shard: then it is packed already.
+fn is_dataset(path: &Path) -> bool {
+    path.join(MANIFEST_NAME).is_file()
+        || path.file_name().is_some_and(|name| name == MANIFEST_NAME)
+        || path.extension().is_some_and(|extension| extension == "shard")
+}
+
+fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<Report> {
+    let (args, threads) = (asked.args, asked.threads());
+    let source = &asked.src;
+    let of_sources =
+        args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
+    if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
+        bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
+    }
+    if args.source.is_none() && asked.device.is_some() {
+        let said = format!("has no effect: `{source}` is a dataset, and without `source` nothing is decoded");
+        bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
+    }
+    let dataset = open(asked.path)?;
+    let options = ReportOptions {
+        voice: Voice::Command,
+        samples: args.samples,
+        seed: args.seed,
+        want: args.wants()?,
+        gallery: usize::from(args.gallery),
+        metrics: Vec::new(),
+        baseline_runs: 0,
+        device: if args.source.is_some() { device::found(asked.device)? } else { None },
+        threads,
+        memory_bytes: args.memory,
+        command: command(&asked),
+        pack_command: String::new(),
+        source: asked.src,
+    };
+    let Some(sources) = &args.source else { return report::of_dataset(&dataset, &options, hooks) };
+    (hooks.on_progress)(0, 1, "listing");
+    // Samples are compared, and no labels: what stands beside class folders is a sample like any other.
+    let class_folders = Some(false);
+    let listing =
+        SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
+    report::open(sources, &listing, threads)?.measure_dataset(&dataset, &options, hooks)
+}
+
+fn measure(asked: Asked<'_>, opened: &Opened, plans: &[Plan], hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+    let args = asked.args;
+    let options = ReportOptions {
+        voice: Voice::Command,
+        samples: args.samples,
+        seed: args.seed,
+        want: args.wants()?,
+        gallery: usize::from(args.gallery),
+        metrics: args.metric.clone(),
+        baseline_runs: args.metric_baseline_runs.unwrap_or(ReportArguments::BASELINE_RUNS),
+        device: device::found(asked.device)?,
+        threads: asked.threads(),
+        memory_bytes: args.memory,
+        command: command(&asked),
+        pack_command: format!("shardpack pack {} OUT{}", quoted(&asked.src), asked.common()),
+        source: asked.src,
+    };
+    opened.measure(plans, &options, hooks)
+}
+
+/// The command that repeats the run.
+fn command(asked: &Asked<'_>) -> String {
+    let args = asked.args;
+    let mut out = format!("shardpack report {}{}", quoted(&asked.src), asked.common());
+    let mut put = |name: &str, value: String| out += &format!(" --{name}={}", quoted(&value));
+    if let Some(source) = &args.source {
+        put("source", source.to_string_lossy().into_owned());
+    }
+    if let Some(samples) = args.samples {
+        put("samples", samples.to_string());
+    }
+    put("seed", args.seed.to_string());
+    args.want.iter().for_each(|want| put("want", want.clone()));
+    if let Some(device) = asked.device {
+        put("device", device.to_string());
+    }
+    args.metric.iter().for_each(|metric| put("metric", format!("{}={}", metric.name, metric.command)));
+    if !args.metric.is_empty() {
+        let runs = args.metric_baseline_runs.unwrap_or(ReportArguments::BASELINE_RUNS);
+        put("metric-baseline-runs", runs.to_string());
+    }
+    if let Some(file) = &args.candidates {
+        put("candidates", file.to_string_lossy().into_owned());
+    }
+    // Each ladder once, in the order in which they came.
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in &args.ladders {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().for_each(|name| put(&name.replace('_', "-"), args.ladder(name).join(",")));
+    out
+}
+
+fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<SourceOptions, ArgumentError> {
+    Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
+}
+
+/// Refuses options that would have no effect: whoever gives them expects one.
+fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> anyhow::Result<()> {
+    match kind {
+        SourceKind::Images
+            if args.is_on_cubes() || ["variable", "spatial"].iter().any(|name| is_given(&args.reading, name)) =>
+        {
+            bail!("the source holds pictures: options on errors, codecs and variables are for cubes")
+        }
+        SourceKind::Cubes if args.is_on_pictures() => {
+            bail!("the source holds cubes: options on quality and sizes are for pictures")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A path as text: it stands on the page.
+fn text_of(path: &Path, what: &str) -> anyhow::Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.with_context(|| format!("{what}: expected a path in UTF-8, found `{}`", path.display()))
+}
+
+fn open(path: &Path) -> anyhow::Result<shardpack_reader::Dataset> {
+    sniff::check(path)?;
+    let options = DatasetOptions::new().limits(read_limits(MAX_RECORD_BYTES));
+    place::open(path, &options, &[]).context("cannot open the dataset")
+}
+
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
