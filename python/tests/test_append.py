@@ -139,7 +139,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
         ({"jpeg": "keep"}, "jpeg: expected reencode, as in the dataset, found keep"),
         ({"jpeg": "reencode", "quality": 90}, "quality: expected 80, as in the dataset, found 90"),
         ({"codec": "raw"}, "codec: expected zstd, as in the dataset, found raw"),
-        ({"shard_size": "1GiB"}, "shard_size: expected 16384 bytes, as in the dataset, found 1073741824 bytes"),
+        ({"shard_size": "1GiB"}, "shard_size: expected 16KiB, as in the dataset, found 1GiB"),
         ({"shuffle": False}, "shuffle: expected True, as in the dataset, found False"),
         ({"seed": 7}, "seed: expected 0, as in the dataset, found 7"),
     ]:

@@ -242,9 +242,10 @@ def test_many_loaders_in_one_process_leave_nothing(photos: Path, far: bool) -> N
         make(50)
         fds, threads, memory = settled((10_000, 10_000))
         make(count // 3 if far else count)
-        # Threads of requests that were given up, and of the server, end a little later.
-        after = settled((fds + 8, threads + 8))
-    assert after[0] <= fds + 8 and after[1] <= threads + 8, (after, fds, threads)
+        # Threads of requests that were given up, and of the server, end a little later. Connections that are
+        # kept for the next request have two ends and a thread here; a loader that left anything would leave it 100 times.
+        after = settled((fds + 32, threads + 24))
+    assert after[0] <= fds + 32 and after[1] <= threads + 24, (after, fds, threads)
     assert after[2] - memory < 64 << 20, (after[2] - memory) / 2**20
 
 

@@ -92,29 +92,35 @@ impl Bar {
     pub(super) fn read(&self, samples: u64, bytes: u64) {
         let total = self.bar.length().unwrap_or(bytes);
         let rate = bytes as f64 / self.start.elapsed().as_secs_f64().max(1e-3) / 1e6;
-        self.show(samples, self.samples, (samples, bytes), (bytes, total), &format!(", {rate:.0} MB/s"));
+        let pace = Pace {
+            samples,
+            samples_total: self.samples,
+            own_samples: samples,
+            own_bytes: bytes,
+            bytes_left: total.saturating_sub(bytes),
+            seconds: self.start.elapsed().as_secs_f64(),
+        };
+        self.show(&pace, bytes, total, &format!(", {rate:.0} MB/s"));
     }
 
     /// Reports how far packing is.
     pub(super) fn pack(&self, now: &Progress) {
         let sizes = format!(", {} → {}", units::bytes(now.bytes_in), units::bytes(now.bytes_out));
-        let own = (now.samples.saturating_sub(now.samples_reused), now.bytes_in.saturating_sub(now.bytes_in_reused));
-        self.show(now.samples, Some(now.samples_total), own, (now.bytes_in, now.bytes_in_total), &sizes);
+        let pace = Pace {
+            samples: now.samples,
+            samples_total: Some(now.samples_total),
+            own_samples: now.samples.saturating_sub(now.samples_reused),
+            own_bytes: now.bytes_in.saturating_sub(now.bytes_in_reused),
+            bytes_left: now.bytes_in_total.saturating_sub(now.bytes_in),
+            seconds: self.start.elapsed().as_secs_f64(),
+        };
+        self.show(&pace, now.bytes_in, now.bytes_in_total, &sizes);
     }
 
-    fn show(
-        &self,
-        samples: u64,
-        samples_total: Option<u64>,
-        (own_samples, own_bytes): (u64, u64),
-        (bytes, total): (u64, u64),
-        more: &str,
-    ) {
+    fn show(&self, pace: &Pace, bytes: u64, total: u64, more: &str) {
         if self.bar.is_hidden() {
             return;
         }
-        let (seconds, bytes_left) = (self.start.elapsed().as_secs_f64(), total.saturating_sub(bytes));
-        let pace = Pace { samples, samples_total, own_samples, own_bytes, bytes_left, seconds };
         self.bar.set_message(pace.told() + more);
         self.bar.set_length(total);
         self.bar.set_position(bytes);

@@ -1,5 +1,5 @@
 //! The lists of `docs/code.md`, "To add …", are complete: each names one thing that is there already,
-//! and every file whose code names that thing.
+//! and every file whose code names that thing. The words of `ARCHITECTURE.md` are one type each.
 
 use crate::layers::{code, has_word, is_test_file, root};
 use std::collections::BTreeSet;
@@ -72,6 +72,38 @@ fn lists_of_what_to_change_are_complete() {
         wrong.extend(found.difference(&files).map(|file| format!("{title}: not listed, but has `{example}`: {file}")));
     }
     assert!(wrong.is_empty(), "docs/code.md:\n{}", wrong.join("\n"));
+}
+
+/// Whether a line defines a type of this name.
+fn defines(line: &str, name: &str) -> bool {
+    let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let is_head = words.by_ref().find(|word| !["pub", "crate", "super", "in"].contains(word));
+    is_head.is_some_and(|word| ["struct", "enum", "trait"].contains(&word)) && words.next() == Some(name)
+}
+
+#[test]
+fn each_noun_is_one_type() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let (_, words) = text.split_once("\n## Words\n").expect("a table of words");
+    let rows: Vec<[&str; 2]> = words
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains(".rs`"))
+        .map(|line| {
+            let mut quoted = line.split('`').skip(1).step_by(2);
+            [quoted.next().expect("a type"), quoted.next().expect("a file")]
+        })
+        .collect();
+    assert!(rows.len() >= 40, "ARCHITECTURE.md: expected some forty words, found {}", rows.len());
+    let mut files = Vec::new();
+    code_files(&root().join("crates"), &mut files);
+    for [name, file] in rows {
+        let has_it = |path: &&PathBuf| {
+            let text = fs::read_to_string(path).expect("a readable source file");
+            code(&text).iter().any(|(_, line)| defines(line.trim(), name))
+        };
+        let found: Vec<_> = files.iter().filter(has_it).collect();
+        assert_eq!(found, [&root().join(file)], "`{name}` is one type, of `{file}`");
+    }
 }
 
 #[test]

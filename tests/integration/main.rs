@@ -12,6 +12,7 @@ mod hints;
 #[path = "../../fuzz/src/jpeg.rs"]
 mod jpeg;
 mod layers;
+mod lists;
 #[path = "../../fixtures/make/mod.rs"]
 mod make;
 #[path = "../making/mod.rs"]

@@ -143,17 +143,11 @@ impl Cache {
         let file = self.file(&span.file_name(object)).ok()?;
         let wanted = bytes_of(pages, object.size);
         let mut bytes = vec![0; usize::try_from(wanted.end - wanted.start).ok()?];
-        self.read_block(object, (span, &file), &wanted, &mut bytes)?;
+        self.read_block(object, span, &file, &wanted, &mut bytes)?;
         Some(bytes.into())
     }
 
-    fn read_block(
-        &self,
-        object: &Cached,
-        (span, file): (Span, &File),
-        wanted: &Range<u64>,
-        out: &mut [u8],
-    ) -> Option<()> {
+    fn read_block(&self, object: &Cached, span: Span, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let read = span.read(object, file, wanted, out);
         if read.is_none() {
             if self.drop_block(&span.file_name(object), file) {
@@ -202,7 +196,7 @@ impl Cache {
             let wanted = at..span.bytes(object).end.min(at.saturating_add(rest.len() as u64));
             let len = to_usize(wanted.end.saturating_sub(wanted.start));
             let Some(out) = rest.get_mut(..len).filter(|out| !out.is_empty()) else { break };
-            if self.read_block(object, (span, &file), &wanted, out).is_none() {
+            if self.read_block(object, span, &file, &wanted, out).is_none() {
                 break;
             }
             done += len;

@@ -30,7 +30,8 @@ pub(crate) struct Tuner {
 }
 
 impl Tuner {
-    pub(crate) fn new((least, most): (usize, usize)) -> Self {
+    pub(crate) fn new(in_flight: (usize, usize)) -> Self {
+        let (least, most) = in_flight;
         let least = least.max(1);
         let most = most.max(least);
         let limit = 32.clamp(least, most);

@@ -106,7 +106,7 @@ impl Bench {
         }
 
         let buffer = std::mem::take(&mut self.record);
-        let (record, frame) = stored_value::record(buffer, &layout.schema, (0, sequence), key, &scalars, &stored)?;
+        let (record, frame) = stored_value::record(buffer, &layout.schema, 0, sequence, key, &scalars, &stored)?;
         let limit = Limits::default().max_record_bytes;
         if frame.record_bytes > limit {
             return Err(of_sample(key, "bytes of the record", format!("at most {limit}"), frame.record_bytes));

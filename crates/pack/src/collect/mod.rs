@@ -305,7 +305,7 @@ impl Collector {
             && let Some(index) = behind.holds(&key)?
         {
             let layout = self.layout(&sample, &key)?;
-            return behind.take_known(self, &layout, (&key, index), sample);
+            return behind.take_known(self, &layout, &key, index, sample);
         }
         let (key, sequence) = self.begin(&mut sample)?;
         let place = sample.order;

@@ -121,7 +121,8 @@ fn luma(rgb: &[u8]) -> Vec<f32> {
     rgb.as_chunks::<3>().0.iter().map(of).collect()
 }
 
-fn check(rgb: &[u8], (width, height): (u32, u32)) -> Result<()> {
+fn check(rgb: &[u8], size: (u32, u32)) -> Result<()> {
+    let (width, height) = size;
     let expected = u64::from(width) * u64::from(height) * 3;
     if rgb.is_empty() || rgb.len() as u64 != expected {
         let found = format!("{} bytes", rgb.len());

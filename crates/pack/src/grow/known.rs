@@ -54,7 +54,7 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
         );
         bail!(Hinted::new(text, leave_out()));
     }
-    let others = Others::of(&listing, dataset, opened, (&known, is_same_call))?;
+    let others = Others::of(&listing, dataset, opened, &known, is_same_call)?;
     if is_same_call && let Some(first) = &others.first {
         let text = format!(
             "{} of {all} new samples have keys under which the dataset holds something else: {first}",
@@ -125,7 +125,8 @@ impl Others {
         listing: &Listing,
         dataset: &Path,
         opened: &Dataset,
-        (known, are_compared): (&[(usize, u64)], bool),
+        known: &[(usize, u64)],
+        are_compared: bool,
     ) -> anyhow::Result<Self> {
         let (mut others, mut written) = (Self::default(), HashMap::new());
         for &(position, index) in known {

@@ -335,9 +335,9 @@ impl Cubes<'_> {
         fidelity::append(&mut scalars, &figures);
         tables::append_columns(&mut scalars, self.listing, position);
 
-        let number = (shard_number, position as u64);
+        let (id, key) = (position as u64, &entry.key);
         let (record, frame) =
-            stored_value::record_around(standing, &self.schema, number, &entry.key, &scalars, &values)?;
+            stored_value::record_around(standing, &self.schema, shard_number, id, key, &scalars, &values)?;
         let tally = Tally::of("cube", FieldTotals::Array(Box::new(Totals::of(&entry.key, figures))));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
     }

@@ -43,18 +43,24 @@ pub(crate) struct Images<'a> {
     masks: Option<PictureMasks>,
     skip: bool,
     sizes: Sizes<'a>,
-    idle: Mutex<Vec<Bench>>,
+    idle: Mutex<Vec<ImageEncoder>>,
     odd: Mutex<Vec<OddPicture>>,
 }
 
 /// What one thread works with, reused from picture to picture.
 #[derive(Default)]
-struct Bench {
+struct ImageEncoder {
+    pictures: PictureReader,
+    masks: Option<ArrayEncoder>,
+}
+
+/// Makes stored pictures of files, in memory that is used again.
+#[derive(Default)]
+struct PictureReader {
     maker: PictureMaker,
     source: Vec<u8>,
     /// The frames of a clip.
     clip: Vec<u8>,
-    masks: Option<ArrayEncoder>,
 }
 
 impl<'a> Images<'a> {
@@ -121,20 +127,23 @@ impl<'a> Images<'a> {
         Some((position, self.listing.samples.get(position)?))
     }
 
-    /// Runs `work` with a bench that no other thread is using.
-    fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> Result<T, SampleError>) -> Result<T, SampleError> {
+    /// Runs `work` with an encoder that no other thread is using.
+    fn with_encoder<T>(
+        &self,
+        work: impl FnOnce(&mut ImageEncoder) -> Result<T, SampleError>,
+    ) -> Result<T, SampleError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
-        let mut bench = taken.unwrap_or_default();
-        let result = work(&mut bench);
-        idle().push(bench);
+        let mut encoder = taken.unwrap_or_default();
+        let result = work(&mut encoder);
+        idle().push(encoder);
         result
     }
 
     /// Reads a picture and makes the stored one.
     fn make<'b>(
         &self,
-        (maker, source, clip): (&'b mut PictureMaker, &'b mut Vec<u8>, &'b mut Vec<u8>),
+        reader: &'b mut PictureReader,
         entry: &SourceSample,
         look: Look,
     ) -> Result<Stored<'b>, SampleError> {
@@ -142,8 +151,9 @@ impl<'a> Images<'a> {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
         if !entry.frames.is_empty() {
-            return self.make_clip((maker, source, clip), entry, look);
+            return self.make_clip(reader, entry, look);
         }
+        let PictureReader { maker, source, .. } = reader;
         source.resize(to_usize(entry.bytes), 0);
         self.listing.read_into(entry, source)?;
         maker.make(source, picture, self.options, self.icc, look)
@@ -152,10 +162,11 @@ impl<'a> Images<'a> {
     /// Reads the frames of a clip and makes the list of the stored ones.
     fn make_clip<'b>(
         &self,
-        (maker, source, out): (&mut PictureMaker, &mut Vec<u8>, &'b mut Vec<u8>),
+        reader: &'b mut PictureReader,
         entry: &SourceSample,
         look: Look,
     ) -> Result<Stored<'b>, SampleError> {
+        let PictureReader { maker, source, clip: out } = reader;
         let mut clip = ClipMaker::default();
         for (number, frame) in entry.frames.iter().enumerate() {
             source.resize(to_usize(frame.bytes), 0);
@@ -222,8 +233,8 @@ impl SampleSource for Images<'_> {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
         let look = self.looks_at(sample);
-        let encoded = self.with_bench(|bench| {
-            match self.encode_with(bench, (position, entry), look, shard_number, buffer) {
+        let encoded = self.with_encoder(|encoder| {
+            match self.encode_with(encoder, position, entry, look, shard_number, buffer) {
                 Err(SampleError::Picture { error }) if self.skip => {
                     // Without the hint, because leaving the picture out was the next step.
                     let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
@@ -255,17 +266,18 @@ impl SampleSource for Images<'_> {
 impl Images<'_> {
     fn encode_with(
         &self,
-        bench: &mut Bench,
-        (position, entry): (usize, &SourceSample),
+        encoder: &mut ImageEncoder,
+        position: usize,
+        entry: &SourceSample,
         look: Look,
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {
-        let stored = self.make((&mut bench.maker, &mut bench.source, &mut bench.clip), entry, look)?;
+        let stored = self.make(&mut encoder.pictures, entry, look)?;
         let is_turned = stored.orientation > 4;
         let size = if is_turned { [stored.width, stored.height] } else { [stored.height, stored.width] };
         let mask = match &self.masks {
-            Some(masks) => masks.encode(&mut bench.masks, self.listing, entry, size)?,
+            Some(masks) => masks.encode(&mut encoder.masks, self.listing, entry, size)?,
             None => None,
         };
         self.record(position, entry, shard_number, buffer, stored, mask)

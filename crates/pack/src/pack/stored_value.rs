@@ -66,7 +66,8 @@ impl StoredValue {
 pub(crate) fn record_around(
     first: Standing,
     schema: &Schema,
-    (shard_number, sample_id): (u32, u64),
+    shard_number: u32,
+    sample_id: u64,
     key: &str,
     scalars: &[u8],
     values: &[Option<StoredValue>],
@@ -88,7 +89,8 @@ pub(crate) fn record_around(
 pub(crate) fn record(
     buffer: Vec<u8>,
     schema: &Schema,
-    (shard_number, sample_id): (u32, u64),
+    shard_number: u32,
+    sample_id: u64,
     key: &str,
     scalars: &[u8],
     values: &[Option<StoredValue>],

@@ -154,7 +154,8 @@ fn png(rgb: &[u8], region: Rect) -> Option<Picture> {
 }
 
 /// The region of at most `side` × `side` pixels with the most energy, on a coarse grid.
-fn most_different(energy: &[f32], (width, height): (u32, u32), side: u32) -> Rect {
+fn most_different(energy: &[f32], size: (u32, u32), side: u32) -> Rect {
+    let (width, height) = size;
     let (w, h) = (width.min(side), height.min(side));
     let columns = width as usize;
     // Sums over rows of cells, so that each region adds a few hundred of them.

@@ -43,7 +43,8 @@ impl Behind {
         &self,
         collector: &Collector,
         layout: &Layout,
-        (key, index): (&str, u64),
+        key: &str,
+        index: u64,
         sample: Sample,
     ) -> Result<()> {
         if self.on_known_key == OnKnownKey::Skip {
