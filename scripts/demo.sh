@@ -17,7 +17,9 @@ run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 
 scripts/setup.sh
 title "Build"
-# Without object stores: their libraries take as long to build as all the rest.
+# Without object stores: their libraries take as long to build as all the rest. Nor is it optimised across
+# crates, which takes minutes more.
+export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS-16}
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
