@@ -123,7 +123,7 @@ impl JpegDecoder {
     /// `[3, height, width]`, exactly as many bytes as the view has.
     ///
     /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile).
-    /// Resizing is antialiased, by the view's [`Interpolation`] (Pillow's and torchvision's).
+    /// Resizing is antialiased, by the view's [`Interpolation`](crate::Interpolation) (Pillow's and torchvision's).
     /// After an error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors

@@ -73,8 +73,8 @@ impl CubeMode {
 
 /// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one
 /// could, the batch is an error that names the sample. But bfloat16, and values that are normalised
-/// ([`LoaderOptions::normalise`]), are rounded: to nearest, ties to even. Pictures are uint8, or
-/// float16, bfloat16 or float32 made of it ([`LoaderOptions::scaling`]). Where only floats can come
+/// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), are rounded: to nearest, ties to even. Pictures are uint8, or
+/// float16, bfloat16 or float32 made of it ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). Where only floats can come
 /// out and no type is given, it is float32, or the own type of arrays that are floats.
 ///
 /// ```
@@ -97,7 +97,7 @@ pub enum ArrayDtype {
     Source,
     /// This type for arrays of three axes, which are cubes, and for volumes that are cut
     /// ([`CubeMode::Volume`]), but for masks among these; [`ArrayDtype::Source`] for all others, such as
-    /// masks of two axes. For pictures too, if there is a [`LoaderOptions::scaling`].
+    /// masks of two axes. For pictures too, if there is a [`LoaderOptions::scaling`](crate::LoaderOptions::scaling).
     Cubes(ElementType),
     /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
     Fields(Vec<(String, ElementType)>),
@@ -129,7 +129,7 @@ impl ArrayDtype {
 
 /// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can
 /// (a bad sector), are over the limits, or are not what the index says. An error of `Usage`, such as
-/// a sample that is not what [`Align`] says, is never skipped.
+/// a sample that is not what [`Align`](crate::Align) says, is never skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};

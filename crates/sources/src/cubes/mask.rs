@@ -12,7 +12,7 @@ use shardpack_array::floats_of;
 use shardpack_format::Dtype;
 use std::path::Path;
 
-/// Reads a label mask, `[height, width]`, from any file that [`load`] reads and from
+/// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from
 /// PNG.
 ///
 /// Integers and booleans are not changed. Floats must all be integers, and become the smallest
@@ -21,7 +21,7 @@ use std::path::Path;
 /// the array in files with several; the default is the one with two axes.
 ///
 /// # Errors
-/// As [`load`]. Also `Unsupported` if there is more than one band or the PNG has
+/// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
 /// colours, and `Format` if a float is not an integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = CubeFile::open(path, &options.run)?;
