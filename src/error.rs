@@ -106,6 +106,18 @@ impl Error {
     }
 }
 
+impl From<Error> for anyhow::Error {
+    fn from(error: Error) -> Self {
+        error.0
+    }
+}
+
+impl From<Error> for Box<dyn std::error::Error> {
+    fn from(error: Error) -> Self {
+        error.0.into()
+    }
+}
+
 impl From<Error> for Box<dyn std::error::Error + Send + Sync> {
     fn from(error: Error) -> Self {
         error.0.into()

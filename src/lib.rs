@@ -58,9 +58,11 @@
 pub mod cli;
 mod dataset;
 mod error;
+#[doc(hidden)]
 pub mod explain;
 mod limits;
 mod packing;
+#[doc(hidden)]
 pub mod place;
 mod recipe;
 mod report;
@@ -75,19 +77,23 @@ pub use dataset::Dataset;
 pub use error::{Error, ErrorKind, Result};
 pub use limits::{MAX_RECORD_BYTES, read_limits};
 pub use packing::pack;
+#[doc(hidden)]
 pub use recipe::{RecipeOptions, recipe_options};
 pub use report::{Reported, report};
 pub use verify::{Checked, Checks, check, verify};
 
-// A program needs this crate alone.
+// The names that a program meets when it packs, verifies and trains; the crates below have the rest.
 pub use ndarray;
+pub use place::Settings;
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_loader::order;
 pub use shardpack_loader::{
-    Align, Array, ArrayDtype, Augment, Augmentation, BandAugmentation, Bands, Batch, BatchMix, Batches, CubeMode,
-    Element, Factors, FrameMode, ImageMode, Interpolation, Loader, LoaderOptions, Mix, NoData, OnCorrupt, PatchClasses,
-    Patches, PixelLayout, Place, Scaling, Tensor, Transform, TransformRow, View, Window,
+    Align, Array, ArrayDtype, Augment, Augmentation, BandAugmentation, Bands, Batch, BatchMix, Batches, BoxFormat,
+    CubeMode, Element, Factors, FrameMode, ImageMode, Interpolation, Loader, LoaderOptions, Mix, NoData, OnCorrupt,
+    OrderOptions, OutputOptions, PatchClasses, Patches, PixelLayout, Place, ResourceOptions, Scaling, Tensor,
+    Transform, TransformRow, View, ViewOptions, Window,
 };
 pub use shardpack_pack::options::ReportArguments;
 pub use shardpack_pack::pack::{PackOptions, PackReport};
-pub use shardpack_reader::{DatasetOptions, Limits, Sample, Scalar};
+pub use shardpack_reader::{DatasetOptions, Limits, Problem, Sample, Scalar, VerifyReport};
+pub use shardpack_recipe::{PictureOptions, Value};

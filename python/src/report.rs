@@ -28,7 +28,7 @@ pub(crate) fn report(
         let on_progress = |done, of, what| tell((done, of, what));
         shardpack::report(&src, output.as_deref(), &arguments, &on_progress, cancel)
     })?;
-    let reported = reported.map_err(|e| raise_any(&e))?;
+    let reported = reported.map_err(|e| raise_any(&e.into()))?;
     let json = serde_json::to_string(&reported.data).map_err(|e| raise_any(&e.into()))?;
     Ok((json, reported.fragment, in_python(&reported.notes)))
 }

@@ -32,6 +32,7 @@ use clap::Parser;
 use outcome::Outcome;
 use shardpack_pack::grow::AddOptions;
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// Runs this process's command line and returns the exit code: 0 fine, 1 a problem in the data, 2
@@ -72,7 +73,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)
     );
     let adds = matches!(cli.command, Command::Add(_));
-    let outcome = match cli.command {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Merge(args) => pack::merge(&args),
@@ -87,8 +88,8 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Report(args) => report::run(&args),
-    };
-    match outcome {
+    }));
+    match outcome.unwrap_or_else(|panic| Err(shardpack_format::Error::panicked("command", &*panic).into())) {
         Ok(Outcome::Fine) => 0,
         Ok(Outcome::Problem) => 1,
         Ok(Outcome::Interrupted) => u8::try_from(interrupt::EXIT_CODE).unwrap_or(1),

@@ -53,16 +53,19 @@ pub fn report(
     arguments: &ReportArguments,
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
-) -> anyhow::Result<Reported> {
-    if let Some(page) = output {
-        page_file::check(page, arguments.force)?;
-    }
-    let (data, notes) = make(src, arguments, on_progress, cancel)?;
-    if let Some(page) = output {
-        page_file::write(page, &shardpack_report::page(&data))?;
-    }
-    let fragment = shardpack_report::fragment(&data);
-    Ok(Reported { data, fragment, notes })
+) -> crate::Result<Reported> {
+    let made = || -> anyhow::Result<Reported> {
+        if let Some(page) = output {
+            page_file::check(page, arguments.force)?;
+        }
+        let (data, notes) = make(src, arguments, on_progress, cancel)?;
+        if let Some(page) = output {
+            page_file::write(page, &shardpack_report::page(&data))?;
+        }
+        let fragment = shardpack_report::fragment(&data);
+        Ok(Reported { data, fragment, notes })
+    };
+    made().map_err(crate::Error::new)
 }
 
 /// Makes the report that the arguments ask for.

@@ -193,4 +193,4 @@ def start(*args, **options):
 
 
 if __name__ == "__main__":
-    sys.exit("this module holds no tests: python -m unittest discover -s tests/python")
+    sys.exit("this module holds no tests: .venv/bin/python -m pytest tests/python")

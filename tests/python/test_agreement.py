@@ -1,6 +1,6 @@
 """Two readers that share no code, on files that nobody wrote on purpose: they must accept and refuse the same ones, and read the same values.
 
-    SHARDPACK_MUTATIONS=100000 python -m unittest tests/python/test_agreement.py     default 3000
+    SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
 Bytes are changed at random, then the checksums are made right again, so that most mutations get past them.
 """

@@ -1,6 +1,6 @@
 """The independent reader of the specification over every fixture, against the table of expected results.
 
-    python -m unittest discover -s tests/python        needs numpy, zstandard and blosc2
+    python -m pytest -s tests/python        needs numpy, zstandard and blosc2
 """
 
 import pathlib

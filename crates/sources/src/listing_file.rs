@@ -171,6 +171,11 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
         return Err(refusal(file, "SHA-256 of its lines", noted.to_string(), sha256, again()));
     }
+    let samples = listing.samples.len();
+    if let Some(column) = listing.columns.iter().find(|column| !column.values.are_of(samples)) {
+        let what = format!("values of the column `{}`", column.name);
+        return Err(refusal(file, what, samples.to_string(), column.values.len().to_string(), again()));
+    }
     Ok(listing)
 }
 

@@ -59,6 +59,21 @@ fn a_listing_of_something_else_is_refused() {
 }
 
 #[test]
+fn a_column_of_fewer_values_than_samples_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = source(folder.path());
+    let (src, file) = (folder.path().join("src"), folder.path().join("listing"));
+    let whole = enumerate(&src, &options).unwrap();
+    for column in 0..whole.columns.len() {
+        let mut listing = whole.clone();
+        listing.columns[column].values = listing.columns[column].values.permuted(&[0, 1, 2]);
+        write(&listing, &options, &file).unwrap();
+        let error = read(&file, &src, &options).unwrap_err().to_string();
+        assert!(error.contains("values of the column `") && error.contains("expected 4, found 3"), "{error}");
+    }
+}
+
+#[test]
 fn a_listing_that_is_cut_or_changed_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = source(folder.path());

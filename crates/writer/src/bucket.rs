@@ -111,6 +111,11 @@ impl Bucket {
         Ok(self.claims.take(name, mode, holder, file)?)
     }
 
+    /// Fails once another run has taken over. The error names the object `name`.
+    pub(crate) fn check(&self, name: &str) -> Result<()> {
+        Ok(self.claims.check(name)?)
+    }
+
     /// Removes an object, if it is there.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         self.claims.check(name)?;

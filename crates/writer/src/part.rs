@@ -16,13 +16,30 @@ use std::ops::Range;
 /// assert_eq!(part.to_string(), "2/4");
 /// assert_eq!(part.shards(10), 2..5);
 /// assert!(Part::new(4, 4).is_err());
+/// assert!(serde_json::from_str::<Part>(r#"{"index":0,"count":0}"#).is_err());
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "StoredPart")]
 pub struct Part {
     index: u32,
     count: u32,
+}
+
+/// As a journal has it, before it is checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredPart {
+    index: u32,
+    count: u32,
+}
+
+impl TryFrom<StoredPart> for Part {
+    type Error = Error;
+
+    fn try_from(stored: StoredPart) -> Result<Self> {
+        Self::new(stored.index, stored.count)
+    }
 }
 
 impl Part {

@@ -187,6 +187,8 @@ impl<'a> Target<'a> {
     /// Makes the manifest a scratch file, which says whose the other files are while they are removed.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
+        // Before the scratch file says whose files are being removed: they may be another run's by now.
+        bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
         let written = file.append(&bytes).and_then(|()| file.sync());

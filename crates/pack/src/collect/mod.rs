@@ -49,7 +49,9 @@ use layout::Layout;
 use shardpack_format::{DatasetId, check_key};
 use shardpack_writer::{Claim, Output};
 use spool::Spool;
+use std::any::Any;
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -309,7 +311,9 @@ impl Collector {
         }
         let (key, sequence) = self.begin(&mut sample)?;
         let place = sample.order;
-        let result = self.encode(&key, sequence, sample);
+        // A panic of a decoder must not keep the key taken.
+        let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&key, sequence, sample)));
+        let result = encoded.unwrap_or_else(|panic| Err(defect(&key, &*panic)));
         let mut state = lock(&self.state);
         match result {
             Ok((entry, Told { has_icc, deep_pictures, banded_pictures, odd_pictures })) => {
@@ -402,6 +406,17 @@ impl Drop for Collector {
             }
             Place::Behind(behind) => behind.discard(),
         }
+    }
+}
+
+/// A panic while a sample was encoded.
+fn defect(key: &str, panic: &(dyn Any + Send)) -> CollectError {
+    CollectError::Sample {
+        key: key.to_owned(),
+        what: "internal error: encoding",
+        expected: "an end without a panic".to_owned(),
+        found: shardpack_format::panic_text(panic).to_owned(),
+        hint: shardpack_format::REPORT_HINT.into(),
     }
 }
 

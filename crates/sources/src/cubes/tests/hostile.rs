@@ -126,7 +126,7 @@ fn flipped_bytes_do_not_panic() {
 }
 
 /// Writes the seeds of the fuzz targets:
-/// `cargo test --features hdf5 --lib write_seeds -- --ignored`.
+/// `cargo test -p shardpack-sources --features hdf5 --lib write_seeds -- --ignored`.
 #[cfg(feature = "hdf5")]
 #[test]
 #[ignore = "writes into the repository"]
