@@ -77,7 +77,7 @@ fn said(cause: &(dyn Error + 'static), voice: Voice) -> String {
     }
 }
 
-/// The hints of an error, without those of its causes. `tests/integration/layers.rs` checks that every type with
+/// The hints of an error, without those of its causes. `tests/integration/hints.rs` checks that every type with
 /// hints is asked here.
 fn hints_of(cause: &(dyn Error + 'static)) -> Vec<Hint> {
     let one = |hint: Option<Hint>| hint.into_iter().collect();

@@ -43,16 +43,7 @@
 //! opt-level = 3
 //! ```
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 #[cfg(feature = "cli")]
 pub mod cli;

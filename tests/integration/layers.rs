@@ -177,12 +177,17 @@ fn packages() -> Vec<Value> {
 
 /// Every Rust file below `dir`.
 fn sources(dir: &Path) -> Vec<PathBuf> {
+    files_below(dir, &["rs"])
+}
+
+/// The files below `dir` with one of these extensions, sorted.
+pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap_or_else(|e| panic!("`{}`: {e}", dir.display())) {
         let path = entry.expect("a directory entry").path();
         if path.is_dir() {
-            files.extend(sources(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.extend(files_below(&path, extensions));
+        } else if path.extension().is_some_and(|e| extensions.iter().any(|one| e == *one)) {
             files.push(path);
         }
     }

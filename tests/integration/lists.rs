@@ -1,7 +1,7 @@
 //! The lists of `docs/code.md`, "To add …", are complete: each names one thing that is there already,
 //! and every file whose code names that thing. The words of `ARCHITECTURE.md` are one type each.
 
-use crate::layers::{code, has_word, is_test_file, root};
+use crate::layers::{code, files_below, has_word, is_test_file, root};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,32 +31,21 @@ fn lists(text: &str) -> Vec<List> {
         .collect()
 }
 
-/// Rust, Python and CUDA files below `dir`, tests, examples and generated files left out.
-fn code_files(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap_or_else(|e| panic!("`{}`: {e}", dir.display())) {
-        let path = entry.expect("a directory entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() {
-            if !["tests", "examples", "benches", "target", "__pycache__"].contains(&name.as_str()) {
-                code_files(&path, found);
-            }
-        } else if ["rs", "py", "cu", "cuh"].iter().any(|end| name.ends_with(&format!(".{end}"))) && !is_test_file(&path)
-        {
-            found.push(path);
-        }
-    }
+/// Rust, Python and CUDA files below `dir`, tests and examples left out.
+fn code_files(dir: &Path) -> Vec<PathBuf> {
+    let is_code = |path: &PathBuf| !is_test_file(path) && !path.components().any(|part| part.as_os_str() == "examples");
+    files_below(dir, &["rs", "py", "cu", "cuh"]).into_iter().filter(is_code).collect()
 }
 
 /// Files whose code has `example` in it, by their places in the repository.
 fn files_with(example: &str) -> BTreeSet<String> {
-    let mut files = Vec::new();
-    FOLDERS.iter().for_each(|folder| code_files(&root().join(folder), &mut files));
+    let files = FOLDERS.iter().flat_map(|folder| code_files(&root().join(folder)));
     let names_it = |path: &PathBuf| {
         let text = fs::read_to_string(path).expect("a readable source file");
         code(&text).iter().any(|(_, line)| has_word(line, example))
     };
     let place = |path: PathBuf| path.strip_prefix(root()).expect("below the root").display().to_string();
-    files.into_iter().filter(names_it).map(place).collect()
+    files.filter(names_it).map(place).collect()
 }
 
 #[test]
@@ -94,8 +83,7 @@ fn each_noun_is_one_type() {
         })
         .collect();
     assert!(rows.len() >= 40, "ARCHITECTURE.md: expected some forty words, found {}", rows.len());
-    let mut files = Vec::new();
-    code_files(&root().join("crates"), &mut files);
+    let files = code_files(&root().join("crates"));
     for [name, file] in rows {
         let has_it = |path: &&PathBuf| {
             let text = fs::read_to_string(path).expect("a readable source file");

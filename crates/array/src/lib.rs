@@ -14,16 +14,7 @@
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
 //! - [`blosc2`] has the walker over Blosc2 chunks, for programs that decode them elsewhere.
 #![deny(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 mod angles;
 mod arrange;

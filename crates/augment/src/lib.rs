@@ -20,16 +20,7 @@
 //! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 mod affine;
 mod augmentation;

@@ -3,7 +3,6 @@
 //! TIFFs are written, and loops compiled for the processor's vector instructions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod draw;
 mod factors;

@@ -5,7 +5,6 @@
 //! and allocates nothing that [`Limits`] has not allowed.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod bytes;
 mod check;

@@ -4,16 +4,7 @@
 //! so that a build needs no CUDA. Results are those of the host's decoders in `shardpack-array`, to
 //! the bit: every kernel is compiled for the CPU too, and compared there (`shardpack-gpu-play`).
 #![deny(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 mod config;
 mod cubes;

@@ -12,7 +12,6 @@
 //! passes, those of the tests included.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod cancel;
 #[cfg(any(test, feature = "conformance"))]

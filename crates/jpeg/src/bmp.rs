@@ -267,6 +267,5 @@ fn le32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 #[path = "bmp_tests.rs"]
 mod tests;

@@ -14,16 +14,7 @@
 //! `unsafe`. `baseline` is our own decoder for what we store (docs/adr/0011-own-decoder.md): the
 //! same pixels, faster.
 #![deny(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 mod baseline;
 mod bmp;

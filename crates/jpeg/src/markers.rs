@@ -145,6 +145,5 @@ fn damaged(error: &JpegError) -> Error {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 #[path = "markers_tests.rs"]
 mod tests;

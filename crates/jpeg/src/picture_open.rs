@@ -161,7 +161,6 @@ fn damaged(error: image::ImageError) -> Error {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
     use super::*;
     use image::ImageEncoder;

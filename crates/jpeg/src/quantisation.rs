@@ -62,7 +62,6 @@ impl Steps {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::sources::{encode, plain};

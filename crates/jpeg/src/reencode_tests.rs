@@ -1,5 +1,3 @@
-#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
-
 use super::*;
 use crate::TileOptions;
 use crate::sources::{encode, pixels, plain, with_segments};

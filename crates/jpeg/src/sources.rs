@@ -1,5 +1,4 @@
 //! JPEGs that tests tile and re-encode.
-#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use super::turbo::{Compressor, Encoding, PixelFormat, Process, Subsampling};
 

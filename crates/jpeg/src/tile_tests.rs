@@ -1,5 +1,3 @@
-#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
-
 use super::*;
 use crate::sources::{encode, plain, with_segments};
 use crate::testing::{Jpeg, exif, shared_data};

@@ -121,18 +121,14 @@ fn main() -> Outcome<()> {
 }
 
 fn open(dataset: &Dataset, image: ImageMode, mode: Mode, threads: usize) -> Outcome<Loader> {
-    let fields = Some(vec!["image".into(), "label".into()]);
-    let options = {
-        let mut options = LoaderOptions::default()
-            .batch_size(64)
-            .image(image)
-            .mode(mode)
-            .threads(threads)
-            .end(End::Uneven)
-            .begins_ahead(false);
-        options.output.fields = fields;
-        options
-    };
+    let options = LoaderOptions::default()
+        .batch_size(64)
+        .image(image)
+        .mode(mode)
+        .threads(threads)
+        .end(End::Uneven)
+        .begins_ahead(false)
+        .fields(["image", "label"]);
     Ok(Loader::open(dataset, options)?)
 }
 

@@ -38,7 +38,6 @@
 // Unsafe stands in two files: the fences around the rows of a batch, and around streams of a device.
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod batch;
 mod decode;

@@ -8,16 +8,7 @@
 //!
 //! Nothing here prints. What takes long polls a flag, so that it can be stopped.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 pub mod collect;
 pub mod compare;

@@ -16,7 +16,6 @@
 //! leave the dataset's folder, and no bytes make it panic.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod ahead;
 mod anatomy;

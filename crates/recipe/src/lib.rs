@@ -8,7 +8,6 @@
 //! place. [`StorageOptions::OPTIONS`] is the table of those that a recipe records. Front ends give
 //! options by name, with a [`Value`].
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod array;
 mod dataset;

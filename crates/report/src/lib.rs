@@ -8,16 +8,7 @@
 //!
 //! Nothing here opens a file or knows a codec: data in, text out.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 pub mod conclude;
 pub mod data;

@@ -100,9 +100,8 @@ impl ColumnValues {
 
     /// Whether there is a value for each of `samples`, and no other: of texts also where each ends.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
-        let has_text = |texts: &Texts| (0..samples).all(|sample| texts.get(sample).is_some());
         let is_whole = match self {
-            Self::Text(texts) | Self::Json(texts) => has_text(texts),
+            Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
             Self::Bool(_) | Self::Int(_) | Self::Float(_) => true,
         };
         self.len() == samples && is_whole

@@ -4,16 +4,7 @@
 //! labels and masks, and names everything that cannot be packed before the first byte is written.
 //! It reads only headers and ends of files, and masks. It runs on the caller's rayon pool.
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 pub mod bad;
 mod cancel;

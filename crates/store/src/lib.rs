@@ -16,7 +16,6 @@
 //! shard that changes under a run is an error, never a mixture.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod block;
 mod cache;

@@ -118,25 +118,25 @@ impl Bucket {
 
     /// Removes an object, if it is there.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        self.claims.check(name)?;
+        self.check(name)?;
         Ok(self.objects().remove(name)?)
     }
 
     /// Makes a complete file of the spool an object, and removes the file.
     pub(crate) fn commit(&self, file: &Path, name: &str) -> Result<()> {
-        self.claims.check(name)?;
+        self.check(name)?;
         if name == MANIFEST_NAME {
             self.create_manifest(file)?;
         } else {
             self.send_once(file, name).map_err(to_go_on)?;
-            self.claims.check(name).map_err(Error::from).map_err(|e| meanwhile(e, name))?;
+            self.check(name).map_err(|e| meanwhile(e, name))?;
         }
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
     /// The same for the journal of a part, in the place of one that is there.
     pub(crate) fn publish(&self, file: &Path, name: &str) -> Result<()> {
-        self.claims.check(name)?;
+        self.check(name)?;
         self.send(file, name).map_err(to_go_on)?;
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }

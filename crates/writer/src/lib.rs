@@ -22,7 +22,6 @@
 //! Then the folder is synced, and the shard is entered into a journal that is also synced. The
 //! manifest is made from the journal, which is then removed.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod begun;
 mod bucket;

@@ -431,5 +431,4 @@ impl Chunk {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests;

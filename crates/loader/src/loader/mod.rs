@@ -25,14 +25,12 @@ use std::time::{Duration, Instant};
 /// is told so.
 ///
 /// ```no_run
-/// use shardpack_loader::View;
-/// use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
+/// use shardpack_loader::{Dataset, LoaderOptions, View};
 /// let dataset = Dataset::open("train")?;
-/// let options = LoaderOptions::default().batch_size(256).image(View::random_resized_crop(224, 224).with_flip(0.5));
-/// let mut loader = Loader::open(&dataset, options)?;
+/// let image = View::random_resized_crop(224, 224).with_flip(0.5);
+/// let mut loader = LoaderOptions::default().batch_size(256).image(image).of(&dataset).open()?;
 /// for epoch in 0..90 {
-///     loader.set_epoch(epoch)?;
-///     while let Some(batch) = loader.next_batch() {
+///     for batch in loader.epoch(epoch) {
 ///         let batch = batch?;
 ///         let image = batch.field("image").unwrap();
 ///         assert_eq!(image.shape().unwrap(), [256, 224, 224, 3]);

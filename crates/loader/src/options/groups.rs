@@ -1,6 +1,6 @@
 //! The groups of options. `group!` makes of each declaration a public field with its default, and a
-//! method of [`LoaderOptions`] that sets it; a name added here is a keyword of Python once
-//! `tests/integration/hints.rs` and `python/shardpack/_loader.py` have it.
+//! method of [`LoaderOptions`] that sets it. `docs/code.md`, "To add an option of the loader", lists the other files of
+//! a new option.
 
 use super::{
     Align, ArrayDtype, Augment, BatchMix, CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt, Transform,

@@ -61,15 +61,7 @@ impl BatchState {
     }
 
     pub(crate) fn into_slot(self) -> Option<Arc<Rows>> {
-        match self {
-            Self::Waiting | Self::Failed => None,
-            Self::Filling(slot, _)
-            | Self::Prepared(slot)
-            | Self::Submitted(slot)
-            | Self::Odd(slot)
-            | Self::Mending(slot)
-            | Self::Done(slot) => Some(slot),
-        }
+        self.slot().map(Arc::clone)
     }
 
     pub(crate) const fn is_waiting(&self) -> bool {

@@ -48,12 +48,7 @@ fn batches_allocate_and_samples_do_not() {
     let count = per_sample(&disk, cubes);
     assert!(count < 0.2, "cubes of one shape: {count} allocations a sample");
     let cube = CubeMode::Patch { height: 7, width: 9, place: Place::Random };
-    let fields = Some(vec!["cube".into()]);
-    let patches = {
-        let mut options = options(256, Mode::Stored).cube(cube).bands(Bands::List(vec![2, 0]));
-        options.output.fields = fields;
-        options
-    };
+    let patches = options(256, Mode::Stored).cube(cube).bands(Bands::List(vec![2, 0])).fields(["cube"]);
     let count = per_sample(&disk, patches);
     assert!(count < 0.2, "patches: {count} allocations a sample");
 }

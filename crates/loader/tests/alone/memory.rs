@@ -202,12 +202,7 @@ fn memory_is_what_was_predicted() {
         ("the centre", ImageMode::View(View::center_crop(256, 224, 224)), 2),
         ("between borders", ImageMode::View(View::pad(640, 640)), 7),
     ] {
-        let only = Some(vec!["image".to_owned()]);
-        let (peak, predicted, _) = epoch(&pictures, {
-            let mut options = raw(4).image(image).threads(threads);
-            options.output.fields = only;
-            options
-        });
+        let (peak, predicted, _) = epoch(&pictures, raw(4).image(image).threads(threads).fields(["image"]));
         println!("{name}: {peak} of {predicted}, {:.2}", peak as f64 / predicted as f64);
         assert!(peak <= predicted + (256 << 10), "{name}: {peak} of {predicted}");
     }

@@ -145,14 +145,8 @@ fn masks_of_objects_and_polygons_that_are_none() {
             values[3] = Some((Codec::Raw, bytes, plain(Dtype::U8, &shape), None));
         });
         let align = align(&[("classes", text), ("boxes", "boxes")]);
-        let fields = Some(vec!["image".into()]);
         let dataset = DatasetOptions::new().limits(limits).open(scenes.path()).unwrap();
-        let mut loader = Loader::open(&dataset, {
-            let mut options = options("resize200x300").align(align);
-            options.output.fields = fields;
-            options
-        })
-        .unwrap();
+        let mut loader = Loader::open(&dataset, options("resize200x300").align(align).fields(["image"])).unwrap();
         loader.next_batch().unwrap().map(|_| ()).map_err(|error| error.to_string())
     };
     let all = Limits::default;

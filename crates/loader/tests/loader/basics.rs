@@ -268,12 +268,7 @@ fn loaders_and_batches_go_from_thread_to_thread() {
 fn float16_comes_as_it_is_stored_if_asked() {
     let disk = Disk::new(&[8], |id| Made { id, height: 8, width: 8, said_height: 8, half: true });
     let with = |dtype| {
-        let fields = Some(vec!["cube".into()]);
-        let options = {
-            let mut options = options(8).dtype(dtype).mode(Mode::Stored);
-            options.output.fields = fields;
-            options
-        };
+        let options = options(8).dtype(dtype).mode(Mode::Stored).fields(["cube"]);
         let mut loader = Loader::open(&disk.open(), options).unwrap();
         let batch = loader.next_batch().unwrap().unwrap();
         (batch.field("cube").unwrap().dtype(), seen(&batch).2.remove(0).2)

@@ -100,7 +100,7 @@ fn epochs_of_draws_and_mixtures_are_those_of_many_loaders() {
 #[test]
 fn epochs_of_patches_are_those_of_many_loaders() {
     let cube = CubeMode::Patch { height: 9, width: 14, place: Place::Random };
-    let fields = Some(["cube", "mask", "spectrum", "height"].map(String::from).to_vec());
+    let fields = ["cube", "mask", "spectrum", "height"];
     for (made, sizes) in [(Cubes::packed(&[5, 4], |_| ALIKE), "alike"), (Cubes::packed(&[5, 4], varied), "varied")] {
         let weighted = Weighted::by_sample(&(1..10).map(f64::from).collect::<Vec<_>>(), 3).unwrap().draws(7);
         // Scenes of several sizes, drawn anew: epochs of several lengths.
@@ -113,11 +113,7 @@ fn epochs_of_patches_are_those_of_many_loaders() {
             (Patches::Grid { overlap: [0, 2, 3] }, Some(weighted)),
         ] {
             for end in [End::Drop, End::Uneven] {
-                let options = {
-                    let mut options = options(5).cube(cube).patches(patches).end(end);
-                    options.output.fields = fields.clone();
-                    options
-                };
+                let options = options(5).cube(cube).patches(patches).end(end).fields(fields);
                 let options = {
                     let mut options = options.open_scenes(3);
                     options.order.sampling = sampling.clone();

@@ -92,10 +92,6 @@ fn options() -> LoaderOptions {
     base().batch_size(3).threads(2).seed(SEED).end(End::Uneven).mode(Mode::Full)
 }
 
-fn only(fields: &[&str]) -> Option<Vec<String>> {
-    Some(fields.iter().map(|name| (*name).to_owned()).collect())
-}
-
 fn float(element: ElementType, value: f32) -> Vec<u8> {
     match element {
         ElementType::Bf16 => half::bf16::from_f32(value).to_le_bytes().to_vec(),
@@ -207,7 +203,16 @@ proptest! {
         let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
-        let options = { let mut options = options().augment(Augment { flip_rows, flip_columns, rotate }).dtype(ArrayDtype::Cubes(element)).normalise(normalise).augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect()).cube(cube).bands(bands).layout(layout).epoch(number); options.output.fields = only(&["cube", "mask"]); options };
+        let options = options()
+            .augment(Augment { flip_rows, flip_columns, rotate })
+            .dtype(ArrayDtype::Cubes(element))
+            .normalise(normalise)
+            .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
+            .cube(cube)
+            .bands(bands)
+            .layout(layout)
+            .epoch(number)
+            .fields(["cube", "mask"]);
         let mut loader = cubes.loader(options.clone());
         prop_assert_eq!(loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype(), element);
         loader.set_epoch(number).unwrap();
@@ -243,20 +248,17 @@ fn patches_are_finished_alike_however_scenes_wait() {
         (ElementType::Bf16, Bands::List(vec![4, 0, 4]), last, ALL, &CHANGES[1]),
         (ElementType::Dtype(Dtype::F32), Bands::Range(1..4), first, ALL, &CHANGES[1]),
     ] {
-        let options = {
-            let mut options = options()
-                .cube(CubeMode::Patch { height: 6, width: 6, place: Place::Random })
-                .patches(Patches::PerSample(48))
-                .open_scenes(1)
-                .augment(augment)
-                .dtype(ArrayDtype::Cubes(element))
-                .normalise([("cube", factors.clone())])
-                .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
-                .bands(bands)
-                .layout(layout);
-            options.output.fields = only(&["cube", "mask"]);
-            options
-        };
+        let options = options()
+            .cube(CubeMode::Patch { height: 6, width: 6, place: Place::Random })
+            .patches(Patches::PerSample(48))
+            .open_scenes(1)
+            .augment(augment)
+            .dtype(ArrayDtype::Cubes(element))
+            .normalise([("cube", factors.clone())])
+            .augment_bands(changes.iter().map(|text| text.parse().unwrap()).collect())
+            .bands(bands)
+            .layout(layout)
+            .fields(["cube", "mask"]);
         let (whole, apart) = (by_patch(&cubes, &options, 1), by_patch(&cubes, &options, 48));
         assert_eq!(whole.len(), 3 * 48);
         assert!(whole == apart, "{options:?}");
@@ -278,11 +280,7 @@ fn by_sample(batches: Vec<Seen>) -> std::collections::BTreeMap<u64, Vec<Vec<u8>>
 #[test]
 fn ranks_and_resumed_runs_turn_as_one() {
     let cubes = Cubes::new(13, |_| [8, 8], 0);
-    let options = {
-        let mut options = options().augment(ALL).epoch(2);
-        options.output.fields = only(&["cube", "mask"]);
-        options
-    };
+    let options = options().augment(ALL).epoch(2).fields(["cube", "mask"]);
     let whole = by_sample(epoch(&mut cubes.loader(options.clone())));
     assert_eq!(whole.len(), 13);
     let mut ranks = std::collections::BTreeMap::new();
@@ -319,18 +317,10 @@ fn what_cannot_be_done_is_said_when_the_loader_opens() {
     assert!(error.contains("expected arrays among the fields, to be decoded, found `cubes`"), "{error}");
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
     assert!(error.contains("mean and std of field `mask`: expected one number"), "{error}");
-    let error = cubes.refused({
-        let mut options = options().augment(ALL);
-        options.output.fields = only(&["flags"]);
-        options
-    });
+    let error = cubes.refused(options().augment(ALL).fields(["flags"]));
     assert!(error.contains("augmentation: expected an array of two or three axes"), "{error}");
     let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
-    let error = cubes.refused({
-        let mut options = options().augment_bands(augment_bands.clone());
-        options.output.fields = only(&["mask"]);
-        options
-    });
+    let error = cubes.refused(options().augment_bands(augment_bands.clone()).fields(["mask"]));
     assert!(error.contains("augmentation of bands: expected an array of three axes among the fields"), "{error}");
     let doubles = ArrayDtype::Cubes(Dtype::F64.into());
     let error = cubes.refused(options().augment_bands(augment_bands).dtype(doubles));
@@ -352,13 +342,10 @@ fn what_cannot_be_done_is_said_when_the_loader_opens() {
 #[test]
 fn one_number_is_for_every_element_of_any_array() {
     let cubes = Cubes::new(4, |_| [8, 9], 0);
-    let options = {
-        let mut options = options()
-            .normalise([("mask", Factors::new(&[1.0], &[4.0]).unwrap())])
-            .dtype(ArrayDtype::Fields(vec![("mask".into(), ElementType::Bf16)]));
-        options.output.fields = only(&["mask"]);
-        options
-    };
+    let options = options()
+        .normalise([("mask", Factors::new(&[1.0], &[4.0]).unwrap())])
+        .dtype(ArrayDtype::Fields(vec![("mask".into(), ElementType::Bf16)]))
+        .fields(["mask"]);
     for (indices, _, fields) in epoch(&mut cubes.loader(options)) {
         for (index, row) in indices.iter().zip(&fields[0].2) {
             let levels = cubes.array(*index, "mask");

@@ -167,13 +167,7 @@ fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Hold>) {
     let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     // Fields of one shape: nothing of other shards has to be known.
-    let fields = Some(vec!["label".into()]);
-    let loader = Loader::open(&dataset, {
-        let mut options = options(32).threads(threads);
-        options.output.fields = fields;
-        options
-    })
-    .unwrap();
+    let loader = Loader::open(&dataset, options(32).threads(threads).fields(["label"])).unwrap();
     let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
     assert!(closed > 300, "{closed}");
     (dataset, loader, gate)

@@ -52,12 +52,9 @@ fn batches_are_those_of_one_thread() {
         ] {
             for (mode, window) in [(Mode::Stored, Window::Memory), (Mode::Windowed, Window::PageCache)] {
                 let dtype = dtype.clone();
-                let options = {
-                    let mut options =
-                        options(6).image(image).cube(cube).layout(layout).dtype(dtype).mode(mode).window(window);
-                    options.output.fields = fields.clone();
-                    options
-                };
+                let mut options =
+                    options(6).image(image).cube(cube).layout(layout).dtype(dtype).mode(mode).window(window);
+                options.output.fields = fields.clone();
                 if Loader::open(&dataset, options.clone()).is_err() {
                     // Cubes of 16-bit integers do not come as every type.
                     continue;
@@ -262,11 +259,8 @@ fn reads_of_parts_that_fail_are_tried_again() {
 fn every_byte_is_read_once() {
     let disk = Disk::new(&[20], |id| Made { id, height: 60, width: 80, said_height: 60, half: false });
     for fields in [None, Some(vec!["label".to_owned(), "cube".to_owned()])] {
-        let options = {
-            let mut options = options(4).threads(3);
-            options.output.fields = fields;
-            options
-        };
+        let mut options = options(4).threads(3);
+        options.output.fields = fields;
         let mut loader = Loader::open(&disk.open(), options).unwrap();
         while let Some(batch) = loader.next_batch() {
             batch.unwrap();

@@ -179,25 +179,10 @@ fn what_cannot_be_mixed_is_refused_in_words() {
     };
     let mut every_field = options();
     every_field.output.fields = None;
-    let only = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
     for (options, said) in [
         (options().image(LoaderOptions::default().view.image), "decoded pictures of one size"),
-        (
-            {
-                let mut options = options();
-                options.output.fields = only(&["label"]);
-                options
-            },
-            "a field of pictures among the fields, found none\nhint: ",
-        ),
-        (
-            {
-                let mut options = options();
-                options.output.fields = only(&["image"]);
-                options
-            },
-            "a field `label` of integers",
-        ),
+        (options().fields(["label"]), "a field of pictures among the fields, found none\nhint: "),
+        (options().fields(["image"]), "a field `label` of integers"),
         (every_field, "found `cube`, which is neither\nhint: "),
         (
             {

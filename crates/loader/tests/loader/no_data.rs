@@ -80,13 +80,14 @@ impl Cubes {
 
 fn options() -> LoaderOptions {
     let normalise = vec![("cube".to_owned(), factors())];
-    let (no_data, fields) = (NoData::Cubes(FILL), Some(vec!["cube".to_owned()]));
-    {
-        let mut options =
-            base().batch_size(3).threads(2).end(End::Uneven).mode(Mode::Stored).normalise(normalise).no_data(no_data);
-        options.output.fields = fields;
-        options
-    }
+    base()
+        .batch_size(3)
+        .threads(2)
+        .end(End::Uneven)
+        .mode(Mode::Stored)
+        .normalise(normalise)
+        .no_data(NoData::Cubes(FILL))
+        .fields(["cube"])
 }
 
 /// The rows of a field, sample by sample.
@@ -200,13 +201,11 @@ fn arrays_declare_it_one_by_one() {
 #[test]
 fn masks_have_theirs_by_name() {
     let cubes = Cubes::all_declare();
-    let fields = Some(vec!["mask".to_owned()]);
     let no_data = NoData::Fields(vec![("mask".to_owned(), -1.0)]);
     let dtype = ArrayDtype::Fields(vec![("mask".to_owned(), Dtype::F32.into())]);
     let options = {
-        let mut options = options().no_data(no_data).dtype(dtype);
+        let mut options = options().no_data(no_data).dtype(dtype).fields(["mask"]);
         options.output.normalise = Vec::new();
-        options.output.fields = fields;
         options
     };
     for (_, row) in rows(&cubes, options) {

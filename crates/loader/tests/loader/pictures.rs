@@ -18,12 +18,7 @@ fn recipe() -> Vec<Augmentation> {
 }
 
 fn options() -> LoaderOptions {
-    let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
-    {
-        let mut options = base().batch_size(5).threads(3).seed(4).end(End::Uneven).augment_pictures(recipe());
-        options.output.fields = fields;
-        options
-    }
+    base().batch_size(5).threads(3).seed(4).end(End::Uneven).augment_pictures(recipe()).fields(["image", "label"])
 }
 
 /// Every row by its sample: shape, bytes.
@@ -117,16 +112,8 @@ fn with_a_device_nothing_else_is_refused() {
 fn what_would_do_nothing_or_train_nonsense_is_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
-    let only = |name: &str| Some(vec![name.to_owned()]);
     let none = "augmentation of pictures: expected a field of pictures that are decoded, found none";
-    assert!(
-        refused({
-            let mut options = options();
-            options.output.fields = only("label");
-            options
-        })
-        .contains(none)
-    );
+    assert!(refused(options().fields(["label"])).contains(none));
     assert!(refused(options().image(ImageMode::Raw)).contains(none));
     // The cube has the height and width of the picture.
     let mut every_field = options();

@@ -158,13 +158,8 @@ fn a_record_over_the_limit_costs_one_sample_and_is_named() {
     });
     let limits = Limits { max_record_bytes: 10_000, ..Default::default() };
     let dataset = DatasetOptions::new().limits(limits).open(disk.path()).unwrap();
-    let fields = Some(vec!["label".to_owned(), "image".to_owned()]);
     for mode in [Mode::Stored, Mode::Full] {
-        let options = {
-            let mut options = raw(4).mode(mode).image(LoaderOptions::default().view.image);
-            options.output.fields = fields.clone();
-            options
-        };
+        let options = raw(4).mode(mode).image(LoaderOptions::default().view.image).fields(["label", "image"]);
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let errors: Vec<_> = std::iter::from_fn(|| loader.next_batch()).filter_map(std::result::Result::err).collect();
         let [error] = &errors[..] else { panic!("{errors:?}") };

@@ -23,12 +23,8 @@ fn patch(height: u32, width: u32) -> CubeMode {
 }
 
 fn options(patches: Patches) -> LoaderOptions {
-    let fields = Some(["cube", "mask", "spectrum", "height"].map(String::from).to_vec());
-    let options = {
-        let mut options = base().batch_size(5).threads(2).seed(9).end(End::Uneven);
-        options.output.fields = fields;
-        options
-    };
+    let fields = ["cube", "mask", "spectrum", "height"];
+    let options = base().batch_size(5).threads(2).seed(9).end(End::Uneven).fields(fields);
     options.cube(patch(9, 14)).patches(patches).open_scenes(3)
 }
 
@@ -319,12 +315,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     }
     assert_eq!(turns.len(), 8, "patches of a scene are turned each on its own");
 
-    let fields = Some(vec!["cube".to_owned()]);
-    let objects = {
-        let mut options = options(Patches::PerSample(3)).objects(["spectrum"]);
-        options.output.fields = fields;
-        options
-    };
+    let objects = options(Patches::PerSample(3)).objects(["spectrum"]).fields(["cube"]);
     let mut loader = Loader::open(&dataset, objects).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     for object in batch.objects("spectrum").unwrap() {
@@ -404,31 +395,14 @@ fn what_cannot_be_patches_is_refused_in_words() {
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
     // Sizes that nobody knows before: some are not among the samples that are looked at.
     let varied = Cubes::new(&[6], &[], varied);
-    let fields = Some(vec!["cube".to_owned()]);
     assert_eq!(
-        varied.refused({
-            let mut options = grid([0, 0]);
-            options.output.fields = fields.clone();
-            options
-        }),
+        varied.refused(grid([0, 0]).fields(["cube"])),
         "sizes of the arrays `cube`, for a grid: expected one, found several, which the index does not tell\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
-    assert_eq!(
-        load(&varied, {
-            let mut options = six();
-            options.output.fields = fields.clone();
-            options
-        })
-        .len(),
-        36
-    );
+    assert_eq!(load(&varied, six().fields(["cube"])).len(), 36);
     let late = Cubes::new(&[200], &[], |id| if id == 1 { Shape { width: 60, ..ALIKE } } else { ALIKE });
-    let stored = {
-        let mut options = grid([0, 0]).mode(Mode::Stored).batch_size(1);
-        options.output.fields = fields;
-        options
-    };
+    let stored = grid([0, 0]).mode(Mode::Stored).batch_size(1).fields(["cube"]);
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();

@@ -152,12 +152,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
 /// Of samples that come more than once in an epoch, how often two draws show the same patch.
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: Place) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
-    let fields = Some(vec!["cube".to_owned()]);
-    let options = {
-        let mut options = base().sampling(sampling).batch_size(10).cube(cube);
-        options.output.fields = fields;
-        options
-    };
+    let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     let mut patches: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
     while let Some(batch) = loader.next_batch() {

@@ -316,11 +316,9 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
         let (options, _) = options(trouble);
         let image = ImageMode::View(View::random_resized_crop(20, 14));
         let mix = Some(BatchMix { choices: vec!["mixup".parse().unwrap()], classes: 40 });
-        let fields = Some(vec!["image".to_owned(), "label".to_owned()]);
         Loader::open(&disk.open(), {
-            let mut options = options.image(image);
+            let mut options = options.image(image).fields(["image", "label"]);
             options.output.mix = mix;
-            options.output.fields = fields;
             options
         })
         .unwrap()

@@ -65,11 +65,8 @@ fn cubes_are_read_where_they_are_staged() {
     for fields in [None, Some(vec!["label".to_owned(), "cube".to_owned()])] {
         for threads in [1, 2, 7] {
             let (staged, stage) = options(Trouble::None);
-            let staged = {
-                let mut options = staged.threads(threads);
-                options.output.fields = fields.clone();
-                options
-            };
+            let mut staged = staged.threads(threads);
+            staged.output.fields = fields.clone();
             let expected = epoch(&mut Loader::open(&dataset, by_host(&staged)).unwrap());
             let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
             assert!(epoch(&mut loader) == expected, "{threads} threads");
@@ -135,12 +132,7 @@ fn fields_may_be_named_twice_and_be_missing() {
         (&["cube", "long"], false),
     ] {
         let (staged, stage) = options(Trouble::None);
-        let fields = Some(names.iter().map(|&name| name.to_owned()).collect());
-        let staged = {
-            let mut options = staged.window(Window::Memory);
-            options.output.fields = fields;
-            options
-        };
+        let staged = staged.window(Window::Memory).fields(names.iter().copied());
         let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
         assert!(epoch(&mut loader) == epochs(&dataset, by_host(&staged))[0], "{names:?}");
         assert_eq!(shared(&stage) > 0, is_shared, "{names:?}");
@@ -301,7 +293,9 @@ proptest! {
         let mode = Mode::Windowed;
         // Pictures beside patches are refused.
         let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.view.image };
-        let staged = { let mut options = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube).bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image); options.output.fields = fields; options };
+        let mut staged = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube);
+        staged = staged.bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image);
+        staged.output.fields = fields;
         let dataset = disk.open();
         prop_assert!(epochs(&dataset, staged.clone()) == epochs(&dataset, by_host(&staged)));
     }

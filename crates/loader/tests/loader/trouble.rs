@@ -91,13 +91,7 @@ fn bytes_count_as_they_are_stored() {
     let limits = Limits { max_run_bytes: 1, max_expansion: 1, ..Limits::default() };
     let disk = Disk::new(&[4], |id| Made { id, height: 64, width: 64, said_height: 64, half: true });
     let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
-    let fields = Some(vec!["cube".to_owned()]);
-    let mut loader = Loader::open(&dataset, {
-        let mut options = options(4);
-        options.output.fields = fields;
-        options
-    })
-    .unwrap();
+    let mut loader = Loader::open(&dataset, options(4).fields(["cube"])).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     assert_eq!(batch.field("cube").unwrap().row_of(0).len(), 64 * 64 * 3 * 4);
 }

@@ -18,12 +18,6 @@ pub(super) const GOAL: f64 = 0.02;
 const PER_STRATUM: u64 = 4;
 const MOST_STRATA: usize = 16;
 
-/// What `--samples` means if it is not given, in words.
-#[must_use]
-pub fn default_samples() -> String {
-    format!("as many as it takes to know the predicted size to ±{:.0} %, from {PILOT} to {MOST}", GOAL * 100.0)
-}
-
 /// The samples of a listing in the order in which they are drawn.
 pub(super) struct Draw {
     /// Positions in the listing.

@@ -25,7 +25,6 @@ pub use assemble::{quoted, two_digits};
 pub use cubes::{CubeTraits, Noise};
 pub use dataset::{MOST_ROWS, of_dataset};
 pub use datasets::{DecodingDevice, MetricCommand};
-pub use draw::default_samples;
 
 use crate::pack::{PackOptions, SampleEncoder};
 use draw::Draw;

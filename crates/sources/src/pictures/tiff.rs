@@ -197,7 +197,6 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
     }
 }
 
-#[allow(clippy::indexing_slicing, reason = "a test may panic")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -253,8 +253,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     };
     let (half, brain, single) = (Dtype::F16.into(), ElementType::Bf16, Dtype::F32.into());
     let view = ImageMode::View;
-    let fields = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
-    let (pictures, arrays) = (fields(&["label", "thumb", "image"]), fields(&["cube", "label", "mask"]));
+    let (pictures, arrays) = (["label", "thumb", "image"], ["cube", "label", "mask"]);
     let changes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
     let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
     let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
@@ -266,9 +265,9 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 .clone()
                 .image(view(View::random_resized_crop(32, 40).with_flip(0.5)))
                 .layout(first)
-                .dtype(types(&[("image", half), ("thumb", single)]));
+                .dtype(types(&[("image", half), ("thumb", single)]))
+                .fields(pictures);
             options.output.scaling = scaling;
-            options.output.fields = pictures.clone();
             options
         }),
         ("changed crops of two types", {
@@ -277,50 +276,35 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 .image(view(View::random_resized_crop(32, 40).with_flip(0.5)))
                 .layout(first)
                 .dtype(types(&[("image", half)]))
-                .augment_pictures(changes_of_pictures());
+                .augment_pictures(changes_of_pictures())
+                .fields(pictures);
             options.output.scaling = scaling;
-            options.output.fields = pictures.clone();
             options
         }),
-        ("changed whole ones", {
-            let mut options = base.clone().image(view(View::whole())).augment_pictures(changes_of_pictures());
-            options.output.fields = pictures.clone();
-            options
-        }),
-        ("changed and mixed", {
-            let mut options = base
-                .clone()
+        (
+            "changed whole ones",
+            base.clone().image(view(View::whole())).augment_pictures(changes_of_pictures()).fields(pictures),
+        ),
+        (
+            "changed and mixed",
+            base.clone()
                 .image(view(View::center_crop(33, 24, 28)))
                 .dtype(types(&[("thumb", single)]))
                 .augment_pictures(changes_of_pictures())
-                .mix(BatchMix { choices: mixes(), classes: 1000 });
-            options.output.fields = pictures.clone();
-            options
-        }),
-        ("centres", {
-            let mut options = base.clone().image(view(View::center_crop(33, 24, 24)));
-            options.output.fields = pictures.clone();
-            options
-        }),
-        ("small ones", {
-            let mut options = base.clone().image(view(View::random_resized_crop(20, 24))).layout(first);
-            options.output.fields = pictures.clone();
-            options
-        }),
-        ("patches of some bands", {
-            let mut options = base.clone().cube(patch).bands(Bands::List(vec![4, 0, 0, 5]));
-            options.output.fields = arrays.clone();
-            options
-        }),
-        ("patches of floats", {
-            let mut options = base
-                .clone()
+                .mix(BatchMix { choices: mixes(), classes: 1000 })
+                .fields(pictures),
+        ),
+        ("centres", base.clone().image(view(View::center_crop(33, 24, 24))).fields(pictures)),
+        ("small ones", base.clone().image(view(View::random_resized_crop(20, 24))).layout(first).fields(pictures)),
+        ("patches of some bands", base.clone().cube(patch).bands(Bands::List(vec![4, 0, 0, 5])).fields(arrays)),
+        (
+            "patches of floats",
+            base.clone()
                 .cube(CubeMode::Patch { height: 9, width: 4, place: Place::Center })
                 .dtype(types(&[("cube", single)]))
-                .layout(first);
-            options.output.fields = arrays.clone();
-            options
-        }),
+                .layout(first)
+                .fields(arrays),
+        ),
         ("brain floats, flipped", {
             let mut options = base
                 .clone()
@@ -330,9 +314,9 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
             options.output.scaling = scaling;
             options
         }),
-        ("turned patches of normalised bands", {
-            let mut options = base
-                .clone()
+        (
+            "turned patches of normalised bands",
+            base.clone()
                 .cube(CubeMode::Patch { height: 4, width: 4, place: Place::Random })
                 .bands(Bands::List(vec![4, 0, 0, 5]))
                 .dtype(types(&[("cube", half)]))
@@ -342,22 +326,20 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                     "band_dropout(p=0.4,value=3)",
                     "gaussian_noise(sigma=2)",
                 ]))
-                .augment(all);
-            options.output.fields = arrays.clone();
-            options
-        }),
-        ("turned, channels first", {
-            let mut options = base
-                .clone()
+                .augment(all)
+                .fields(arrays),
+        ),
+        (
+            "turned, channels first",
+            base.clone()
                 .dtype(types(&[("cube", brain)]))
                 .normalise([("cube", Factors::new(&[-3.0], &[7.5]).unwrap())])
                 .augment_bands(changes(&["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=0.5..3)"]))
                 .no_data(NoData::Cubes(-7.25))
                 .augment(all)
-                .layout(first);
-            options.output.fields = arrays;
-            options
-        }),
+                .layout(first)
+                .fields(arrays),
+        ),
         ("stored bytes", base.image(ImageMode::Raw)),
     ]
 }

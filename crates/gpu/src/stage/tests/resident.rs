@@ -15,10 +15,6 @@ pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> Loa
     options.clone().stage(Arc::clone(stage) as _).resident(true)
 }
 
-fn names(names: &[&str]) -> Option<Vec<String>> {
-    Some(names.iter().map(|name| (*name).to_owned()).collect())
-}
-
 /// Two epochs of each way, by the host and of values that stay on the device.
 fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
@@ -78,15 +74,12 @@ fn damage_is_said_at_its_row() {
         assert!(name != "whole" || of(&stage.counts.faults) > 0 && loader.stats().skipped > 0, "{name}");
     });
     let disk = Disk::scattered(40);
-    let options = {
-        let mut options = LoaderOptions::default()
-            .batch_size(9)
-            .threads(2)
-            .image(View::random_resized_crop(24, 20))
-            .on_corrupt(OnCorrupt::Skip { max: 1000 });
-        options.output.fields = names(&["image", "label"]);
-        options
-    };
+    let options = LoaderOptions::default()
+        .batch_size(9)
+        .threads(2)
+        .image(View::random_resized_crop(24, 20))
+        .on_corrupt(OnCorrupt::Skip { max: 1000 })
+        .fields(["image", "label"]);
     let stage = Arc::new(PlayedStage::new(1, 1));
     let (mut host, mut staged) = (disk.loader(options.clone()), disk.loader(resident(&stage, &options)));
     for number in 0..4 {
@@ -109,11 +102,7 @@ fn a_record_of_another_checksum_is_an_error_of_its_batch() {
     bytes[(row.offset + row.length) as usize - 100] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let dataset = open(&disk);
-    let options = {
-        let mut options = LoaderOptions::default().batch_size(4).threads(2);
-        options.output.fields = names(&["image", "cube"]);
-        options
-    };
+    let options = LoaderOptions::default().batch_size(4).threads(2).fields(["image", "cube"]);
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut both =
         [Loader::open(&dataset, options.clone()).unwrap(), Loader::open(&dataset, resident(&stage, &options)).unwrap()];
@@ -129,11 +118,11 @@ fn a_record_of_another_checksum_is_an_error_of_its_batch() {
 fn no_record_is_read_after_the_loader_is_open() {
     let disk = Disk::alike(20, Harm::None);
     let dataset = open(&disk);
-    let crops = {
-        let mut options = LoaderOptions::default().batch_size(5).threads(2).image(View::random_resized_crop(24, 24));
-        options.output.fields = names(&["image", "thumb", "label", "mask"]);
-        options
-    };
+    let crops = LoaderOptions::default()
+        .batch_size(5)
+        .threads(2)
+        .image(View::random_resized_crop(24, 24))
+        .fields(["image", "thumb", "label", "mask"]);
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut loader = Loader::open(&dataset, resident(&stage, &crops)).unwrap();
     let read = loader.stats().read_bytes;
@@ -148,11 +137,7 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((loader.stats().read_bytes, loader.refusals()), (read, Vec::new()));
     assert_eq!((of(&stage.counts.kept), loader.stats().device_rows), (180, 180));
     // One of five cubes is plain zstd: its record is read.
-    let whole = {
-        let mut options = crops;
-        options.output.fields = names(&["cube"]);
-        options
-    };
+    let whole = crops.fields(["cube"]);
     let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
     assert_eq!(loader.stats().resident_values, 16);
     epoch(&mut loader);
@@ -165,12 +150,7 @@ fn no_record_is_read_after_the_loader_is_open() {
 fn large_records_are_not_read_either() {
     let disk = Disk::as_stored(20, Harm::None);
     let dataset = open(&disk);
-    let fields = names(&["cube", "label"]);
-    let whole = {
-        let mut options = LoaderOptions::default().batch_size(5).threads(2).part_bytes(1500);
-        options.output.fields = fields;
-        options
-    };
+    let whole = LoaderOptions::default().batch_size(5).threads(2).part_bytes(1500).fields(["cube", "label"]);
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
     assert_eq!(loader.stats().resident_values, 19, "one is plain zstd");
@@ -227,11 +207,7 @@ fn a_host_does_not_keep_values_for_a_device() {
     let error = said(LoaderOptions::default().resident(true));
     assert!(error.contains("a device that decodes") && error.contains("none: the host decodes"), "{error}");
     let stage = Arc::new(PlayedStage::new(0, 1));
-    let error = said(resident(&stage, &{
-        let mut options = LoaderOptions::default();
-        options.output.fields = names(&["label"]);
-        options
-    }));
+    let error = said(resident(&stage, &LoaderOptions::default().fields(["label"])));
     assert!(error.contains("none in the batch") && error.contains("hint:"), "{error}");
     let mut full = PlayedStage::new(0, 1);
     full.free = 1000;
@@ -276,11 +252,21 @@ proptest! {
     ) {
         let disk = Disk::new(10, |id| [24 + (id * 7 % 23) as u32, 16 + (id * 5 % 41) as u32], Harm::None);
         let (first, last) = (PixelLayout::ChannelsHeightWidth, PixelLayout::HeightWidthChannels);
-        let options = { let mut options = LoaderOptions::default().batch_size(4).seed(seed).threads(threads).image(View::random_resized_crop(height, width).with_flip(0.5)).cube(if arrays {
-                CubeMode::Patch { height: rows, width: columns, place: Place::Random }
-            } else {
-                CubeMode::Whole
-            }).layout(if channels_first { first } else { last }).end(End::Uneven); options.output.fields = names(if arrays { &["cube", "mask"] } else { &["image", "label", "thumb"] }); options };
+        let cube = match arrays {
+            true => CubeMode::Patch { height: rows, width: columns, place: Place::Random },
+            false => CubeMode::Whole,
+        };
+        let fields = if arrays { &["cube", "mask"][..] } else { &["image", "label", "thumb"] };
+        let image = View::random_resized_crop(height, width).with_flip(0.5);
+        let options = LoaderOptions::default()
+            .batch_size(4)
+            .seed(seed)
+            .threads(threads)
+            .image(image)
+            .cube(cube)
+            .layout(if channels_first { first } else { last })
+            .end(End::Uneven)
+            .fields(fields.iter().copied());
         let stage = Arc::new(PlayedStage::new(manner, 1));
         let (mut host, mut staged) = (disk.loader(options.clone()), disk.loader(resident(&stage, &options)));
         assert_same(&epoch(&mut staged), &epoch(&mut host), "views");

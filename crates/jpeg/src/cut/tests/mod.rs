@@ -1,6 +1,5 @@
 //! What the tests of cutting share: pictures made from numbers, and the comparison of a cut with
 //! the whole.
-#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 mod damage;
 mod example;
