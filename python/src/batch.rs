@@ -2,9 +2,10 @@
 //! and by the one for CUDA.
 
 use crate::device;
-use crate::dlpack::{self, CPU, CUDA, Part, Place};
+use crate::dlpack::{self, CPU, CUDA, Elements, LentTensor};
 use crate::errors::raise;
-use crate::values::{Value, vector};
+use crate::values::{FieldValue, vector};
+use crate::watch::detached;
 use numpy::PyArray1;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
@@ -16,14 +17,14 @@ use std::ptr::NonNull;
 
 /// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
 /// gone.
-#[pyclass(module = "shardpack._shardpack", frozen)]
-pub(crate) struct Batch {
+#[pyclass(name = "Batch", module = "shardpack._shardpack", frozen)]
+pub(crate) struct PyBatch {
     pub(crate) inner: shardpack_loader::Batch,
 }
 
 /// A field of a batch: a C-contiguous tensor, in memory of this process or of a device.
-#[pyclass(module = "shardpack._shardpack", frozen)]
-pub(crate) struct Tensor {
+#[pyclass(name = "Tensor", module = "shardpack._shardpack", frozen)]
+pub(crate) struct PyTensor {
     batch: shardpack_loader::Batch,
     field: String,
     dtype: ElementType,
@@ -31,7 +32,7 @@ pub(crate) struct Tensor {
 }
 
 #[pymethods]
-impl Batch {
+impl PyBatch {
     fn __len__(&self) -> usize {
         self.inner.len()
     }
@@ -42,8 +43,8 @@ impl Batch {
     }
 
     /// Keys of the samples; empty for padding.
-    fn keys(&self, py: Python<'_>) -> Vec<String> {
-        py.detach(|| self.inner.keys().collect())
+    fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || self.inner.keys().collect())
     }
 
     /// Whether each row holds a sample.
@@ -60,7 +61,7 @@ impl Batch {
     /// of the part, which of a padded picture reaches beyond it; height and width of what it
     /// became, row after row; and whether it is reflected. Zeros for rows without a picture.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
-        let rows = py.detach(|| self.inner.shown(field)).map_err(raise)?;
+        let rows = detached(py, || self.inner.shown(field))?.map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for row in rows {
             let crop = row.map(|row| row.crop);
@@ -91,7 +92,7 @@ impl Batch {
     /// For each row its value of a field that is no tensor; `None` where there is none.
     fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
         let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
-        let object = |row: Option<&Object>| row.cloned().map_or(Value::Missing, Value::from).into_object(py);
+        let object = |row: Option<&Object>| row.cloned().map_or(FieldValue::Missing, FieldValue::from).into_object(py);
         PyList::new(py, rows.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
     }
 
@@ -120,12 +121,12 @@ impl Batch {
     }
 
     /// The field as one tensor. A ragged field gets all elements on one axis.
-    fn tensor(&self, field: &str) -> PyResult<Tensor> {
+    fn tensor(&self, field: &str) -> PyResult<PyTensor> {
         let tensor = self.field(field)?;
         let bytes = tensor.on_device().map_or_else(|| tensor.memory().len(), |there| there.bytes);
         let dtype = tensor.dtype();
         let shape = tensor.shape().unwrap_or_else(|| vec![bytes as u64 / dtype.bytes()]);
-        Ok(Tensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
+        Ok(PyTensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
 
     /// For a field: index of the first element of each row, and the shape of each row, row after
@@ -146,23 +147,23 @@ type Shown<'py> =
 type Patches<'py> = (usize, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
-impl Batch {
+impl PyBatch {
     fn field(&self, name: &str) -> PyResult<shardpack_loader::Tensor<'_>> {
         self.inner.field(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 }
 
-impl Tensor {
-    /// Where the elements are. This package never makes a slice of them, because other code may be
+impl PyTensor {
+    /// This package never makes a slice of them, because other code may be
     /// writing to them.
-    fn place(&self) -> Place {
+    fn elements(&self) -> Elements {
         let field = self.batch.field(&self.field);
         if let Some(there) = field.and_then(|field| field.on_device()) {
             let device = (there.device.kind, there.device.number);
-            return Place::Device { device, address: there.address };
+            return Elements::Device { device, address: there.address };
         }
         let none = || NonNull::slice_from_raw_parts(NonNull::dangling(), 0);
-        Place::Host(field.map_or_else(none, |field| field.memory()))
+        Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
     /// The element type, as NumPy writes it; bfloat16, which it does not have, by its name.
@@ -197,7 +198,7 @@ impl Tensor {
 
     /// A copy as an array of NumPy, from wherever it is.
     fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = py.detach(|| self.batch.field(&self.field).map(|field| field.to_host()));
+        let bytes = detached(py, || self.batch.field(&self.field).map(|field| field.to_host()))?;
         let bytes = bytes.transpose().map_err(raise)?.unwrap_or_default();
         let view = match self.dtype {
             // NumPy itself has none: JAX and others bring it along.
@@ -210,7 +211,7 @@ impl Tensor {
 }
 
 #[pymethods]
-impl Tensor {
+impl PyTensor {
     /// The tensor as a capsule for another library to consume. On a device the slot is used again
     /// only after what is in `stream` when the tensor is given back.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
@@ -222,8 +223,8 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let place = self.place();
-        let here = place.device();
+        let elements = self.elements();
+        let here = elements.device();
         if dl_device == Some(CPU) && here != CPU && copy != Some(false) {
             // By the specification a consumer takes this older form as well.
             return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
@@ -245,12 +246,12 @@ impl Tensor {
             #[expect(unsafe_code, reason = "a promise of the consumer")]
             self.batch.used_on(unsafe { dlpack::stream(stream) });
         }
-        let part = Part { batch: &self.batch, place, dtype: self.dtype, shape: &self.shape };
-        dlpack::export(py, &part, max_version.is_some_and(|(major, _)| major >= 1))
+        let lent = LentTensor { batch: &self.batch, elements, dtype: self.dtype, shape: &self.shape };
+        dlpack::export(py, &lent, max_version.is_some_and(|(major, _)| major >= 1))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        self.place().device()
+        self.elements().device()
     }
 
     /// The element type, as NumPy writes it.
@@ -262,10 +263,10 @@ impl Tensor {
     /// NumPy's array interface. The array that NumPy makes from it holds this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        match self.place() {
+        match self.elements() {
             // NumPy turns the number back into a pointer.
-            Place::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
-            Place::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
+            Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
+            Elements::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
         }
     }
 
@@ -274,7 +275,7 @@ impl Tensor {
     /// stream, and with it for all streams that are not made to run beside it.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let Place::Device { device: (CUDA, _), address } = self.place() else {
+        let Elements::Device { device: (CUDA, _), address } = self.elements() else {
             return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
         };
         self.batch.used_on(StreamHandle::LEGACY);
@@ -299,9 +300,9 @@ impl Tensor {
 
     /// A copy as an array of NumPy, of a tensor on a device.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.place() {
-            Place::Device { .. } => self.copied(py),
-            Place::Host(_) => Err(PyAttributeError::new_err("to_host: the tensor is there")),
+        match self.elements() {
+            Elements::Device { .. } => self.copied(py),
+            Elements::Host(_) => Err(PyAttributeError::new_err("to_host: the tensor is there")),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The command, for `python -m shardpack` and the console script.
 
+use crate::watch::detached;
 use pyo3::prelude::*;
 
 /// Runs the command line `args`, which begins with the program's name, and returns its exit code.
 #[pyfunction]
-pub(crate) fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
-    py.detach(|| shardpack::cli::main_from(args))
+pub(crate) fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> PyResult<u8> {
+    detached(py, || shardpack::cli::main_from(args))
 }

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open dataset.
-#[pyclass(module = "shardpack._shardpack", frozen)]
-pub(crate) struct Dataset {
+#[pyclass(name = "Dataset", module = "shardpack._shardpack", frozen)]
+pub(crate) struct PyDataset {
     pub(crate) inner: shardpack_reader::Dataset,
     /// Whether something of it is behind a URL: then each read may wait for a server.
     pub(crate) is_far: bool,
@@ -46,7 +46,7 @@ impl From<AttributeOption> for Attribute {
 /// Name, kind and element type of a field.
 type Described = (String, String, Option<&'static str>);
 
-impl Dataset {
+impl PyDataset {
     fn over(inner: shardpack_reader::Dataset, is_far: bool) -> Self {
         let schema = inner.schema();
         let fields = schema.fields().iter().filter(|field| !is_figure(schema, &field.name)).cloned().collect();
@@ -99,7 +99,7 @@ impl Dataset {
 }
 
 #[pymethods]
-impl Dataset {
+impl PyDataset {
     #[new]
     fn new(
         py: Python<'_>,

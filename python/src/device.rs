@@ -1,6 +1,7 @@
 //! Devices: what decodes there, and the streams in which others use what was decoded.
 
 use crate::errors::NoDeviceError;
+use crate::watch::detached;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use shardpack_gpu::CudaStage;
@@ -24,7 +25,7 @@ impl Stage {
     /// Finds the driver and the device.
     #[new]
     fn new(py: Python<'_>, number: u32) -> PyResult<Self> {
-        let opened = py.detach(|| CudaStage::open(number));
+        let opened = detached(py, || CudaStage::open(number))?;
         let inner = opened.map_err(|error| match error {
             GpuError::NoDriver | GpuError::NoDevice { .. } | GpuError::TooOld { .. } => {
                 NoDeviceError::new_err(error.to_string())

@@ -54,7 +54,7 @@ pub(crate) const CUDA: i32 = 2;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Device {
+struct DlDevice {
     kind: i32,
     id: i32,
 }
@@ -70,7 +70,7 @@ struct DataType {
 #[repr(C)]
 struct DlTensor {
     data: *mut c_void,
-    device: Device,
+    device: DlDevice,
     ndim: i32,
     dtype: DataType,
     shape: *mut i64,
@@ -105,23 +105,23 @@ struct Holder<M> {
     _batch: Batch,
 }
 
-/// A C-contiguous part of a batch.
-pub(crate) struct Part<'a> {
+/// A C-contiguous tensor of a batch.
+pub(crate) struct LentTensor<'a> {
     pub(crate) batch: &'a Batch,
-    pub(crate) place: Place,
+    pub(crate) elements: Elements,
     pub(crate) dtype: ElementType,
     pub(crate) shape: &'a [u64],
 }
 
-/// Where the elements are.
-pub(crate) enum Place {
+/// The elements of a tensor.
+pub(crate) enum Elements {
     /// In memory of this process: a pointer that may be written through, no slice.
     Host(NonNull<[u8]>),
     /// On a device, at this address.
     Device { device: (i32, i32), address: u64 },
 }
 
-impl Place {
+impl Elements {
     pub(crate) const fn device(&self) -> (i32, i32) {
         match self {
             Self::Host(_) => CPU,
@@ -160,24 +160,24 @@ const fn data_type(element: ElementType) -> Option<DataType> {
     Some(DataType { code, bits, lanes: 1 })
 }
 
-/// A capsule for `part`: of DLPack 1.0 if `versioned`, else in the older form.
+/// A capsule for `lent`: of DLPack 1.0 if `versioned`, else in the older form.
 ///
 /// # Errors
 /// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own
 /// error if it cannot make a capsule.
-pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
-    let dtype = data_type(part.dtype).ok_or_else(|| {
-        PyBufferError::new_err(format!("DLPack: expected a type that it knows, found {}", part.dtype))
+pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
+    let dtype = data_type(lent.dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!("DLPack: expected a type that it knows, found {}", lent.dtype))
     })?;
-    let axes: Result<Vec<i64>, _> = part.shape.iter().map(|&axis| i64::try_from(axis)).collect();
-    let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", part.shape)))?;
+    let axes: Result<Vec<i64>, _> = lent.shape.iter().map(|&axis| i64::try_from(axis)).collect();
+    let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", lent.shape)))?;
     let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;
     // Rules 4 and 5.
-    let data = part.place.data()?;
-    let (kind, id) = part.place.device();
-    let device = Device { kind, id };
+    let data = lent.elements.data()?;
+    let (kind, id) = lent.elements.device();
+    let device = DlDevice { kind, id };
     let tensor = DlTensor { data, device, ndim, dtype, shape: null_mut(), strides: null_mut(), byte_offset: 0 };
-    let batch = part.batch.clone();
+    let batch = lent.batch.clone();
     if versioned {
         let version = [1, 0];
         let deleter: unsafe extern "C" fn(*mut ManagedVersioned) = free::<ManagedVersioned>;

@@ -33,18 +33,18 @@ mod _shardpack {
     #[pymodule_export]
     use crate::arguments::{cores, option_names};
     #[pymodule_export]
-    use crate::batch::{Batch, Tensor};
+    use crate::batch::{PyBatch, PyTensor};
     #[cfg(feature = "cli")]
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
-    use crate::dataset::Dataset;
+    use crate::dataset::PyDataset;
     #[pymodule_export]
     use crate::device::Stage;
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
     #[pymodule_export]
-    use crate::loader::Loader;
+    use crate::loader::PyLoader;
     #[pymodule_export]
     use crate::objects::{Object, Objects};
     #[pymodule_export]
@@ -58,7 +58,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::words::plain_urls;
     #[pymodule_export]
-    use crate::writer::{Writer, is_mask, mask_of};
+    use crate::writer::{PyWriter, is_mask, mask_of};
 
     /// Largest record or decoded field to accept by default, the same as the command's.
     #[pymodule_export]

@@ -1,10 +1,10 @@
 //! The loader: waits without the interpreter, and checks for signals meanwhile.
 
-use crate::batch::Batch;
-use crate::dataset::Dataset;
+use crate::batch::PyBatch;
+use crate::dataset::PyDataset;
 use crate::errors::raise;
 use crate::options::Options;
-use crate::watch::{heard, watch};
+use crate::watch::{detached, heard, watch};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,8 +20,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A loader of the library, or `None` once it is closed.
-#[pyclass(module = "shardpack._shardpack", frozen)]
-pub(crate) struct Loader {
+#[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
+pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
     /// Held while waiting for `inner`, and no longer.
     entrance: Mutex<()>,
@@ -37,10 +37,10 @@ pub(crate) struct Loader {
 type Resume = (String, u64, u32, u64, String);
 
 #[pymethods]
-impl Loader {
+impl PyLoader {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "how arguments come")]
-    fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, dataset: &Bound<'_, PyDataset>, options: Options<'_>) -> PyResult<Self> {
         let (dataset, is_far) = (dataset.get().inner.clone(), dataset.get().is_far);
         let options = options.loader_options(py, &dataset)?;
         let takes_long = options.resources.resident && !is_far;
@@ -76,7 +76,7 @@ impl Loader {
 
     /// The next batch of the epoch, or `None` at its end, for the iteration of this number. Several
     /// threads may ask at the same time: each batch comes once.
-    fn next(&self, py: Python<'_>, turn: u64) -> PyResult<Option<Batch>> {
+    fn next(&self, py: Python<'_>, turn: u64) -> PyResult<Option<PyBatch>> {
         let next = |loader: &mut shardpack_loader::Loader| {
             let is_latest = self.turn.load(Ordering::Relaxed) == turn;
             is_latest.then(|| {
@@ -92,7 +92,7 @@ impl Loader {
                     ));
                 }
                 Some(Poll::Ready(None)) => return Ok(None),
-                Some(Poll::Ready(Some(batch))) => return Ok(Some(Batch { inner: batch.map_err(raise)? })),
+                Some(Poll::Ready(Some(batch))) => return Ok(Some(PyBatch { inner: batch.map_err(raise)? })),
                 Some(Poll::Pending) => py.check_signals()?,
             }
         }
@@ -246,22 +246,23 @@ impl Loader {
         self.check_process()?;
         // First the loader is closed, so that whoever waits for a batch hears that, and not how a
         // process has ended.
-        let inner = py.detach(|| self.lock().take());
+        let inner = detached(py, || self.lock().take())?;
         let ended = workers.map(|workers| workers.call_method0("close")).transpose();
-        py.detach(|| drop(inner));
+        detached(py, || drop(inner))?;
         ended.map(drop)
     }
 }
 
 /// Threads may wait for the interpreter, to call a transform: it is let go while they end.
-impl Drop for Loader {
+impl Drop for PyLoader {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        Python::try_attach(|py| py.detach(|| drop(inner)));
+        // No caller is there to hear of a panic.
+        Python::try_attach(|py| detached(py, || drop(inner)).ok());
     }
 }
 
-impl Loader {
+impl PyLoader {
     /// Ends all iterations, with the loader in hand; the number of the one that may begin.
     fn replace_iterations(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
@@ -294,7 +295,7 @@ impl Loader {
         work: impl FnOnce(&mut shardpack_loader::Loader) -> T + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        py.detach(|| self.lock().as_mut().map(work))
+        detached(py, || self.lock().as_mut().map(work))?
             .ok_or_else(|| PyRuntimeError::new_err("loader: expected an open one, found one that was closed"))
     }
 }

@@ -1,6 +1,6 @@
 //! The options of a loader as Python passes them, and the library's that they become.
 
-use crate::dataset::Dataset;
+use crate::dataset::PyDataset;
 use crate::device::Stage;
 use crate::errors::raise;
 use crate::transform::Function;
@@ -92,7 +92,7 @@ pub(crate) struct Options<'py> {
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
     /// The datasets that were joined, and how often each is used.
-    mix: Option<Vec<(Bound<'py, Dataset>, f64)>>,
+    mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
     /// `None` for as many as are right where it decodes.
     slots: Option<usize>,
@@ -120,7 +120,7 @@ impl Options<'_> {
     /// dataset.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
         if let Some(mix) = &self.mix {
-            let source = |(part, weight): &(Bound<'_, Dataset>, f64)| {
+            let source = |(part, weight): &(Bound<'_, PyDataset>, f64)| {
                 Ok((Arc::new(self.order_of(&part.get().inner)?) as Arc<dyn Sampling>, *weight))
             };
             let sources = mix.iter().map(source).collect::<PyResult<_>>()?;

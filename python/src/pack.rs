@@ -2,7 +2,7 @@
 
 use crate::arguments::{Packing, adding};
 use crate::errors::{UsageError, raise};
-use crate::watch::{leave, watch, watch_with};
+use crate::watch::{detached, leave, watch, watch_with};
 use crate::words::{raise_any, raise_where};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -190,6 +190,6 @@ pub(crate) fn remove(
 /// as text.
 #[pyfunction]
 pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
-    let gone = py.detach(|| shardpack_pack::grow::compact(&dataset)).map_err(|e| raise_any(&e))?;
+    let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(|e| raise_any(&e))?;
     Ok(gone.to_json().to_string())
 }

@@ -12,7 +12,7 @@ use shardpack_loader::Object;
 use shardpack_reader::{Error, RecordView, Sample, Scalar};
 
 /// One value of a sample, on its way to Python.
-pub(crate) enum Value {
+pub(crate) enum FieldValue {
     /// The sample has no value for this field.
     Missing,
     Scalar(Scalar),
@@ -25,7 +25,7 @@ pub(crate) enum Value {
 /// A sample, decoded.
 pub(crate) struct Decoded {
     key: String,
-    values: Vec<(String, Value)>,
+    values: Vec<(String, FieldValue)>,
 }
 
 /// The decoders of one call, with scratch memory that many samples share.
@@ -50,12 +50,12 @@ impl Decoders {
         Ok(Decoded { key: sample.key().to_owned(), values: values.collect::<Result<_, Error>>()? })
     }
 
-    fn value(&mut self, view: &RecordView<'_>, name: &str, kind: FieldKind) -> Result<Value, Error> {
+    fn value(&mut self, view: &RecordView<'_>, name: &str, kind: FieldKind) -> Result<FieldValue, Error> {
         if kind == FieldKind::Scalar {
-            return Ok(view.scalar_if_any(name)?.map_or(Value::Missing, Value::Scalar));
+            return Ok(view.scalar_if_any(name)?.map_or(FieldValue::Missing, FieldValue::Scalar));
         }
         if view.field(name)?.is_none() {
-            return Ok(Value::Missing);
+            return Ok(FieldValue::Missing);
         }
         match kind {
             FieldKind::Image => {
@@ -64,12 +64,12 @@ impl Decoders {
                 if self.pictures.narrowed() > before && !self.narrowed.iter().any(|known| known == name) {
                     self.narrowed.push(name.to_owned());
                 }
-                Ok(Value::Array(pixels))
+                Ok(FieldValue::Array(pixels))
             }
-            FieldKind::Array => view.array(name, &mut self.arrays).map(Value::Array),
-            FieldKind::Text => view.text(name).map(Value::Text),
-            FieldKind::Json => view.text(name).map(Value::Json),
-            _ => view.bytes(name).map(Value::Bytes),
+            FieldKind::Array => view.array(name, &mut self.arrays).map(FieldValue::Array),
+            FieldKind::Text => view.text(name).map(FieldValue::Text),
+            FieldKind::Json => view.text(name).map(FieldValue::Json),
+            _ => view.bytes(name).map(FieldValue::Bytes),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Decoded {
     }
 }
 
-impl From<Object> for Value {
+impl From<Object> for FieldValue {
     fn from(object: Object) -> Self {
         match object {
             Object::Array(array) => Self::Array(array),
@@ -98,7 +98,7 @@ impl From<Object> for Value {
     }
 }
 
-impl Value {
+impl FieldValue {
     pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         Ok(match self {
             Self::Missing => py.None().into_bound(py),

@@ -2,7 +2,9 @@
 //! for signals and reports progress.
 //!
 //! Work that writes is asked to stop, and waited for ([`watch`]). Work that only reads is left alone with
-//! what it waits for ([`leave`], [`heard`]): a server that is silent, or drips, holds no caller.
+//! what it waits for ([`leave`], [`heard`]): a server that is silent, or drips, holds no caller. Short work
+//! takes no thread ([`detached`]). In each of them a panic becomes an exception: no other file lets go of
+//! the interpreter (`tests/integration/layers.rs`).
 
 use crate::errors::raise;
 use pyo3::prelude::*;
@@ -78,6 +80,11 @@ fn defect(panic: &(dyn Any + Send)) -> PyErr {
 
 fn named() -> thread::Builder {
     thread::Builder::new().name("shardpack".into())
+}
+
+/// Runs `work` on this thread, without the interpreter. A panic is raised as an error.
+pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| defect(&*panic))
 }
 
 /// Runs `work` without the interpreter. `work` gets a flag that is raised when it has to stop, and
@@ -167,8 +174,7 @@ pub(crate) fn heard<R: Send + 'static>(
     work: impl FnOnce(&Arc<AtomicBool>) -> R + Send + 'static,
 ) -> PyResult<R> {
     if !is_far {
-        let done = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&Arc::default()))));
-        return done.map_err(|panic| defect(&*panic));
+        return detached(py, || work(&Arc::default()));
     }
     leave(py, None, |(): &(), _| Ok(()), move |cancel, _| work(cancel))
 }

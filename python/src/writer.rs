@@ -4,7 +4,7 @@
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise};
 use crate::values::ndarray;
-use crate::watch::{heard, watch_with};
+use crate::watch::{detached, heard, watch_with};
 use crate::words::raise_any;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A collector, until it is closed.
-#[pyclass(module = "shardpack._shardpack", frozen)]
-pub(crate) struct Writer {
+#[pyclass(name = "Writer", module = "shardpack._shardpack", frozen)]
+pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
     /// What was done, once the dataset is complete.
     report: Mutex<Option<String>>,
@@ -36,7 +36,7 @@ pub(crate) struct Writer {
 
 /// One value, as `_writer.py` passes it.
 #[derive(FromPyObject)]
-enum Given<'py> {
+enum WriterValue<'py> {
     /// Elements of an array as bytes, their type, the shape, and whether they are the pixels of a
     /// picture.
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
@@ -80,7 +80,7 @@ fn dtype(name: &str) -> PyResult<Dtype> {
     found.ok_or_else(|| PyValueError::new_err(format!("expected an element type, found `{name}`")))
 }
 
-impl Given<'_> {
+impl WriterValue<'_> {
     fn value(self) -> PyResult<Value> {
         Ok(match self {
             Self::Bytes(bytes) => Value::Bytes(bytes),
@@ -117,7 +117,7 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 }
 
 #[pymethods]
-impl Writer {
+impl PyWriter {
     /// `options` are those of packing. With `on_known_key` the samples are added to a dataset that is
     /// there.
     #[new]
@@ -140,7 +140,7 @@ impl Writer {
             let on_known_key = OnKnownKey::parse(on_known_key)
                 .map_err(|said| raise_any(&ArgumentError::of("on_known_key", said).into()))?;
             let options = AppendOptions { classes, on_known_key, ..appending(options)? };
-            let collector = py.detach(|| Collector::append(path, schema, options));
+            let collector = detached(py, || Collector::append(path, schema, options))?;
             return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?, Arc::default(), false));
         }
         let packing = Packing::read(options)?;
@@ -187,13 +187,14 @@ impl Writer {
         py: Python<'_>,
         key: Option<String>,
         order: Option<u64>,
-        values: Vec<(String, Option<Given<'_>>)>,
+        values: Vec<(String, Option<WriterValue<'_>>)>,
     ) -> PyResult<()> {
         let collector = self.collector()?;
-        let value = |(name, given): (String, Option<Given<'_>>)| Ok((name, given.map(Given::value).transpose()?));
+        let value =
+            |(name, value): (String, Option<WriterValue<'_>>)| Ok((name, value.map(WriterValue::value).transpose()?));
         let values = values.into_iter().map(value).collect::<PyResult<_>>()?;
         let sample = Sample { key, order, values };
-        py.detach(|| collector.add(sample)).map_err(|e| raise_any(&e.into()))
+        detached(py, || collector.add(sample))?.map_err(|e| raise_any(&e.into()))
     }
 
     /// Number of samples so far.
@@ -242,7 +243,7 @@ impl Writer {
     }
 }
 
-impl Writer {
+impl PyWriter {
     fn of(collector: Collector, stop: Arc<AtomicBool>, is_far: bool) -> Self {
         let inner = Mutex::new(Some(Arc::new(collector)));
         Self { inner, report: Mutex::default(), stop, is_far, pid: std::process::id() }
@@ -259,7 +260,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for PyWriter {
     fn drop(&mut self) {
         // Like in `abort`.
         if self.pid != std::process::id() {
@@ -283,11 +284,12 @@ pub(crate) fn mask_of<'py>(
     content: &Bound<'py, PyBytes>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let content = content.as_bytes().to_vec();
-    let mask = py.detach(|| mask_of_bytes(&name, content, &CubeOptions::default())).map_err(|error| match error {
-        // Its hint is an option of packing.
-        error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
-        error => raise_any(&error.into()),
-    })?;
+    let mask =
+        detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
+            // Its hint is an option of packing.
+            error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
+            error => raise_any(&error.into()),
+        })?;
     let (dtype, shape) = (mask.array.dtype(), mask.array.shape().to_vec());
     ndarray(py, dtype, &shape, mask.array.into_bytes())
 }

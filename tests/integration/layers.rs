@@ -541,6 +541,16 @@ fn no_variable_is_that_of_a_whole_process() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
+/// Without the interpreter, a panic would pass through Python as no exception of ours.
+#[test]
+fn the_interpreter_is_let_go_in_one_file() {
+    let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");
+    let found = lines_that(&root().join("python/src"), lets_go);
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|line| line.starts_with("python/src/watch.rs:"));
+    assert!(!there.is_empty() && elsewhere.is_empty(), "call `watch::detached`:\n{}", elsewhere.join("\n"));
+}
+
 #[test]
 fn the_search_finds_circles() {
     let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
