@@ -90,7 +90,7 @@ class Loader(Configured):
         ``"window8,every=2"`` every other one. Clips that have too few show frames twice. ``"all"``: as many as each
         clip has, ragged. All frames of a sample get one view and the same augmentation.
     cube : str, default "whole"
-        Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
+        Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"cycleHxW"``
         (the next tile in each epoch), ``"raw"``. Of volumes ``[depth, height, width]`` and ``[depth, height, width,
         channels]``, by the order of their axes, ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample are cut at the same place, such as a cube and
         its mask.

@@ -127,7 +127,7 @@ def test_small_pictures_of_several_sizes(photos: Path) -> None:
         {"layout": "chw"},
         {"cube": "patch8x12"},
         {"cube": "center8x8", "bands": "2..6"},
-        {"cube": "grid8x8", "bands": [5, 1, 2], "layout": "chw"},
+        {"cube": "cycle8x8", "bands": [5, 1, 2], "layout": "chw"},
         {"cube": "raw"},
     ],
     ids=str,

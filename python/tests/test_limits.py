@@ -48,7 +48,7 @@ def test_a_field_over_the_limit_is_named_with_the_argument(large: Path) -> None:
 
 def test_a_part_counts_by_its_own_size(large: Path) -> None:
     whole, small = sp.Dataset(large), sp.Dataset(large, max_record="512KiB")
-    for options in ({"cube": "patch64x64"}, {"cube": "grid100x100"}, {"cube": "center8x8", "bands": [1]}, {"bands": "0..2"}):
+    for options in ({"cube": "patch64x64"}, {"cube": "cycle100x100"}, {"cube": "center8x8", "bands": [1]}, {"bands": "0..2"}):
         both = zip(sp.Loader(small, 2, **options), sp.Loader(whole, 2, **options), strict=True)  # type: ignore[arg-type]
         assert [np.array_equal(one["cube"], other["cube"]) for one, other in both] == [True, True]
     # One that is itself too large is refused.

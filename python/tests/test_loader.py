@@ -79,7 +79,7 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
         assert mask.shape == (6, 10) and (mask == number).all()
     shapes: list[tuple[dict[str, Any], tuple[int, ...]]] = [
         ({"cube": "patch6x10", "bands": "2..5"}, (8, 6, 10, 3)),
-        ({"cube": "grid6x10", "bands": slice(4)}, (8, 6, 10, 4)),
+        ({"cube": "cycle6x10", "bands": slice(4)}, (8, 6, 10, 4)),
         ({"cube": "patch6x10", "layout": "chw", "bands": range(1, 8, 3)}, (8, 3, 6, 10)),
         ({"layout": "chw"}, (8, 8, 20, 30)),
         ({"dtype": {"mask": "int64"}}, (8, 20, 30, 8)),

@@ -204,7 +204,7 @@ def load(dataset: sp.Dataset, *fields: str, **options: Any) -> sp.Batch:
 
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
 @pytest.mark.parametrize("image", ["rrc64", "center64", "rrc32"])
-@pytest.mark.parametrize("cube", ["patch64x64", "center32x32", "grid16x16"])
+@pytest.mark.parametrize("cube", ["patch64x64", "center32x32", "cycle16x16"])
 def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: str, layout: str) -> None:
     text = "pictures and arrays cut at the same place, found a view of `image`.*beside `mask`.*\nhint: have the array follow the picture"
     with pytest.raises(sp.UsageError, match=text):

@@ -1,7 +1,7 @@
 //! `shardpack cat`: one field of one sample, to a file or to stdout.
 
 use super::args::CatArgs;
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::refuse::refuse_url_to_write;
 use super::{open, show};
 use crate::read_limits;
@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &CatArgs) -> anyhow::Result<ExitStatus> {
     if let Some(output) = &args.output {
         refuse_url_to_write(output, "cat")?;
     }
@@ -25,7 +25,7 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     let view = sample.view();
     if args.json {
         show::json(&describe(&view, &limits)?)?;
-        return Ok(Outcome::Fine);
+        return Ok(ExitStatus::Fine);
     }
     let name = match &args.field {
         Some(name) => name.as_str(),
@@ -63,7 +63,7 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
             out.flush()?;
         }
     }
-    Ok(Outcome::Fine)
+    Ok(ExitStatus::Fine)
 }
 
 /// Writes a new file, whole or not at all. Writes into anything that is not a file (a device, a

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod cat;
 mod examples;
+mod exit_status;
 mod grow;
 mod inspect;
 mod interrupt;
@@ -11,7 +12,6 @@ mod ls;
 mod open;
 #[cfg(test)]
 mod options_tests;
-mod outcome;
 mod pack;
 mod plan;
 mod progress;
@@ -29,7 +29,7 @@ mod verify;
 
 use args::{Cli, Command};
 use clap::Parser;
-use outcome::Outcome;
+use exit_status::ExitStatus;
 use shardpack_pack::grow::AddOptions;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -90,9 +90,9 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Report(args) => report::run(&args),
     }));
     match outcome.unwrap_or_else(|panic| Err(shardpack_format::Error::panicked("command", &*panic).into())) {
-        Ok(Outcome::Fine) => 0,
-        Ok(Outcome::Problem) => 1,
-        Ok(Outcome::Interrupted) => u8::try_from(interrupt::EXIT_CODE).unwrap_or(1),
+        Ok(ExitStatus::Fine) => 0,
+        Ok(ExitStatus::Problem) => 1,
+        Ok(ExitStatus::Interrupted) => u8::try_from(interrupt::EXIT_CODE).unwrap_or(1),
         Err(error) if show::is_broken_pipe(&error) => 0,
         Err(error) => {
             show::error_where(&error, |hint| !adds || AddOptions::can_follow(hint));

@@ -1,6 +1,6 @@
 //! `shardpack plan`.
 
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::pack::args::PlanArgs;
 use super::{interrupt, show, units};
 use crate::place::for_packing;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// How many parts the summary lists.
 const SHOWN_PARTS: usize = 12;
 
-pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     let (mut src, mut options) = (
         args.pack.src.clone(),
         PackOptions::read_for_plan(&args.pack.options.given, &args.pack.out, args.pack.to.take_over)?,
@@ -22,7 +22,9 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
     let interrupt = interrupt::install(false)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let found = match forecast(&src, out.path(), &options, args.parts) {
-        Err(error) if matches!(error.downcast_ref(), Some(SourceError::Cancelled)) => return Ok(Outcome::Interrupted),
+        Err(error) if matches!(error.downcast_ref(), Some(SourceError::Cancelled)) => {
+            return Ok(ExitStatus::Interrupted);
+        }
         other => other?,
     };
     if args.pack.json {
@@ -30,7 +32,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
     } else {
         show::print(&text(&found, options.source.listing.as_deref()))?;
     }
-    Ok(Outcome::Fine)
+    Ok(ExitStatus::Fine)
 }
 
 fn text(found: &Forecast, listing: Option<&Path>) -> String {

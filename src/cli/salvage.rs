@@ -1,7 +1,7 @@
 //! `shardpack salvage`: saves what is whole in a damaged dataset.
 
 use super::args::SalvageArgs;
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::refuse::{COPY, refuse_url};
 use super::{interrupt, show, units};
 use crate::{read_limits, sniff};
@@ -13,7 +13,7 @@ use shardpack_writer::WriteOptions;
 /// How many losses the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<ExitStatus> {
     refuse_url(&args.dataset, "salvage", COPY)?;
     refuse_url(&args.out, "salvage", "name a folder of this machine")?;
     sniff::check(&args.dataset)?;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
         Ok(salvaged) => salvaged,
         Err(error) if interrupt::is_cancelled(&error) => {
             show::note("interrupted: the damaged dataset is as it was");
-            return Ok(Outcome::Interrupted);
+            return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),
     };
@@ -68,7 +68,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
         );
         show::print(&text)?;
     }
-    Ok(if lost.is_empty() { Outcome::Fine } else { Outcome::Problem })
+    Ok(if lost.is_empty() { ExitStatus::Fine } else { ExitStatus::Problem })
 }
 
 fn told(notes: &[Note]) -> Vec<String> {
@@ -82,7 +82,7 @@ fn same_folder(args: &SalvageArgs) -> bool {
     }
 }
 
-fn restore(args: &SalvageArgs, options: &SalvageOptions) -> anyhow::Result<Outcome> {
+fn restore(args: &SalvageArgs, options: &SalvageOptions) -> anyhow::Result<ExitStatus> {
     let Restored { rebuilt, notes } = restore_manifest(&args.dataset, options)?;
     let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
     let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);
@@ -95,5 +95,5 @@ fn restore(args: &SalvageArgs, options: &SalvageOptions) -> anyhow::Result<Outco
         text += &format!("rebuilt the manifest of `{}`: {samples} in {shards}\n", args.dataset.display());
         show::print(&text)?;
     }
-    Ok(if left_out.is_empty() { Outcome::Fine } else { Outcome::Problem })
+    Ok(if left_out.is_empty() { ExitStatus::Fine } else { ExitStatus::Problem })
 }

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 /// Options that a table declares.
-pub(crate) trait Table: 'static {
+pub(crate) trait OptionTable: 'static {
     /// The options.
     fn about() -> Vec<&'static About>;
     /// How an option is spelled that is not given, if it has a value then.
@@ -20,46 +20,28 @@ pub(crate) trait Table: 'static {
     fn check(name: &str, value: &Value) -> Result<(), ArgumentError>;
 }
 
-impl Table for PackOptions {
-    fn about() -> Vec<&'static About> {
-        Self::about().collect()
-    }
+macro_rules! tables {
+    ($($options:ty: $check:ident;)*) => {$(
+        impl OptionTable for $options {
+            fn about() -> Vec<&'static About> {
+                Self::about().collect()
+            }
 
-    fn default_of(name: &str) -> Option<String> {
-        Self::default_of(name)
-    }
+            fn default_of(name: &str) -> Option<String> {
+                Self::default_of(name)
+            }
 
-    fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
-        Self::canonical(name, value).map(drop)
-    }
+            fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
+                Self::$check(name, value).map(drop)
+            }
+        }
+    )*};
 }
 
-impl Table for ReportArguments {
-    fn about() -> Vec<&'static About> {
-        Self::about().collect()
-    }
-
-    fn default_of(name: &str) -> Option<String> {
-        Self::default_of(name)
-    }
-
-    fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
-        Self::check_value(name, value)
-    }
-}
-
-impl Table for AddOptions {
-    fn about() -> Vec<&'static About> {
-        Self::about().collect()
-    }
-
-    fn default_of(name: &str) -> Option<String> {
-        Self::default_of(name)
-    }
-
-    fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
-        Self::check_value(name, value)
-    }
+tables! {
+    PackOptions: canonical;
+    ReportArguments: check_value;
+    AddOptions: check_value;
 }
 
 /// The options of a table that a command line gives, by name.
@@ -69,7 +51,7 @@ pub(crate) struct Options<T> {
     table: PhantomData<T>,
 }
 
-impl<T: Table> Args for Options<T> {
+impl<T: OptionTable> Args for Options<T> {
     fn augment_args(command: Command) -> Command {
         command.args(T::about().into_iter().map(arg::<T>))
     }
@@ -79,7 +61,7 @@ impl<T: Table> Args for Options<T> {
     }
 }
 
-impl<T: Table> FromArgMatches for Options<T> {
+impl<T: OptionTable> FromArgMatches for Options<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = Vec::new();
         for about in T::about() {
@@ -104,7 +86,7 @@ impl<T: Table> FromArgMatches for Options<T> {
     }
 }
 
-fn arg<T: Table>(about: &'static About) -> Arg {
+fn arg<T: OptionTable>(about: &'static About) -> Arg {
     let mut arg = Arg::new(about.name).long(about.name.replace('_', "-")).help(about.help);
     if !about.group.is_empty() {
         arg = arg.help_heading(about.group);
@@ -138,7 +120,7 @@ fn arg<T: Table>(about: &'static About) -> Arg {
 }
 
 /// The text of a value that the option takes.
-fn checked<T: Table>(name: &'static str, text: &str) -> Result<String, String> {
+fn checked<T: OptionTable>(name: &'static str, text: &str) -> Result<String, String> {
     match T::check(name, &Value::Text(text.to_owned())) {
         Ok(()) => Ok(text.to_owned()),
         Err(error) => Err(error.reason().to_owned()),

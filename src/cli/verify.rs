@@ -1,7 +1,7 @@
 //! `shardpack verify`: checks every byte, and names the damaged samples.
 
 use super::args::VerifyArgs;
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::{interrupt, show, units};
 use crate::verify::{Checks, check};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// How many problems the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitStatus> {
     sniff::check(&args.dataset)?;
     let limits = read_limits(args.max_record);
     let interrupt = interrupt::install(true)?;
@@ -37,9 +37,9 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
         show::print(&to_text(report, args, checked.undecodable_pictures, checked.seconds))?;
     }
     Ok(match (report.cancelled, report.is_whole()) {
-        (true, _) => Outcome::Interrupted,
-        (false, true) => Outcome::Fine,
-        (false, false) => Outcome::Problem,
+        (true, _) => ExitStatus::Interrupted,
+        (false, true) => ExitStatus::Fine,
+        (false, false) => ExitStatus::Problem,
     })
 }
 

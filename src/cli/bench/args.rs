@@ -2,12 +2,11 @@
 
 use super::super::examples;
 use super::super::shared_args::FromStore;
-use super::view::{
-    ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
-    parse_window,
-};
+use super::view::{Argument, parse_bands};
 use crate::report::DeviceName;
 use clap::{Args, ValueEnum};
+use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Window};
+use shardpack_reader::Bands;
 use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
@@ -34,24 +33,24 @@ pub(crate) struct BenchArgs {
     /// whole picture at its own proportions, in the middle of grey); HxW for sides that differ. Other
     /// parameters follow: `rrc224x160,scale=0.25..1,ratio=0.5..2,flip=0`, `center224,short=232`,
     /// `pad640,fill=0`, `resize224,interpolation=bicubic` [default: full]
-    #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
-    pub image: Option<PictureView>,
+    #[arg(long, value_name = "VIEW", value_parser = Argument::<ImageMode>::parse, help_heading = "Batches")]
+    pub image: Option<Argument<ImageMode>>,
     /// How to load cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes),
     /// `patchHxW` (H rows and W columns at a random place, the same place for a cube and its mask),
-    /// `centerHxW` (in the middle), `gridHxW` (one tile of a grid, the next one in each epoch)
+    /// `centerHxW` (in the middle), `cycleHxW` (one tile after the other, the next one in each epoch)
     /// [default: whole]
-    #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
-    pub cube: Option<ArrayView>,
+    #[arg(long, value_name = "VIEW", value_parser = Argument::<CubeMode>::parse, help_heading = "Batches")]
+    pub cube: Option<Argument<CubeMode>>,
     /// Bands of cubes to load, counted from 0: `10..50` (without 50), or numbers separated by
     /// commas [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
-    pub bands: Option<BandsView>,
+    pub bands: Option<Argument<Bands>>,
     /// Element type of cubes, such as `float16`, or types by field: `cube=float16,image=float16`. A
     /// change of type that would change a value of a cube is an error; pictures are uint8, or floats
     /// made of it, level / 255 [default: the type of the source; where
     /// sources differ, one that holds all their values]
-    #[arg(long, value_name = "TYPE", value_parser = parse_dtype, help_heading = "Batches")]
-    pub dtype: Option<DtypeView>,
+    #[arg(long, value_name = "TYPE", value_parser = Argument::<ArrayDtype>::parse, help_heading = "Batches")]
+    pub dtype: Option<Argument<ArrayDtype>>,
     /// Mean of pictures that come as floats, from 0 to 1, one number or one for red, green and blue:
     /// makes (level / 255 − mean) / std, as float32 if --dtype says nothing else
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true, help_heading = "Batches")]
@@ -113,8 +112,8 @@ pub(crate) struct BenchArgs {
     pub max_batch: u64,
     /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory,
     /// or page-cache
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
-    pub window: WindowView,
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = Argument::<Window>::parse, help_heading = "Run")]
+    pub window: Argument<Window>,
     /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]
     pub device: DeviceName,

@@ -62,7 +62,7 @@ impl Limit {
 
 /// What the loader was asked to do, and with which resources.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Setting {
+pub(super) struct Workload {
     pub(super) threads: usize,
     pub(super) cores: usize,
     pub(super) batch_size: u32,
@@ -71,14 +71,14 @@ pub(super) struct Setting {
     pub(super) single_reads: bool,
     pub(super) dataset_bytes: u64,
     pub(super) memory_bytes: Option<u64>,
-    pub(super) content: Content,
+    pub(super) content: WorkloadContent,
     /// Whether a device decodes.
     pub(super) on_device: bool,
 }
 
 /// What is decoded.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Content {
+pub(super) enum WorkloadContent {
     /// Nothing.
     Stored,
     /// Pictures.
@@ -98,11 +98,11 @@ pub(super) enum Content {
 }
 
 /// The limit of an epoch.
-pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
+pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
     if epoch.samples == 0 || epoch.seconds < SHORTEST_S {
         return Limit::Unclear;
     }
-    let idle = epoch.other_s(setting.threads);
+    let idle = epoch.other_s(workload.threads);
     let reading = epoch.read_s + epoch.waited_for_data_s;
     let stages = [epoch.waited_for_slot_s, reading, epoch.crc_s, epoch.decode_s, idle];
     let largest = stages.iter().copied().fold(0.0, f64::max);
@@ -110,9 +110,9 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
     let matters = |bytes: u64| bytes as f64 > FROM_DISK * epoch.read_bytes as f64;
     let disk = match epoch.disk_bytes {
         Some(bytes) => matters(bytes),
-        None => busy(epoch, setting) < BUSY,
+        None => busy(epoch, workload) < BUSY,
     };
-    let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
+    let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
     // A quota takes cores away too, but does not show up as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
@@ -125,13 +125,13 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
         Limit::Consumer
     } else if is(reading) {
         Limit::Memory
-    } else if is(idle) && setting.on_device {
+    } else if is(idle) && workload.on_device {
         Limit::Device
     } else if is(idle) {
         Limit::Slots
     } else if is(epoch.crc_s) {
         Limit::Crc
-    } else if setting.content == Content::Stored {
+    } else if workload.content == WorkloadContent::Stored {
         Limit::Memory
     } else {
         Limit::Decode
@@ -139,14 +139,14 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
 }
 
 /// Share of the core time that this process got, of as many cores as its threads can use.
-fn busy(epoch: &Epoch, setting: &Setting) -> f64 {
-    let usable = setting.threads.min(setting.cores).max(1);
+fn busy(epoch: &Epoch, workload: &Workload) -> f64 {
+    let usable = workload.threads.min(workload.cores).max(1);
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
 }
 
 /// What to change, in one sentence.
-pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
-    let &Setting { threads, cores, batch_size, slots, .. } = setting;
+pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String {
+    let &Workload { threads, cores, batch_size, slots, .. } = workload;
     let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));
     let all = match threads {
         1 => "the only thread is".to_owned(),
@@ -154,11 +154,11 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
         n => format!("all {n} threads are"),
     };
     match limit {
-        Limit::Disk => disk(epoch, setting),
-        Limit::Network => network(epoch, setting),
+        Limit::Disk => disk(epoch, workload),
+        Limit::Network => network(epoch, workload),
         Limit::Memory => {
-            let what = match setting.content {
-                Content::Stored => "nothing is decoded, so whatever is done with them will take longer",
+            let what = match workload.content {
+                WorkloadContent::Stored => "nothing is decoded, so whatever is done with them will take longer",
                 _ => "decoding takes less time than that",
             };
             let more = match threads < cores {
@@ -174,7 +174,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
             format!("comparing checksums is the limit: {all} at it, at {rate}: {more} would help")
         }
         Limit::Decode => {
-            let change = match (threads < cores, &setting.content) {
+            let change = match (threads < cores, &workload.content) {
                 (true, _) => format!("the machine has {}: `--threads {cores}`", units::plural(cores as u64, "core")),
                 (false, content) => lighter(content),
             };
@@ -187,9 +187,9 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
         Limit::Cores => format!(
             "the limit is the CPU: other programs took {} of it ({} got {} of {}): stop them, or raise the \
              container's quota",
-            if busy(epoch, setting) < 0.5 { "most" } else { "a part" },
+            if busy(epoch, workload) < 0.5 { "most" } else { "a part" },
             if threads == 1 { "this thread" } else { "these threads" },
-            percent(busy(epoch, setting)),
+            percent(busy(epoch, workload)),
             if threads.min(cores) == 1 { "a core".to_owned() } else { format!("{} cores", threads.min(cores)) },
         ),
         Limit::Consumer => format!(
@@ -227,21 +227,21 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
     }
 }
 
-fn disk(epoch: &Epoch, setting: &Setting) -> String {
+fn disk(epoch: &Epoch, workload: &Workload) -> String {
     let from = epoch.disk_bytes.map_or(epoch.read_bytes, |bytes| bytes.min(epoch.read_bytes));
-    let busy = busy(epoch, setting).max(0.01);
+    let busy = busy(epoch, workload).max(0.01);
     let (rate, needed) = (units::rate(from, epoch.seconds), units::rate(epoch.read_bytes, epoch.seconds * busy));
-    let cores = setting.threads.min(setting.cores);
+    let cores = workload.threads.min(workload.cores);
     let cores = if cores == 1 { "the core".to_owned() } else { format!("the {cores} cores") };
-    let fits = setting.memory_bytes.is_some_and(|bytes| setting.dataset_bytes as f64 <= CACHED * bytes as f64);
-    let size = units::bytes(setting.dataset_bytes);
-    let change = match (&setting.content, setting.single_reads, fits) {
+    let fits = workload.memory_bytes.is_some_and(|bytes| workload.dataset_bytes as f64 <= CACHED * bytes as f64);
+    let size = units::bytes(workload.dataset_bytes);
+    let change = match (&workload.content, workload.single_reads, fits) {
         (_, true, _) => "`--order windowed` reads runs of 4 MiB instead of single samples".to_owned(),
         (_, _, true) => format!(
             "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster one helps \
              that, too"
         ),
-        (Content::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
+        (WorkloadContent::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
         _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
     };
     format!(
@@ -250,8 +250,8 @@ fn disk(epoch: &Epoch, setting: &Setting) -> String {
     )
 }
 
-fn network(epoch: &Epoch, setting: &Setting) -> String {
-    let change = match setting.single_reads {
+fn network(epoch: &Epoch, workload: &Workload) -> String {
+    let change = match workload.single_reads {
         true => "`--order windowed` asks for runs of 4 MiB instead of single samples",
         false => "read from a machine that is nearer to the store, or copy the dataset to a disk",
     };
@@ -260,30 +260,34 @@ fn network(epoch: &Epoch, setting: &Setting) -> String {
 }
 
 /// What makes decoding cheaper.
-fn lighter(content: &Content) -> String {
+fn lighter(content: &WorkloadContent) -> String {
     match content {
-        Content::Pictures { side: Some(side), tiled: false, .. } => {
+        WorkloadContent::Pictures { side: Some(side), tiled: false, .. } => {
             format!(
                 "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; else it \
                  takes more cores"
             )
         }
-        Content::Pictures { side: Some(side), short_side: Some(mean), .. } if *mean >= OVERSIZED * f64::from(*side) => {
+        WorkloadContent::Pictures { side: Some(side), short_side: Some(mean), .. }
+            if *mean >= OVERSIZED * f64::from(*side) =>
+        {
             format!(
                 "the pictures' shorter side is {mean:.0} pixels on average: `pack --jpeg reencode --short-side {}` \
                  stores fewer of them, with loss; else it takes more cores",
                 2 * side
             )
         }
-        Content::Pictures { side: None, .. } => {
+        WorkloadContent::Pictures { side: None, .. } => {
             "if the model takes crops, load only those (`--image rrc224`); else it takes more cores".into()
         }
-        Content::Arrays { codec: Some(codec) } if codec.contains("zstd") => {
+        WorkloadContent::Arrays { codec: Some(codec) } if codec.contains("zstd") => {
             format!(
                 "`pack --codec blosc2-lz4` decodes faster than {codec}, and takes more space; else it takes more cores"
             )
         }
-        Content::Pictures { .. } | Content::Arrays { .. } | Content::Stored => "only more cores would help".into(),
+        WorkloadContent::Pictures { .. } | WorkloadContent::Arrays { .. } | WorkloadContent::Stored => {
+            "only more cores would help".into()
+        }
     }
 }
 

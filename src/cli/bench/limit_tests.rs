@@ -23,8 +23,8 @@ fn epoch() -> Epoch {
     }
 }
 
-fn setting() -> Setting {
-    Setting {
+fn workload() -> Workload {
+    Workload {
         threads: 4,
         cores: 4,
         batch_size: 32,
@@ -32,22 +32,22 @@ fn setting() -> Setting {
         single_reads: false,
         dataset_bytes: 100_000_000,
         memory_bytes: Some(1_000_000_000),
-        content: Content::Pictures { side: None, tiled: true, short_side: Some(375.0) },
+        content: WorkloadContent::Pictures { side: None, tiled: true, short_side: Some(375.0) },
         on_device: false,
     }
 }
 
-fn pictures(side: u32, tiled: bool, short_side: f64) -> Content {
-    Content::Pictures { side: Some(side), tiled, short_side: Some(short_side) }
+fn pictures(side: u32, tiled: bool, short_side: f64) -> WorkloadContent {
+    WorkloadContent::Pictures { side: Some(side), tiled, short_side: Some(short_side) }
 }
 
-fn arrays(codec: &str) -> Content {
-    Content::Arrays { codec: Some(codec.into()) }
+fn arrays(codec: &str) -> WorkloadContent {
+    WorkloadContent::Arrays { codec: Some(codec.into()) }
 }
 
 #[test]
 fn figures_name_their_limit_and_what_to_change() {
-    let (e, s) = (epoch(), setting());
+    let (e, s) = (epoch(), workload());
     let waiting =
         Epoch { cpu_s: 1.6, decode_s: 1.0, read_s: 2.0, waited_for_data_s: 4.8, disk_bytes: Some(99_000_000), ..e };
     let far = Epoch { fetched_bytes: 100_000_000, ..waiting };
@@ -55,45 +55,50 @@ fn figures_name_their_limit_and_what_to_change() {
     let idle = Epoch { cpu_s: 2.2, decode_s: 2.0, ..e };
     let cases = [
         ("decode", e, s.clone(), vec!["all 4 threads are busy", "96 %", "--image rrc224"]),
-        ("decode", e, Setting { cores: 16, ..s.clone() }, vec!["16 cores", "`--threads 16`"]),
+        ("decode", e, Workload { cores: 16, ..s.clone() }, vec!["16 cores", "`--threads 16`"]),
         (
             "decode",
             e,
-            Setting { content: pictures(224, false, 375.0), ..s.clone() },
+            Workload { content: pictures(224, false, 375.0), ..s.clone() },
             vec!["`pack --jpeg tile`", "224 × 224"],
         ),
         (
             "decode",
             e,
-            Setting { content: pictures(224, true, 1080.4), ..s.clone() },
+            Workload { content: pictures(224, true, 1080.4), ..s.clone() },
             vec!["1080 pixels", "`pack --jpeg reencode --short-side 448`", "loss"],
         ),
-        ("decode", e, Setting { content: pictures(224, true, 375.0), ..s.clone() }, vec!["only more cores would help"]),
         (
             "decode",
             e,
-            Setting { content: arrays("blosc2-zstd"), ..s.clone() },
+            Workload { content: pictures(224, true, 375.0), ..s.clone() },
+            vec!["only more cores would help"],
+        ),
+        (
+            "decode",
+            e,
+            Workload { content: arrays("blosc2-zstd"), ..s.clone() },
             vec!["`pack --codec blosc2-lz4`", "than blosc2-zstd"],
         ),
-        ("decode", e, Setting { content: arrays("blosc2-lz4"), ..s.clone() }, vec!["only more cores would help"]),
+        ("decode", e, Workload { content: arrays("blosc2-lz4"), ..s.clone() }, vec!["only more cores would help"]),
         (
             "decode",
             Epoch { seconds: 7.9, ..e },
-            Setting { threads: 1, cores: 1, ..s.clone() },
+            Workload { threads: 1, cores: 1, ..s.clone() },
             vec!["the only thread is busy"],
         ),
         ("disk", waiting, s.clone(), vec!["49.5 MB/s", "20 % busy", "250 MB/s", "100 MB, fits into memory"]),
-        ("disk", waiting, Setting { single_reads: true, ..s.clone() }, vec!["`--order windowed`"]),
+        ("disk", waiting, Workload { single_reads: true, ..s.clone() }, vec!["`--order windowed`"]),
         (
             "disk",
             waiting,
-            Setting { memory_bytes: Some(120_000_000), ..s.clone() },
+            Workload { memory_bytes: Some(120_000_000), ..s.clone() },
             vec!["faster disk", "`pack --jpeg reencode`"],
         ),
         (
             "disk",
             waiting,
-            Setting { memory_bytes: None, content: arrays("zstd"), ..s.clone() },
+            Workload { memory_bytes: None, content: arrays("zstd"), ..s.clone() },
             vec!["`pack --prefer size`"],
         ),
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it gave 50.0 MB/s"]),
@@ -101,7 +106,7 @@ fn figures_name_their_limit_and_what_to_change() {
         (
             "network",
             Epoch { disk_bytes: Some(0), ..far },
-            Setting { single_reads: true, ..s.clone() },
+            Workload { single_reads: true, ..s.clone() },
             vec!["`--order windowed`"],
         ),
         ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
@@ -115,15 +120,15 @@ fn figures_name_their_limit_and_what_to_change() {
             s.clone(),
             vec!["copying is the limit", "50.0 MB/s", "decoding takes less", "nothing to change"],
         ),
-        ("memory", stored, Setting { content: Content::Stored, ..s.clone() }, vec!["nothing is decoded"]),
+        ("memory", stored, Workload { content: WorkloadContent::Stored, ..s.clone() }, vec!["nothing is decoded"]),
         (
             "decode",
             Epoch { seconds: 3.9, ..e },
-            Setting { threads: 2, cores: 2, ..s.clone() },
+            Workload { threads: 2, cores: 2, ..s.clone() },
             vec!["both threads are busy"],
         ),
-        ("memory", Epoch { disk_bytes: None, ..stored }, Setting { cores: 8, ..s.clone() }, vec!["`--threads 8`"]),
-        ("memory", e, Setting { content: Content::Stored, ..s.clone() }, vec!["copying is the limit"]),
+        ("memory", Epoch { disk_bytes: None, ..stored }, Workload { cores: 8, ..s.clone() }, vec!["`--threads 8`"]),
+        ("memory", e, Workload { content: WorkloadContent::Stored, ..s.clone() }, vec!["copying is the limit"]),
         ("crc", Epoch { crc_s: 5.0, decode_s: 2.0, ..e }, s.clone(), vec!["checksums", "more cores would help"]),
         (
             "cores",
@@ -135,7 +140,7 @@ fn figures_name_their_limit_and_what_to_change() {
         (
             "cores",
             Epoch { queued_s: Some(9.0), decode_s: 15.0, ..e },
-            Setting { threads: 8, ..s.clone() },
+            Workload { threads: 8, ..s.clone() },
             vec!["8 threads share 4 cores", "`--threads 4`"],
         ),
         (
@@ -147,7 +152,7 @@ fn figures_name_their_limit_and_what_to_change() {
         (
             "consumer",
             Epoch { decode_s: 1.0, waited_for_slot_s: 6.0, ..e },
-            Setting { slots: 1, ..s.clone() },
+            Workload { slots: 1, ..s.clone() },
             vec!["`--slots 3`"],
         ),
         (
@@ -160,10 +165,10 @@ fn figures_name_their_limit_and_what_to_change() {
         ("unclear", Epoch { seconds: 0.004, ..e }, s.clone(), vec!["1,000 samples in 4.0 ms", "larger dataset"]),
         ("unclear", Epoch { samples: 0, ..e }, s, vec!["0 samples"]),
     ];
-    for (expected, epoch, setting, words) in cases {
-        let limit = limit(&epoch, &setting);
-        assert_eq!(limit.name(), expected, "{epoch:?} {setting:?}");
-        let advice = advice(limit, &epoch, &setting);
+    for (expected, epoch, workload, words) in cases {
+        let limit = limit(&epoch, &workload);
+        assert_eq!(limit.name(), expected, "{epoch:?} {workload:?}");
+        let advice = advice(limit, &epoch, &workload);
         for word in words {
             assert!(advice.contains(word), "expected `{word}` in: {advice}");
         }

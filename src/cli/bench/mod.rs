@@ -10,7 +10,7 @@ mod stream;
 mod system;
 mod view;
 
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::{interrupt, show, units};
 use args::BenchArgs;
@@ -23,18 +23,18 @@ fn damaged() -> Hinted {
     Hinted::new("stopped at a damaged sample", hint.then(" passes over as many in each epoch"))
 }
 
-pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &BenchArgs) -> anyhow::Result<ExitStatus> {
     // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process at
     // once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }
 
-fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
+fn load(args: &BenchArgs) -> anyhow::Result<ExitStatus> {
     let mut setup = setup::setup(args)?;
     let of_all = |once: u64| once.saturating_mul(args.epochs.into());
     let samples = of_all(setup.loader.dataset().len());
-    let bar = Bar::new("bench", of_all(setup.setting.dataset_bytes), Some(samples));
+    let bar = Bar::new("bench", of_all(setup.workload.dataset_bytes), Some(samples));
     let mut epochs = Vec::new();
     for number in 0..args.epochs {
         if args.cold {
@@ -71,11 +71,11 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
         show::print(&report.to_text())?;
     }
     match report.skipped() {
-        0 => Ok(Outcome::Fine),
+        0 => Ok(ExitStatus::Fine),
         skipped => {
             let skipped = units::plural(skipped, "damaged sample");
             show::next(&format!("{skipped} skipped"), "`shardpack verify` names them");
-            Ok(Outcome::Problem)
+            Ok(ExitStatus::Problem)
         }
     }
 }

@@ -22,11 +22,11 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     fn limit(&self) -> Limit {
-        limit(&self.median, &self.setup.setting)
+        limit(&self.median, &self.setup.workload)
     }
 
     fn advice(&self) -> String {
-        advice(self.limit(), &self.median, &self.setup.setting)
+        advice(self.limit(), &self.median, &self.setup.workload)
     }
 
     pub(super) fn skipped(&self) -> u64 {
@@ -34,7 +34,7 @@ impl Report<'_> {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let (median, setting, stats) = (&self.median, &self.setup.setting, self.setup.loader.stats());
+        let (median, workload, stats) = (&self.median, &self.setup.workload, self.setup.loader.stats());
         let options = self.setup.loader.options();
         let mut report = json!({
             "samples_per_s": median.per_s(median.samples),
@@ -58,7 +58,7 @@ impl Report<'_> {
                 "decode": median.decode_s,
                 "waiting_for_data": median.waited_for_data_s,
                 "waiting_for_slot": median.waited_for_slot_s,
-                "other": median.other_s(setting.threads),
+                "other": median.other_s(workload.threads),
             },
             "consumer_wait_s": median.consumer_wait_s,
             "queue_fill": median.queue_fill,
@@ -76,14 +76,14 @@ impl Report<'_> {
                 "mean": self.args.mean,
                 "std": self.args.std,
                 "fields": self.setup.loader.names().collect::<Vec<_>>(),
-                "batch_size": setting.batch_size,
+                "batch_size": workload.batch_size,
                 "order": order(self.args.order),
                 "seed": self.args.seed,
-                "threads": setting.threads,
-                "cores": setting.cores,
-                "slots": setting.slots,
+                "threads": workload.threads,
+                "cores": workload.cores,
+                "slots": workload.slots,
                 "read_ahead_bytes": options.resources.read_ahead_bytes,
-                "window": self.args.window.name,
+                "window": self.args.window.text,
                 "cold": self.args.cold,
             },
         });
@@ -116,7 +116,7 @@ impl Report<'_> {
 
     /// What was run.
     fn what(&self) -> String {
-        let (setup, setting) = (self.setup, &self.setup.setting);
+        let (setup, workload) = (self.setup, &self.setup.workload);
         let dataset = setup.loader.dataset();
         let image = setup.image.as_ref().map(|view| format!("images {view}"));
         let bands = setup.bands.as_ref().map(|bands| format!(" with bands {bands}")).unwrap_or_default();
@@ -129,12 +129,12 @@ impl Report<'_> {
             "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n",
             units::plural(dataset.len(), "sample"),
             units::plural(dataset.shards().len() as u64, "shard"),
-            units::bytes(setting.dataset_bytes),
-            units::count(setting.batch_size.into()),
+            units::bytes(workload.dataset_bytes),
+            units::count(workload.batch_size.into()),
             self.order(),
-            units::plural(setting.threads as u64, "thread"),
-            units::plural(setting.cores as u64, "core"),
-            units::plural(setting.slots as u64, "slot"),
+            units::plural(workload.threads as u64, "thread"),
+            units::plural(workload.cores as u64, "core"),
+            units::plural(workload.slots as u64, "slot"),
             if self.args.cold { "cold" } else { "warm" },
         ) + &self.device_text()
     }
@@ -182,7 +182,7 @@ impl Report<'_> {
 
     /// Where the seconds went.
     fn time_text(&self) -> String {
-        let (median, threads) = (&self.median, self.setup.setting.threads);
+        let (median, threads) = (&self.median, self.setup.workload.threads);
         let all = median.seconds * threads as f64;
         let rows = [
             ("reading", median.read_s),

@@ -1,8 +1,8 @@
 //! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
 use super::args::{BenchArgs, OrderArg};
-use super::limit::{Content, Setting};
-use super::view::{ArrayView, PictureView};
+use super::limit::{Workload, WorkloadContent};
+use super::view::Argument;
 use super::{device, system};
 use crate::cli::{open, units};
 use anyhow::bail;
@@ -21,7 +21,7 @@ const BATCH_BYTES: u64 = 256 << 20;
 /// A loader that is ready to run, and what is said about it.
 pub(super) struct Setup {
     pub(super) loader: Loader,
-    pub(super) setting: Setting,
+    pub(super) workload: Workload,
     /// What is loaded of pictures, in the words of `--image`; `None` if there are none.
     pub(super) image: Option<String>,
     /// The same of arrays, in the words of `--cube`.
@@ -58,26 +58,26 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     }
     let names = |kind| chosen(&dataset, args, kind);
     let (pictures, arrays) = (names(FieldKind::Image), names(FieldKind::Array));
-    fits("--image", "pictures", args.image.as_ref().map(|view| &*view.name), &pictures, &dataset)?;
-    fits("--cube", "arrays", args.cube.as_ref().map(|view| &*view.name), &arrays, &dataset)?;
-    fits("--bands", "arrays", args.bands.as_ref().map(|bands| &*bands.name), &arrays, &dataset)?;
-    let view = args.image.clone().unwrap_or_else(PictureView::full);
-    let cube = args.cube.clone().unwrap_or_else(ArrayView::whole);
-    let bands = args.bands.as_ref().map_or(Bands::All, |view| view.bands.clone());
-    let dtype = args.dtype.as_ref().map_or(ArrayDtype::Source, |view| view.dtype.clone());
+    fits("--image", "pictures", args.image.as_ref().map(|view| &*view.text), &pictures, &dataset)?;
+    fits("--cube", "arrays", args.cube.as_ref().map(|view| &*view.text), &arrays, &dataset)?;
+    fits("--bands", "arrays", args.bands.as_ref().map(|bands| &*bands.text), &arrays, &dataset)?;
+    let view = args.image.clone().unwrap_or_else(Argument::full);
+    let cube = args.cube.clone().unwrap_or_else(Argument::whole);
+    let bands = args.bands.as_ref().map_or(Bands::All, |view| view.value.clone());
+    let dtype = args.dtype.as_ref().map_or(ArrayDtype::Source, |view| view.value.clone());
     let decoded: Vec<&str> = arrays.iter().chain(&pictures).copied().collect();
-    fits("--dtype", "arrays or pictures", args.dtype.as_ref().map(|dtype| &*dtype.name), &decoded, &dataset)?;
+    fits("--dtype", "arrays or pictures", args.dtype.as_ref().map(|dtype| &*dtype.text), &decoded, &dataset)?;
     let augment = args.augment.as_deref().map(parse_augment).transpose()?.unwrap_or_default();
     let mix = args.augment_batch.as_deref().map(|list| mix(list, &dataset)).transpose()?;
     let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref())?;
     if let (Some(lanes), OrderArg::Stored | OrderArg::Full) = (args.lanes, args.order) {
         bail!("`--lanes {lanes}`: expected `--order windowed`, found another order, which has no lanes");
     }
-    if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.mode) {
-        bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.name);
+    if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.value) {
+        bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.text);
     }
-    if let (Some(view), CubeMode::Raw) = (&args.bands, cube.mode) {
-        bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.name);
+    if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
+        bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.text);
     }
     // Read every index before measuring: that is not the loader's work.
     for number in dataset.shard_numbers() {
@@ -102,15 +102,15 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         .lanes(args.lanes.map_or(Order::LANES, u64::from))
         // Every sample counts, including those that do not fill a whole batch.
         .end(End::Uneven)
-        .image(view.mode)
-        .cube(cube.mode)
+        .image(view.value)
+        .cube(cube.value)
         .bands(bands)
         .dtype(dtype)
         .threads(threads)
         .slots(args.slots.map_or_else(|| Ok(LoaderOptions::default_slots(stage.is_some())), usize::try_from)?)
         .read_ahead_bytes(args.read_ahead)
         .max_batch_bytes(args.max_batch)
-        .window(args.window.window)
+        .window(args.window.value)
         // The page cache is dropped before each epoch: none of it may have been read by then.
         .begins_ahead(!args.cold)
         .on_corrupt(match args.skip {
@@ -128,7 +128,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     options.resources.stage = stage;
     let content = content(&dataset, &pictures, &arrays, &view, &cube);
     let resident_bytes = system::resident_bytes();
-    let setting = Setting {
+    let workload = Workload {
         threads,
         cores: open::all_cores(),
         batch_size,
@@ -147,11 +147,11 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     has_room(loader.predicted_bytes(), system::available_bytes())?;
     Ok(Setup {
         loader,
-        setting,
-        image: (!pictures.is_empty()).then_some(view.name),
-        cube: (!arrays.is_empty()).then_some(cube.name),
-        bands: args.bands.as_ref().map(|bands| bands.name.clone()),
-        dtype: args.dtype.as_ref().map(|dtype| dtype.name.clone()),
+        workload,
+        image: (!pictures.is_empty()).then_some(view.text),
+        cube: (!arrays.is_empty()).then_some(cube.text),
+        bands: args.bands.as_ref().map(|bands| bands.text.clone()),
+        dtype: args.dtype.as_ref().map(|dtype| dtype.text.clone()),
         resident_bytes,
     })
 }
@@ -178,14 +178,20 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
 
 /// Large cubes come in small batches, so that the first try fits into memory. Judged by the first
 /// sample; if that is damaged, the loader reports it.
-fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, bands: &Bands, dtype: &ArrayDtype) -> u32 {
+fn default_batch_size(
+    dataset: &Dataset,
+    arrays: &[&str],
+    cube: &Argument<CubeMode>,
+    bands: &Bands,
+    dtype: &ArrayDtype,
+) -> u32 {
     let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
     let bytes = |name: &&str| {
         let descriptor = sample.descriptor(name).ok()?;
         let element = dtype.of(name, descriptor.shape.len()).unwrap_or(descriptor.decoded.into());
-        loaded_bytes(&descriptor, element, cube.mode, bands)
+        loaded_bytes(&descriptor, element, cube.value, bands)
     };
-    let bytes: u64 = match cube.mode {
+    let bytes: u64 = match cube.value {
         _ if arrays.is_empty() => 0,
         CubeMode::Raw => sample.record_bytes().len() as u64,
         _ => arrays.iter().filter_map(bytes).fold(0, u64::saturating_add),
@@ -215,19 +221,25 @@ fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMo
     element.array_bytes(&shape).ok()
 }
 
-fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: &ArrayView) -> Content {
+fn content(
+    dataset: &Dataset,
+    pictures: &[&str],
+    arrays: &[&str],
+    view: &Argument<ImageMode>,
+    cube: &Argument<CubeMode>,
+) -> WorkloadContent {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match (pictures, arrays) {
-        ([picture, ..], _) if view.mode != ImageMode::Raw => Content::Pictures {
-            side: view.side,
+        ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
+            side: view.side(),
             // If the recipe does not say, do not advise something that may already be done.
             tiled: recipe.pictures(picture) != Some(PictureOptions::Keep),
             short_side: short_side(dataset),
         },
-        (_, [array, ..]) if cube.mode != CubeMode::Raw => {
-            Content::Arrays { codec: recipe.arrays(array).map(|arrays| arrays.settings.coder.name().to_owned()) }
-        }
-        _ => Content::Stored,
+        (_, [array, ..]) if cube.value != CubeMode::Raw => WorkloadContent::Arrays {
+            codec: recipe.arrays(array).map(|arrays| arrays.settings.coder.name().to_owned()),
+        },
+        _ => WorkloadContent::Stored,
     }
 }
 
@@ -305,8 +317,8 @@ mod tests {
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) };
         pack(&source, &out, &PackOptions::read(&given, &out).unwrap(), &hooks).unwrap();
         let args = Command::try_parse_from(["bench", out.to_str().unwrap()]).unwrap().args;
-        let found = setup(&args).unwrap().setting.content;
-        assert_eq!(found, Content::Arrays { codec: Some("blosc2-zstd".into()) });
+        let found = setup(&args).unwrap().workload.content;
+        assert_eq!(found, WorkloadContent::Arrays { codec: Some("blosc2-zstd".into()) });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
-use crate::cli::outcome::Outcome;
+use crate::cli::exit_status::ExitStatus;
 use crate::cli::{open, show, units};
 use serde_json::json;
 use shardpack_format::FieldKind;
@@ -20,7 +20,7 @@ struct Pass {
     seconds: f64,
 }
 
-pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &BenchArgs) -> anyhow::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
@@ -73,7 +73,7 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
             ) + &network_text(&dataset.traffic())),
         )?;
     }
-    Ok(Outcome::Fine)
+    Ok(ExitStatus::Fine)
 }
 
 fn passes_text(n: u32) -> String {

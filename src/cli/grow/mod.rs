@@ -2,7 +2,7 @@
 
 pub(super) mod args;
 
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::refuse::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
 use super::{interrupt, open, pack, show, units};
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// Largest list of keys: a million of the longest.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
-pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<ExitStatus> {
     refuse_url(&args.dataset, "add", COPY_AND_SEND)?;
     refuse_url(&args.src, "add", COPY)?;
     let interrupt = interrupt::install(false)?;
@@ -58,9 +58,9 @@ pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<Outcome> {
     Ok(pack::outcome_of(&skipped))
 }
 
-fn interrupted() -> Outcome {
+fn interrupted() -> ExitStatus {
     show::next("interrupted: the dataset is as it was", "run the same command again to go on");
-    Outcome::Interrupted
+    ExitStatus::Interrupted
 }
 
 fn added_text(added: &AddReport, dataset: &Path) -> String {
@@ -92,7 +92,7 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
     text
 }
 
-pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<ExitStatus> {
     refuse_url(&args.dataset, "remove", COPY_AND_SEND)?;
     let keys = read_keys(&args.keys)?;
     let interrupt = interrupt::install(true)?;
@@ -118,7 +118,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
     removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
         show::json(&removed.to_json())?;
-        return Ok(Outcome::Fine);
+        return Ok(ExitStatus::Fine);
     }
     if removed.removed == 0 {
         show::print(&format!(
@@ -140,7 +140,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<Outcome> {
         ))?;
     }
     show::print(&empty_text(&removed.empty_classes))?;
-    Ok(Outcome::Fine)
+    Ok(ExitStatus::Fine)
 }
 
 /// How many classes the text lists; `--json` has them all.
@@ -191,12 +191,12 @@ fn read_keys(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(keys)
 }
 
-pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitStatus> {
     refuse_url(&args.dataset, "compact", COPY_AND_DELETE)?;
     let gone = compact(&args.dataset)?;
     if args.json {
         show::json(&gone.to_json())?;
-        return Ok(Outcome::Fine);
+        return Ok(ExitStatus::Fine);
     }
     let name = args.dataset.display();
     if gone.generations.is_empty() && gone.shards.is_empty() {
@@ -210,7 +210,7 @@ pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<Outcome> {
         ))?;
     }
     show::print(&empty_text(&gone.empty_classes))?;
-    Ok(Outcome::Fine)
+    Ok(ExitStatus::Fine)
 }
 
 #[cfg(test)]

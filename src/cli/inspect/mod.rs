@@ -6,7 +6,7 @@ mod first;
 mod span;
 
 use super::args::InspectArgs;
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::{open, show, summary, units};
 use crate::read_limits;
 use facts::Facts;
@@ -19,7 +19,7 @@ use span::Span;
 /// How many classes and shards the text names; `--json` has them all.
 const SHOWN: usize = 8;
 
-pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &InspectArgs) -> anyhow::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
     let facts = Facts::gather(&dataset);
     if args.json {
@@ -28,14 +28,14 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
         show::print(&to_text(&facts, &dataset, &args.dataset.display().to_string()))?;
     }
     if facts.problems.is_empty() {
-        return Ok(Outcome::Fine);
+        return Ok(ExitStatus::Fine);
     }
     show::hint(
         &"`shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole; without a whole \
           manifest, samples that were removed may come back"
             .into(),
     );
-    Ok(Outcome::Problem)
+    Ok(ExitStatus::Problem)
 }
 
 fn to_json(facts: &Facts, dataset: &Dataset) -> Value {

@@ -2,7 +2,7 @@
 
 pub(super) mod args;
 
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::{interrupt, show, summary, units};
 use crate::place::for_packing;
@@ -28,7 +28,7 @@ const SHOWN_SKIPPED: usize = 20;
 /// Share of values below float16's normal range that is worth a warning.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
-pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &PackArgs) -> anyhow::Result<ExitStatus> {
     let (mut src, mut options) = (args.src.clone(), args.options()?);
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         Ok(done) => done,
         Err(error) if cancel.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
             show::next("interrupted: finished shards are kept", "run the same command again to go on");
-            return Ok(Outcome::Interrupted);
+            return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),
     };
@@ -86,7 +86,7 @@ enum Done {
 }
 
 /// Says what was done, with the notes before it and what was left out after it.
-fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<Outcome> {
+fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<ExitStatus> {
     let (json, reports, notes, bad) = match done {
         Done::One(packed) => (packed.to_json(), vec![(None, &**packed)], &[][..], &[][..]),
         Done::Splits(packed) => {
@@ -124,15 +124,15 @@ fn holds_dataset(out: &Output) -> anyhow::Result<bool> {
 }
 
 /// Lists what was left out, and gives the outcome of the command that follows from it.
-pub(super) fn outcome_of(skipped: &[String]) -> Outcome {
+pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
     if skipped.is_empty() {
-        return Outcome::Fine;
+        return ExitStatus::Fine;
     }
     show::note(&skipped_text(skipped));
-    Outcome::Problem
+    ExitStatus::Problem
 }
 
-pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
+pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<ExitStatus> {
     let out = args.to.destination(&args.out).output(&[], None)?;
     let report = match shardpack_writer::merge::<shardpack_pack::pack::Tally>(out) {
         Err(shardpack_writer::Error::Unfinished(unfinished)) => {

@@ -3,7 +3,7 @@
 pub(super) mod args;
 mod text;
 
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::{interrupt, show, units};
 use crate::report;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// The page's name if none is given.
 const PAGE: &str = "report.html";
 
-pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitStatus> {
     let arguments = ReportArguments::read(&args.options.given)?;
     let page = args.output.clone().or_else(|| (!args.json).then(|| PAGE.into()));
     if let Some(page) = &page {
@@ -30,7 +30,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
         Ok((made, _)) => made,
         Err(_) if cancel.load(Ordering::Relaxed) => {
             show::note("interrupted before anything was measured: there is no page");
-            return Ok(Outcome::Interrupted);
+            return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),
     };
@@ -50,9 +50,9 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
         (Some(part), _) => {
             let (done, of) = (part.done, units::plural(part.of, "sample"));
             show::note(&format!("interrupted: the report rests on {done} of {of} that were drawn"));
-            Outcome::Interrupted
+            ExitStatus::Interrupted
         }
-        (None, true) => Outcome::Fine,
-        (None, false) => Outcome::Problem,
+        (None, true) => ExitStatus::Fine,
+        (None, false) => ExitStatus::Problem,
     })
 }

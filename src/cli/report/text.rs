@@ -69,29 +69,29 @@ fn own(metric: &Metric, report: &Report) -> String {
 }
 
 /// A score that the table shows.
-struct Column {
+struct TextColumn {
     name: &'static str,
     of: fn(&Candidate) -> Option<f64>,
 }
 
-fn columns(content: Content) -> Vec<Column> {
+fn columns(content: Content) -> Vec<TextColumn> {
     fn worst(candidate: &Candidate, measure: Measure) -> Option<f64> {
         candidate.scores.get(&measure).map(|spread| spread.worst)
     }
     match content {
         Content::Pictures => vec![
-            Column { name: "p10", of: |one| one.scores.get(&Measure::Ssimulacra2).map(|spread| spread.p10) },
-            Column { name: "worst", of: |one| worst(one, Measure::Ssimulacra2) },
+            TextColumn { name: "p10", of: |one| one.scores.get(&Measure::Ssimulacra2).map(|spread| spread.p10) },
+            TextColumn { name: "worst", of: |one| worst(one, Measure::Ssimulacra2) },
         ],
         Content::Cubes => vec![
-            Column { name: "error/noise", of: |one| worst(one, Measure::NoiseRatio) },
-            Column { name: "99 % of pixels", of: |one| worst(one, Measure::SpectralAngleP99) },
-            Column { name: "worst pixel", of: |one| worst(one, Measure::SpectralAngleMax) },
+            TextColumn { name: "error/noise", of: |one| worst(one, Measure::NoiseRatio) },
+            TextColumn { name: "99 % of pixels", of: |one| worst(one, Measure::SpectralAngleP99) },
+            TextColumn { name: "worst pixel", of: |one| worst(one, Measure::SpectralAngleMax) },
         ],
     }
 }
 
-fn row(report: &Report, columns: &[Column], position: usize, candidate: &Candidate) -> Vec<String> {
+fn row(report: &Report, columns: &[TextColumn], position: usize, candidate: &Candidate) -> Vec<String> {
     let mark = if report.verdict.chosen == Some(position) { "*" } else { "" };
     let score = |value: Option<f64>| match (candidate.lossless, value) {
         (true, _) => "lossless".to_owned(),

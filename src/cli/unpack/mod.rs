@@ -4,7 +4,7 @@ mod table;
 mod work;
 
 use super::args::UnpackArgs;
-use super::outcome::Outcome;
+use super::exit_status::ExitStatus;
 use super::progress::Bar;
 use super::refuse::refuse_url_to_write;
 use super::{interrupt, open, show, units};
@@ -19,13 +19,13 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use table::Table;
+use table::LabelTable;
 use work::{Tally, Unpacker};
 
 /// How many samples and files the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<ExitStatus> {
     refuse_url_to_write(&args.dir, "unpack")?;
     refuse_inside(&args.dataset, &args.dir)?;
     let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
     let mut table = columns
         .as_ref()
-        .map(|columns| Table::create(&dataset, columns, &out, args.dir.join(&table_name)))
+        .map(|columns| LabelTable::create(&dataset, columns, &out, args.dir.join(&table_name)))
         .transpose()?;
     let on_sample = |view: &RecordView<'_>| table.as_mut().map_or(Ok(()), |table| table.add(view));
     let done = unpacker.run(&dataset, threads, on_sample, |samples, bytes| bar.read(samples, bytes));
@@ -51,7 +51,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     if cancel.load(Ordering::Relaxed) {
         let so_far = units::plural(tally.samples, "sample");
         show::next(&format!("interrupted after {so_far}"), "run the same command again to go on");
-        return Ok(Outcome::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     }
     if let Some(table) = table {
         table.finish(&mut tally)?;
@@ -90,7 +90,7 @@ fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
-fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> anyhow::Result<Outcome> {
+fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> anyhow::Result<ExitStatus> {
     let damaged = tally.damaged();
     let list = |what: &str, items: &[&str]| {
         items.iter().take(SHOWN).for_each(|item| show::note(&format!("{what}: {item}")));
@@ -136,11 +136,11 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         show::hint(&"`shardpack cat` writes single fields under names of your own".into());
     }
     if damaged.is_empty() && !impossible.is_empty() {
-        return Ok(Outcome::Problem);
+        return Ok(ExitStatus::Problem);
     }
     if !damaged.is_empty() {
         show::hint(&"`shardpack verify` lists everything that is wrong with the dataset".into());
-        return Ok(Outcome::Problem);
+        return Ok(ExitStatus::Problem);
     }
-    Ok(Outcome::Fine)
+    Ok(ExitStatus::Fine)
 }

@@ -32,7 +32,7 @@ pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
 
 /// The table, filled while the samples arrive in stored order. Samples that cannot be read have no
 /// line, just as they have no files.
-pub(super) struct Table<'a> {
+pub(super) struct LabelTable<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
     path: PathBuf,
@@ -42,7 +42,7 @@ pub(super) struct Table<'a> {
     damaged: Vec<(u64, anyhow::Error)>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> LabelTable<'a> {
     pub(super) fn create(
         dataset: &'a Dataset,
         columns: &'a [String],
@@ -64,7 +64,7 @@ impl<'a> Table<'a> {
             }
             Err(error) => return Err(error),
         };
-        let mut line = serde_json::to_vec(&Row(row))?;
+        let mut line = serde_json::to_vec(&LabelRow(row))?;
         line.push(b'\n');
         self.bytes += line.len() as u64;
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
@@ -97,9 +97,9 @@ fn scalar(value: Scalar) -> Value {
 }
 
 /// The cells of a line, by name.
-struct Row(Vec<(String, Box<RawValue>)>);
+struct LabelRow(Vec<(String, Box<RawValue>)>);
 
-impl Serialize for Row {
+impl Serialize for LabelRow {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         out.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }

@@ -53,7 +53,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         if depth == 0 || height == 0 || width == 0 {
             return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
         }
-        if place == Place::Grid {
+        if place == Place::Cycle {
             return Err(Error::usage(
                 "place of boxes of volumes",
                 "a random one, or the middle",

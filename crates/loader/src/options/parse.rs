@@ -15,7 +15,7 @@ pub(crate) fn number(digits: &str) -> Option<u32> {
 }
 
 /// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
-/// or `gridHxW` (tile by tile, the next one in each epoch: [`Place::Grid`]). Of volumes `patchDxHxW`
+/// or `cycleHxW` (tile by tile, the next one in each epoch: [`Place::Cycle`]). Of volumes `patchDxHxW`
 /// and `centerDxHxW`, with D planes.
 ///
 /// ```
@@ -30,10 +30,10 @@ impl FromStr for CubeMode {
     fn from_str(text: &str) -> Result<Self> {
         let fail = || {
             let expected =
-                "whole, raw, or patchHxW, centerHxW or gridHxW with H rows and W columns, such as patch64x64";
+                "whole, raw, or patchHxW, centerHxW or cycleHxW with H rows and W columns, such as patch64x64";
             Error::usage("`cube`, the view of arrays", expected, format!("`{text}`"))
         };
-        let places = [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)];
+        let places = [("patch", Place::Random), ("center", Place::Center), ("cycle", Place::Cycle)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
         match (text, placed) {
             ("whole", _) => Ok(Self::Whole),
@@ -41,7 +41,7 @@ impl FromStr for CubeMode {
             (_, Some((size, place))) => {
                 if let [depth, height, width] = *size.split('x').map(number).collect::<Vec<_>>() {
                     let size = depth.zip(height).zip(width).map(|((depth, height), width)| [depth, height, width]);
-                    let size = size.filter(|size| !size.contains(&0) && place != Place::Grid).ok_or_else(fail)?;
+                    let size = size.filter(|size| !size.contains(&0) && place != Place::Cycle).ok_or_else(fail)?;
                     return Ok(Self::Volume { size, place });
                 }
                 let sides = size.split_once('x').and_then(|(height, width)| number(height).zip(number(width)));
@@ -224,9 +224,9 @@ mod tests {
         let mode = |text: &str| text.parse::<CubeMode>().unwrap();
         assert_eq!(mode("whole"), CubeMode::Whole);
         assert_eq!(mode("raw"), CubeMode::Raw);
-        for (name, place) in [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)] {
+        for (name, place) in [("patch", Place::Random), ("center", Place::Center), ("cycle", Place::Cycle)] {
             let volume = CubeMode::Volume { size: [2, 64, 7], place };
-            assert_eq!(format!("{name}2x64x7").parse::<CubeMode>().ok(), (place != Place::Grid).then_some(volume));
+            assert_eq!(format!("{name}2x64x7").parse::<CubeMode>().ok(), (place != Place::Cycle).then_some(volume));
             assert_eq!(mode(&format!("{name}64x7")), CubeMode::Patch { height: 64, width: 7, place });
         }
         for bad in [
@@ -237,9 +237,9 @@ mod tests {
             "patch64x",
             "patchx64",
             "patch0x4",
-            "grid4x0",
+            "cycle4x0",
             "patch+4x4",
-            "grid4x4x4",
+            "cycle4x4x4",
             "Patch4x4",
         ] {
             let error = bad.parse::<CubeMode>().unwrap_err().to_string();

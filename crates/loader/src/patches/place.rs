@@ -20,9 +20,9 @@ const DRAWS: u32 = 1 << 31;
 /// assert_eq!(Place::Random.origin(&key(3), array, patch), Place::Random.origin(&key(3), array, patch));
 /// // 8 rows of 10 tiles; in epoch 0 sample 7 shows tile 7, in the next one tile 8.
 /// assert_eq!(Place::tiles(array, patch), 80);
-/// assert_eq!(Place::Grid.origin(&key(0), array, patch), Some([0, 448]));
-/// assert_eq!(Place::Grid.origin(&key(1), array, patch), Some([0, 512]));
-/// assert_eq!(Place::Grid.origin(&key(1), [480, 63], patch), None, "larger than the array");
+/// assert_eq!(Place::Cycle.origin(&key(0), array, patch), Some([0, 448]));
+/// assert_eq!(Place::Cycle.origin(&key(1), array, patch), Some([0, 512]));
+/// assert_eq!(Place::Cycle.origin(&key(1), [480, 63], patch), None, "larger than the array");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -32,12 +32,12 @@ pub enum Place {
     Random,
     /// In the middle; half a pixel up and left of it where the difference of the sizes is odd.
     Center,
-    /// A tile of a grid: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from
+    /// The tiles of the array in turn: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from
     /// the upper left; the upper half of the key's epoch, which tells repeated draws of a sample
     /// apart, is added too. After [`Place::tiles`] epochs in a row every pixel was shown: once
     /// where the patch's sides divide the array's, else some twice, because the last tiles of rows
     /// and columns are moved back into the array.
-    Grid,
+    Cycle,
 }
 
 impl Place {
@@ -56,7 +56,7 @@ impl Place {
                 [at(y, room[0]), at(x, room[1])]
             }
             Self::Center => room.map(|room| room / 2),
-            Self::Grid => {
+            Self::Cycle => {
                 let (columns, tiles) = (array[1].div_ceil(width), Self::tiles(array, patch));
                 let tile = u128::from(key.epoch & 0xFFFF_FFFF) + u128::from(key.epoch >> 32) + u128::from(key.sample);
                 let tile = u64::try_from(tile % u128::from(tiles)).ok()?;
@@ -66,11 +66,11 @@ impl Place {
     }
 
     /// As [`Place::origin`], of a box `[depth, height, width]` in a volume. A plane is drawn by a
-    /// number of its own: row and column are those of a patch. `None` for [`Place::Grid`] too.
+    /// number of its own: row and column are those of a patch. `None` for [`Place::Cycle`] too.
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
-        if size[0] == 0 || self == Self::Grid {
+        if size[0] == 0 || self == Self::Cycle {
             return None;
         }
         let [y, x] = self.origin(key, [volume[1], volume[2]], [size[1], size[2]])?;
@@ -78,7 +78,7 @@ impl Place {
         Some([z, y, x])
     }
 
-    /// Tiles of [`Place::Grid`]; at least 1.
+    /// Tiles of [`Place::Cycle`]; at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
         let [height, width] = patch;
@@ -142,7 +142,7 @@ mod tests {
             for sample in [0, 1, 77, u64::MAX] {
                 let mut shown = vec![0_u32; (array[0] * array[1]) as usize];
                 for epoch in 40..40 + Place::tiles(array, patch) {
-                    let [top, left] = Place::Grid.origin(&key(epoch, sample), array, patch).unwrap();
+                    let [top, left] = Place::Cycle.origin(&key(epoch, sample), array, patch).unwrap();
                     for (y, x) in (0..patch[0]).flat_map(|y| (0..patch[1]).map(move |x| (y, x))) {
                         shown[((top + y) * array[1] + left + x) as usize] += 1;
                     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_has_no_place() {
-        for place in [Place::Random, Place::Center, Place::Grid] {
+        for place in [Place::Random, Place::Center, Place::Cycle] {
             assert_eq!(place.origin(&key(1, 5), [4, 4], [4, 4]), Some([0, 0]));
             for patch in [[5, 4], [4, 5], [0, 4], [4, 0]] {
                 assert_eq!(place.origin(&key(1, 5), [4, 4], patch), None, "{place:?} {patch:?}");

@@ -186,7 +186,7 @@ proptest! {
         cube in prop::sample::select(&[
             CubeMode::Whole,
             CubeMode::Patch { height: 6, width: 6, place: Place::Random },
-            CubeMode::Patch { height: 5, width: 7, place: Place::Grid },
+            CubeMode::Patch { height: 5, width: 7, place: Place::Cycle },
         ][..]),
         bands in prop::sample::select(vec![Bands::All, Bands::Range(1..4), Bands::List(vec![4, 0, 4])]),
         layout in prop::sample::select(&[PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][..]),

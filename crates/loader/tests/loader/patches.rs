@@ -26,7 +26,7 @@ fn a_patch_is_the_crop_of_the_whole_and_so_is_its_mask() {
         (Cubes::packed(&[8, 5], varied), "varied"),
         (Cubes::new(&[13], &[], varied), "varied, and not in the index"),
     ] {
-        for place in [Place::Random, Place::Center, Place::Grid] {
+        for place in [Place::Random, Place::Center, Place::Cycle] {
             for bands in [Bands::All, Bands::Range(3..8), Bands::List(vec![11, 0, 5, 0])] {
                 for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
                     let first = layout == PixelLayout::ChannelsHeightWidth;
@@ -140,7 +140,7 @@ fn a_grid_covers_every_pixel_once() {
     let made = Cubes::packed(&[3], |_| ALIKE);
     let tiles = Place::tiles([40, 30], [8, 10]);
     assert_eq!(tiles, 15);
-    let mut loader = Loader::open(&made.open(), options(patch(8, 10, Place::Grid))).unwrap();
+    let mut loader = Loader::open(&made.open(), options(patch(8, 10, Place::Cycle))).unwrap();
     // Values of a mask in the order in which they come: together they must be the mask's own.
     let mut shown = vec![Vec::new(); 3];
     for number in 0..tiles as u32 {
@@ -148,7 +148,7 @@ fn a_grid_covers_every_pixel_once() {
         for (indices, _, fields) in epoch(&mut loader) {
             for (row, sample) in indices.iter().enumerate() {
                 let origin =
-                    Place::Grid.origin(&DrawKey { seed: 9, epoch: number.into(), sample: *sample }, [40, 30], [8, 10]);
+                    Place::Cycle.origin(&DrawKey { seed: 9, epoch: number.into(), sample: *sample }, [40, 30], [8, 10]);
                 shown[*sample as usize].push((origin.unwrap(), fields[1].2[row].clone()));
             }
         }
@@ -239,7 +239,7 @@ fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
     for (refused, said) in [
         (made.refused(options(patch(0, 4, Place::Random))), "patch: expected at least 1 × 1, found 0 × 4"),
         (bands(Bands::List(vec![]), CubeMode::Whole), "bands: expected at least one, found List([])"),
-        (bands(Bands::Range(4..4), patch(4, 4, Place::Grid)), "bands: expected at least one, found Range(4..4)"),
+        (bands(Bands::Range(4..4), patch(4, 4, Place::Cycle)), "bands: expected at least one, found Range(4..4)"),
         (
             bands(Bands::Range(0..4), CubeMode::Raw),
             "bands: expected arrays that are decoded, found stored bytes (`CubeMode::Raw`)",

@@ -183,7 +183,7 @@ fn a_sample_that_comes_again_is_cut_elsewhere() {
     let mixture = Mixture::new(vec![(large, 0.5), (small, 0.5)], 1).unwrap().draws(100);
     let both = Dataset::concat(&[first.clone(), second]).unwrap();
     let weighted = Weighted::by_sample(&[1.0; 90], 1).unwrap().draws(300);
-    for place in [Place::Random, Place::Grid] {
+    for place in [Place::Random, Place::Cycle] {
         let (same, pairs) = repeated(&both, Arc::new(mixture.clone()), place);
         assert!(pairs >= 100 && same * 10 < pairs, "a mixture, {place:?}: {same} of {pairs}");
         let (same, pairs) = repeated(&first, Arc::new(weighted.clone()), place);

@@ -288,7 +288,7 @@ fn volumes_that_cannot_be_cut_are_refused_in_words() {
     ] {
         assert_eq!(found, said);
     }
-    for text in ["grid3x5x7", "patch0x5x7", "patch1x2x3x4", "patch1xx3"] {
+    for text in ["cycle3x5x7", "patch0x5x7", "patch1x2x3x4", "patch1xx3"] {
         assert!(text.parse::<CubeMode>().is_err(), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 /// How a command ended, if it could run at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ExitStatus {
     /// All is well: exit code 0.
     Fine,
     /// A problem in the data was found and reported: exit code 1.
