@@ -96,6 +96,7 @@ python=.venv/bin/python package=.venv-package/bin/python
 
 step "formatting"        formatting
 step "links"             "$python" scripts/check_links.py
+step "plain words"       "$python" scripts/plain.py
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
