@@ -3,6 +3,7 @@
 use crate::place::{self, Settings};
 use crate::{Result, sniff};
 use shardpack_loader::LoaderOptions;
+use shardpack_pack::collect::{CollectOptions, Collector, Kind};
 use shardpack_reader::DatasetOptions;
 use std::ops::Deref;
 use std::path::Path;
@@ -35,6 +36,34 @@ impl Dataset {
     pub fn open_with(path: impl AsRef<Path>, options: &DatasetOptions, settings: &Settings) -> Result<Self> {
         sniff::check(path.as_ref()).map_err(crate::Error::new)?;
         Ok(Self(place::open(path.as_ref(), options, settings)?))
+    }
+
+    /// Begins a dataset at a path or, with the feature `store`, a URL that can be written to. `schema` is the
+    /// name and kind of each field; by default the first sample decides.
+    ///
+    /// ```
+    /// use shardpack::collect::Sample;
+    /// use shardpack::{CollectOptions, Dataset};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let out = folder.path().join("texts");
+    /// let collector = Dataset::create(&out, None, CollectOptions::default())?;
+    /// for text in ["to be", "or not to be"] {
+    ///     collector.add(Sample::new().with("text", text).with("words", text.split(' ').count() as i64))?;
+    /// }
+    /// collector.commit(None, None)?;
+    /// assert_eq!(Dataset::open(&out)?.len(), 2);
+    /// # Ok::<(), shardpack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if there is a dataset already and `options` do not replace it, `Io` if nothing can be written there.
+    pub fn create(
+        path: impl AsRef<Path>,
+        schema: Option<Vec<(String, Kind)>>,
+        options: CollectOptions,
+    ) -> Result<Collector> {
+        let out = place::Destination { path: path.as_ref().to_owned(), ..Default::default() }.output(&[], None)?;
+        Ok(Collector::open(out, schema, options)?)
     }
 
     /// Options of a loader of this dataset, which open it: [`LoaderOptions::open`].

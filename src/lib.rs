@@ -9,7 +9,7 @@
 //!     let mut loader = dataset
 //!         .loader()
 //!         .batch_size(256)
-//!         .image(View::random_resized_crop(224, 224).with_flip(0.5))
+//!         .image(View::random_resized_crop(224).with_flip(0.5))
 //!         .fields(["image", "label"])
 //!         .open()?;
 //!     for epoch in 0..90 {
@@ -27,10 +27,12 @@
 //!
 //! - [`pack`] makes a dataset of a folder; [`verify`] checks every byte of one; [`report`] shows the cost
 //!   of a lossy choice before you make it.
+//! - [`Dataset::create`] writes one sample after the other, as a program makes them.
 //! - [`Dataset`] opens one, in a folder or, with the feature `store`, behind a URL; it has every sample by
 //!   its number and key.
+//! - [`CudaStage`] decodes batches on an NVIDIA GPU.
 //! - [`LoaderOptions`] lists the options of a loader: its order, its view, its output, its resources.
-//! - [`tutorial`] walks from a folder of files to a training loop.
+//! - [`tutorial`] walks from a folder of files to a training loop: packing, writing from a program, a GPU, a store.
 //!
 //! Features: `cli` is the command `shardpack`; `store` reads and writes object stores; `hdf5` reads HDF5.
 //! A program of yours needs neither `cli` nor, for local files, `store`:
@@ -60,7 +62,7 @@ mod report;
 mod sniff;
 mod verify;
 
-/// A tutorial: pack, look, train, resume, a subset, a store.
+/// A tutorial: pack, write, look, train, resume, a subset, a GPU, a store.
 #[doc = include_str!("../docs/rust/tutorial.md")]
 pub mod tutorial {}
 
@@ -77,13 +79,15 @@ pub use verify::{Checked, Checks, check, verify};
 pub use ndarray;
 pub use place::Settings;
 pub use shardpack_format::{Dtype, ElementType};
+pub use shardpack_gpu::{CudaStage, GpuError};
 pub use shardpack_loader::order;
 pub use shardpack_loader::{
     Align, Array, ArrayDtype, Augment, Augmentation, BandAugmentation, Bands, Batch, BatchMix, Batches, BoxFormat,
     CubeMode, Element, Factors, FrameMode, ImageMode, Interpolation, Loader, LoaderOptions, Mix, NoData, OnCorrupt,
     OrderOptions, OutputOptions, PatchClasses, Patches, PixelLayout, Place, ResourceOptions, Scaling, Tensor,
-    Transform, TransformRow, View, ViewOptions, Window,
+    Transform, TransformRow, View, ViewOptions, ViewSize, Window,
 };
+pub use shardpack_pack::collect::{self, CollectOptions, Collector};
 pub use shardpack_pack::options::ReportArguments;
 pub use shardpack_pack::pack::{PackOptions, PackReport};
 pub use shardpack_reader::{DatasetOptions, Limits, Problem, Sample, Scalar, VerifyReport};

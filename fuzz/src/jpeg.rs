@@ -115,7 +115,7 @@ impl Decoders {
     /// Slots hold `fill` before: a byte that is not written shows.
     fn make(&mut self, jpeg: &[u8], fill: u8) -> Made {
         let sizes = [self.strict.size_of(jpeg, 1), self.lenient.size_of(jpeg, 1)];
-        let small = Rendering { view: View::resize(11, 9), ..Default::default() };
+        let small = Rendering { view: View::resize((11, 9)), ..Default::default() };
         let slot = || vec![fill; 11 * 9 * 3];
         let whole = |decoder: &mut JpegDecoder, size: &Result<(u32, u32)>| {
             let (height, width) = size.clone()?;

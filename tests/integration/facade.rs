@@ -1,8 +1,9 @@
 //! The facade, as a program in Rust uses it: pack, open, verify, load typed batches, and errors that help.
 
 use ndarray::{ArrayView1, ArrayView3, ArrayView4};
+use shardpack::collect::Sample;
 use shardpack::order::{End, Mode};
-use shardpack::{CubeMode, Dataset, ErrorKind, PackOptions, Place, Scalar, View};
+use shardpack::{CollectOptions, CubeMode, Dataset, ErrorKind, PackOptions, Place, Scalar, View};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ fn a_program_packs_verifies_and_trains() {
     assert_eq!(dataset.classes().unwrap(), ["cat", "dog"]);
     assert!(matches!(dataset.get(0).unwrap().scalar("label").unwrap(), Scalar::Signed(0 | 1)));
 
-    let options = dataset.loader().batch_size(3).end(End::Uneven).image(View::random_resized_crop(16, 24));
+    let options = dataset.loader().batch_size(3).end(End::Uneven).image(View::random_resized_crop((16, 24)));
     let mut loader = options.fields(["image", "label"]).open().unwrap();
     for epoch in 0..2 {
         let mut labels = Vec::new();
@@ -44,6 +45,26 @@ fn a_program_packs_verifies_and_trains() {
         labels.sort_unstable();
         assert_eq!((labels, loader.current_epoch()), (vec![0, 0, 0, 1, 1, 1, 1], epoch));
     }
+}
+
+#[test]
+fn a_program_writes_samples_of_its_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let collector = Dataset::create(&out, None, CollectOptions::default()).unwrap();
+    for (number, text) in ["to be", "or not"].into_iter().enumerate() {
+        collector.add(Sample::new().with("text", text).with("number", number as i64)).unwrap();
+    }
+    assert_eq!(collector.commit(None, None).unwrap().report.samples, 2);
+    let dataset = Dataset::open(&out).unwrap();
+    assert_eq!(
+        dataset.by_key("00000001").unwrap().map(|index| dataset.get(index).unwrap().text("text").unwrap()),
+        Some("or not".into())
+    );
+    let again = Dataset::create(&out, None, CollectOptions::default()).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Usage);
+    let nowhere = Dataset::create("ftp://host/out", None, CollectOptions::default()).unwrap_err();
+    assert_eq!(nowhere.kind(), ErrorKind::Usage);
 }
 
 #[test]

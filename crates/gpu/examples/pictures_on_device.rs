@@ -119,9 +119,9 @@ fn random_view(random: &mut Random, layout: PixelLayout) -> Rendering {
     let sizes = [224, 160, 96, 33];
     let side = sizes[random.below(4) as usize];
     let view = match random.below(4) {
-        0 => View::center_crop(side + 32, side, side),
-        1 => View::resize(side, side + 7),
-        _ => View::random_resized_crop(side, side),
+        0 => View::center_crop(side + 32, side),
+        1 => View::resize((side, side + 7)),
+        _ => View::random_resized_crop(side),
     };
     let orientation = if random.below(2) == 0 { 1 } else { 1 + random.below(8) as u8 };
     let key = DrawKey { seed: random.next().into(), epoch: 0, sample: 0 };
@@ -203,7 +203,7 @@ fn jpegs_in(folder: &Path) -> Vec<PathBuf> {
 fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&[u8], Rendering)> {
     (0..count).map(move |n| {
         let key = DrawKey { seed, epoch: 0, sample: n as u64 };
-        let view = View::random_resized_crop(224, 224).with_flip(0.5);
+        let view = View::random_resized_crop(224).with_flip(0.5);
         (
             photos[(n * 7 + seed as usize) % photos.len()].as_slice(),
             Rendering { view, key, layout: PixelLayout::ChannelsHeightWidth, ..Default::default() },

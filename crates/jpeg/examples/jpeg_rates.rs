@@ -144,8 +144,8 @@ fn ways() -> Vec<Way> {
     let on = DecodeOptions::default();
     let whole = DecodeOptions { partial: false, ..on.clone() };
     let turbo = |options: &DecodeOptions| DecodeOptions { own_decoder: false, ..options.clone() };
-    let random = View::random_resized_crop(224, 224).with_flip(0.5);
-    let centre = View::center_crop(256, 224, 224);
+    let random = View::random_resized_crop(224).with_flip(0.5);
+    let centre = View::center_crop(256, 224);
     vec![
         bare("whole, bare, source", false),
         through("whole, source", false, on.clone(), View::whole(), hwc),

@@ -310,7 +310,7 @@ fn regions_have_the_pixels_of_the_whole_picture() {
 fn planes_are_the_pixels_transposed() {
     let jpeg = photo(70, 50);
     for orientation in 1..=8 {
-        for view in [View::whole(), View::resize(31, 17), View::resize(31, 17).with_flip(1.0)] {
+        for view in [View::whole(), View::resize((31, 17)), View::resize((31, 17)).with_flip(1.0)] {
             let how = Rendering { view, orientation, ..Default::default() };
             let (pixels, _) = shown(&mut decoder(), &jpeg, &how);
             let planes = Rendering { layout: PixelLayout::ChannelsHeightWidth, ..how };
@@ -337,7 +337,7 @@ fn gray_and_cmyk_become_rgb() {
     Compressor::new().encode(&inks, 32, 32, PixelFormat::Cmyk, how, &mut cmyk).unwrap();
     let mut expected = [0; 3];
     cmyk_to_rgb(&[200, 100, 50, 220], &mut expected);
-    for view in [View::whole(), View::resize(5, 5), View::rectangle(Rect { x: 3, y: 17, width: 9, height: 4 })] {
+    for view in [View::whole(), View::resize(5), View::rectangle(Rect { x: 3, y: 17, width: 9, height: 4 })] {
         let (rgb, _) = shown(&mut decoder(), &cmyk, &Rendering { view, ..Default::default() });
         for pixel in rgb.as_chunks::<3>().0 {
             assert!(pixel.iter().zip(expected).all(|(a, b)| a.abs_diff(b) <= 3), "{pixel:?}, expected {expected:?}");
@@ -385,13 +385,13 @@ fn an_outlier_leaves_no_large_buffers() {
     let mut decoder = decoder();
     let mut slot = [0; 30 * 40 * 3];
     for fits in [true, false] {
-        let view = if fits { View::resize(30, 40) } else { View::resize(30, 41) };
+        let view = if fits { View::resize((30, 40)) } else { View::resize((30, 41)) };
         let decoded = decoder.decode_into(&jpeg, &Rendering { view, ..Default::default() }, &mut slot);
         assert_eq!(decoded.is_ok(), fits);
         assert_eq!(decoder.pixels.capacity(), 0, "69 MB are not kept");
     }
     decoder
-        .decode_into(&photo(400, 300), &Rendering { view: View::resize(30, 40), ..Default::default() }, &mut slot)
+        .decode_into(&photo(400, 300), &Rendering { view: View::resize((30, 40)), ..Default::default() }, &mut slot)
         .unwrap();
     assert!(decoder.pixels.capacity() >= 400 * 300 * 3, "what is usual is");
 }
@@ -399,7 +399,7 @@ fn an_outlier_leaves_no_large_buffers() {
 /// Sizes at which the coordinates of a turned crop are rounded.
 #[test]
 fn a_turned_crop_has_the_pixels_of_the_slow_twin() {
-    let view = View::center_crop(112, 84, 8).with_interpolation(Interpolation::Bicubic);
+    let view = View::center_crop(112, (84, 8)).with_interpolation(Interpolation::Bicubic);
     for (width, height) in [(129, 43), (127, 55), (127, 103), (128, 37), (43, 129), (55, 127)] {
         let jpeg = encoded(width, height, PixelFormat::Rgb, Subsampling::S444, 0);
         for orientation in 1..=8 {

@@ -252,10 +252,10 @@ mod tests {
         assert!(placed.x.copies && placed.y.copies && placed.transposed);
         assert_eq!((placed.height, placed.width, placed.x.resized), (10, 20, 10));
         let place = |view| Placement::new(&Rendering { view, ..Default::default() }, 40, 24).unwrap();
-        assert!(place(View::pad(40, 40)).is_incomplete && !place(View::pad(12, 20)).is_incomplete);
+        assert!(place(View::pad(40)).is_incomplete && !place(View::pad((12, 20))).is_incomplete);
         let bicubic = |view: View| place(view.with_interpolation(Interpolation::Bicubic));
-        assert!(bicubic(View::resize(12, 20)).is_incomplete && !bicubic(View::whole()).is_incomplete);
-        let crop = Rendering { view: View::random_resized_crop(30, 30), key: DrawKey::default(), ..Default::default() };
+        assert!(bicubic(View::resize((12, 20))).is_incomplete && !bicubic(View::whole()).is_incomplete);
+        let crop = Rendering { view: View::random_resized_crop(30), key: DrawKey::default(), ..Default::default() };
         let placed = Placement::new(&crop, 40, 24).unwrap();
         assert_eq!(placed.x.end, f64::from(placed.window.width));
     }

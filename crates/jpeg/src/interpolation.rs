@@ -8,7 +8,7 @@ use std::str::FromStr;
 ///
 /// ```
 /// use shardpack_jpeg::{Interpolation, View};
-/// let view = View::resize(224, 224).with_interpolation("bicubic".parse()?);
+/// let view = View::resize(224).with_interpolation("bicubic".parse()?);
 /// assert_eq!(view.interpolation, Interpolation::Bicubic);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```

@@ -93,5 +93,5 @@ pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub(crate) use turbo::{Bounds, Decompressor, Scale, Warnings};
 #[cfg(test)]
 pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
-pub use view::{Area, Crop, Framing, View};
+pub use view::{Area, Crop, Framing, View, ViewSize};
 pub use walk::end_of_image;

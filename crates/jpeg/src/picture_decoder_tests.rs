@@ -115,11 +115,11 @@ fn every_format_shows_the_same_picture_through_every_view() {
     let key = DrawKey { seed: 2, epoch: 0, sample: 5 };
     for view in [
         View::whole(),
-        View::resize(9, 30),
-        View::pad(9, 30),
-        View::pad(30, 9).with_flip(1.0),
-        View::center_crop(12, 10, 11),
-        View::random_resized_crop(8, 8).with_flip(0.5),
+        View::resize((9, 30)),
+        View::pad((9, 30)),
+        View::pad((30, 9)).with_flip(1.0),
+        View::center_crop(12, (10, 11)),
+        View::random_resized_crop(8).with_flip(0.5),
     ] {
         for orientation in 1..=8 {
             for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {

@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result};
 /// ```
 /// use shardpack_jpeg::{DrawKey, PixelLayout, Rendering, View};
 /// let rendering = Rendering {
-///     view: View::random_resized_crop(224, 224).with_flip(0.5),
+///     view: View::random_resized_crop(224).with_flip(0.5),
 ///     key: DrawKey { seed: 1, epoch: 3, sample: 77 },
 ///     layout: PixelLayout::ChannelsHeightWidth,
 ///     ..Default::default()

@@ -141,7 +141,7 @@ fn an_error_behind_a_warning_is_an_error() {
     let strays = [&jpeg[..scans[1]], b"stray", &jpeg[scans[1]..]].concat();
     let mut lenient = JpegDecoder::new(DecodeOptions { lenient: true, ..Default::default() });
     let mut strict = JpegDecoder::new(DecodeOptions::default());
-    for view in [View::whole(), View::resize(12, 16)] {
+    for view in [View::whole(), View::resize((12, 16))] {
         let how = Rendering { view, ..Default::default() };
         let (height, width) = view.size().unwrap_or((48, 64));
         let mut slot = vec![0x11; (height * width * 3) as usize];
@@ -218,7 +218,7 @@ fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
         decoder.decode_into(jpeg, &how, &mut slot).map(|_| slot)
     };
     let whole = size.clone().and_then(|size| show(View::whole(), size));
-    (size, whole, show(View::resize(9, 14), (9, 14)))
+    (size, whole, show(View::resize((9, 14)), (9, 14)))
 }
 
 proptest! {

@@ -16,7 +16,7 @@ const GREY: [u8; 3] = [114; 3];
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, View};
-/// let view = View::random_resized_crop(224, 224).with_flip(0.5);
+/// let view = View::random_resized_crop(224).with_flip(0.5);
 /// let key = DrawKey { seed: 1, epoch: 0, sample: 9 };
 /// let crop = view.resolve(500, 375, &key)?;
 /// assert_eq!((crop.height, crop.width), (224, 224));
@@ -139,7 +139,7 @@ impl Crop {
     /// ```
     /// use shardpack_jpeg::{DrawKey, View};
     /// // 500 × 375 becomes 640 × 480, with 80 rows above and below.
-    /// let crop = View::pad(640, 640).resolve(500, 375, &DrawKey::default())?;
+    /// let crop = View::pad(640).resolve(500, 375, &DrawKey::default())?;
     /// assert_eq!((crop.inner.y, crop.inner.height), (80, 480));
     /// let covered = crop.covered();
     /// assert_eq!((covered.x, covered.y, covered.width, covered.height), (0.0, -62.5, 500.0, 500.0));
@@ -168,6 +168,40 @@ impl Crop {
     }
 }
 
+/// Pixels of a view, as the constructors of [`View`] take them: `224`, or `(height, width)`.
+///
+/// ```
+/// use shardpack_jpeg::{View, ViewSize};
+/// assert_eq!(ViewSize::from(224), ViewSize { height: 224, width: 224 });
+/// assert_eq!(View::resize((96, 128)).size(), Some((96, 128)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ViewSize {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+impl From<u32> for ViewSize {
+    fn from(side: u32) -> Self {
+        Self { height: side, width: side }
+    }
+}
+
+impl From<(u32, u32)> for ViewSize {
+    fn from(size: (u32, u32)) -> Self {
+        Self { height: size.0, width: size.1 }
+    }
+}
+
+impl Framing {
+    /// Share of the area that a random crop shows by default.
+    pub const SCALE: (f64, f64) = (0.08, 1.0);
+    /// Width over height of a random crop by default.
+    pub const RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
+}
+
 impl View {
     const fn new(framing: Framing) -> Self {
         Self { framing, flip: 0.0, interpolation: Interpolation::Bilinear }
@@ -185,36 +219,39 @@ impl View {
         Self::new(Framing::Rectangle(rect))
     }
 
-    /// The whole picture at `height` × `width`.
+    /// The whole picture at this size.
     #[must_use]
-    pub const fn resize(height: u32, width: u32) -> Self {
+    pub fn resize(size: impl Into<ViewSize>) -> Self {
+        let ViewSize { height, width } = size.into();
         Self::new(Framing::Resize { height, width })
     }
 
-    /// The centre `height` × `width` of the picture resized to a shorter side of `short_side`. The
-    /// usual evaluation of ImageNet is 256, 224, 224.
+    /// The centre of this size, of the picture resized to a shorter side of `short_side`. The usual
+    /// evaluation of ImageNet is 256, 224.
     #[must_use]
-    pub const fn center_crop(short_side: u32, height: u32, width: u32) -> Self {
+    pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
+        let ViewSize { height, width } = size.into();
         Self::new(Framing::CenterCrop { short_side, height, width })
     }
 
-    /// A random part of 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to `height` ×
-    /// `width`.
+    /// A random part of 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to this size.
     #[must_use]
-    pub const fn random_resized_crop(height: u32, width: u32) -> Self {
-        Self::new(Framing::RandomResizedCrop { height, width, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) })
+    pub fn random_resized_crop(size: impl Into<ViewSize>) -> Self {
+        let ViewSize { height, width } = size.into();
+        Self::new(Framing::RandomResizedCrop { height, width, scale: Framing::SCALE, ratio: Framing::RATIO })
     }
 
-    /// The whole picture in the middle of `height` × `width` pixels of a grey of 114: as large as it
-    /// fits, at its own proportions.
+    /// The whole picture in the middle of a grey of 114: as large as it fits into this size, at its own
+    /// proportions.
     ///
     /// ```
     /// use shardpack_jpeg::{Framing, View};
-    /// let black = View { framing: Framing::Pad { height: 640, width: 640, fill: [0; 3] }, ..View::pad(640, 640) };
+    /// let black = View { framing: Framing::Pad { height: 640, width: 640, fill: [0; 3] }, ..View::pad(640) };
     /// assert_eq!(black.size(), Some((640, 640)));
     /// ```
     #[must_use]
-    pub const fn pad(height: u32, width: u32) -> Self {
+    pub fn pad(size: impl Into<ViewSize>) -> Self {
+        let ViewSize { height, width } = size.into();
         Self::new(Framing::Pad { height, width, fill: GREY })
     }
 

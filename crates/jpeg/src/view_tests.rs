@@ -14,7 +14,7 @@ fn fixed_views_show_what_they_say() {
     assert_eq!((whole.window, whole.height, whole.width), (Rect { x: 0, y: 0, width: 500, height: 375 }, 375, 500));
     let rect = Rect { x: 3, y: 4, width: 50, height: 60 };
     assert_eq!(View::rectangle(rect).resolve(500, 375, &key(0)).unwrap().area.rect(), Some(rect));
-    let resized = View::resize(10, 20).resolve(500, 375, &key(0)).unwrap();
+    let resized = View::resize((10, 20)).resolve(500, 375, &key(0)).unwrap();
     assert_eq!((resized.window, resized.height, resized.width), (whole.window, 10, 20));
 }
 
@@ -22,14 +22,14 @@ fn fixed_views_show_what_they_say() {
 /// `CenterCrop(224)` starts at column 58 (58.5 to even), row 16.
 #[test]
 fn centre_crops_lie_where_torchvision_puts_them() {
-    let crop = View::center_crop(256, 224, 224).resolve(500, 375, &key(0)).unwrap();
+    let crop = View::center_crop(256, 224).resolve(500, 375, &key(0)).unwrap();
     let (x, y) = (500.0 / 341.0, 375.0 / 256.0);
     assert_eq!(crop.area, Area { x: 58.0 * x, y: 16.0 * y, width: 224.0 * x, height: 224.0 * y });
     assert_eq!(crop.window, Rect { x: 82, y: 20, width: 416 - 82, height: 355 - 20 });
-    let upright = View::center_crop(256, 224, 224).resolve(375, 500, &key(0)).unwrap();
+    let upright = View::center_crop(256, 224).resolve(375, 500, &key(0)).unwrap();
     assert_eq!((upright.area.x, upright.area.y), (crop.area.y, crop.area.x));
     // The whole picture: the filter cannot reach beyond it.
-    let all = View::center_crop(8, 8, 8).resolve(100, 100, &key(0)).unwrap();
+    let all = View::center_crop(8, 8).resolve(100, 100, &key(0)).unwrap();
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
 
@@ -37,18 +37,18 @@ fn centre_crops_lie_where_torchvision_puts_them() {
 #[test]
 fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     let place = |view: View, width, height| view.resolve(width, height, &key(0)).unwrap().inner;
-    assert_eq!(place(View::pad(640, 640), 500, 375), Rect { x: 0, y: 80, width: 640, height: 480 });
-    assert_eq!(place(View::pad(640, 640), 375, 500), Rect { x: 80, y: 0, width: 480, height: 640 });
+    assert_eq!(place(View::pad(640), 500, 375), Rect { x: 0, y: 80, width: 640, height: 480 });
+    assert_eq!(place(View::pad(640), 375, 500), Rect { x: 80, y: 0, width: 480, height: 640 });
     // 1280 × 720 is 640 × 360, 1000 × 667 is 640 × 426.88.
-    assert_eq!(place(View::pad(640, 640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
-    assert_eq!(place(View::pad(640, 640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
-    assert_eq!(place(View::pad(480, 640), 640, 480), Rect::whole(640, 480));
+    assert_eq!(place(View::pad(640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
+    assert_eq!(place(View::pad(640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
+    assert_eq!(place(View::pad((480, 640)), 640, 480), Rect::whole(640, 480));
     // A line stays one pixel wide. Of an odd number of pixels beside it the right border has one more, and
     // the left one where it is mirrored.
-    assert_eq!(place(View::pad(8, 8), 1, 65_535), Rect { x: 3, y: 0, width: 1, height: 8 });
-    assert_eq!(place(View::pad(8, 8).with_flip(1.0), 1, 65_535), Rect { x: 4, y: 0, width: 1, height: 8 });
+    assert_eq!(place(View::pad(8), 1, 65_535), Rect { x: 3, y: 0, width: 1, height: 8 });
+    assert_eq!(place(View::pad(8).with_flip(1.0), 1, 65_535), Rect { x: 4, y: 0, width: 1, height: 8 });
     for (width, height, rows, columns) in (1..60).flat_map(|n| [(n, 60, 31, 17), (60, n, 31, 17), (n, 7, n + 3, 2)]) {
-        let crop = View::pad(rows, columns).with_flip(0.5).resolve(width, height, &key(u64::from(width))).unwrap();
+        let crop = View::pad((rows, columns)).with_flip(0.5).resolve(width, height, &key(u64::from(width))).unwrap();
         let whole = Rect::whole(width, height);
         assert_eq!((crop.window, crop.area.rect(), crop.fill), (whole, Some(whole), [114; 3]));
         assert!(Rect::whole(columns, rows).contains(&crop.inner));
@@ -66,7 +66,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
             (ends[0] - f64::from(crop.inner.x)).abs() < 1e-9 && (ends[1] - f64::from(crop.inner.right())).abs() < 1e-9
         );
     }
-    let resized = View::resize(9, 7).resolve(30, 30, &key(0)).unwrap();
+    let resized = View::resize((9, 7)).resolve(30, 30, &key(0)).unwrap();
     assert_eq!((resized.is_padded(), resized.covered()), (false, resized.area));
 }
 
@@ -74,9 +74,9 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
 fn views_that_cannot_be_are_refused() {
     let range = |scale, ratio| View::new(Framing::RandomResizedCrop { height: 8, width: 8, scale, ratio });
     let refused = [
-        View::resize(0, 5),
-        View::pad(5, 0),
-        View::center_crop(224, 256, 224),
+        View::resize((0, 5)),
+        View::pad((5, 0)),
+        View::center_crop(224, (256, 224)),
         View::whole().with_flip(1.5),
         View::whole().with_flip(f64::NAN),
         range((0.0, 1.0), (1.0, 1.0)),
@@ -97,7 +97,7 @@ fn views_that_cannot_be_are_refused() {
 
 #[test]
 fn draws_do_not_depend_on_the_order_of_calls() {
-    let view = View::random_resized_crop(224, 224).with_flip(0.5);
+    let view = View::random_resized_crop(224).with_flip(0.5);
     let forward: Vec<Crop> = (0..500).map(|i| view.resolve(500, 375, &key(i)).unwrap()).collect();
     let threads: Vec<Crop> = std::thread::scope(|scope| {
         let of =
@@ -115,7 +115,7 @@ fn draws_do_not_depend_on_the_order_of_calls() {
 
 #[test]
 fn random_parts_lie_within_the_picture() {
-    let view = View::random_resized_crop(224, 224);
+    let view = View::random_resized_crop(224);
     for (width, height) in [(1, 1), (2, 1), (1, 300), (500, 375), (4000, 3), (65535, 65535)] {
         for sample in 0..300 {
             let rect = part(view, width, height, sample);

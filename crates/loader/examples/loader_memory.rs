@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dataset = Dataset::open(args.next().ok_or(usage)?)?;
     let (image, cube) = match args.next().as_deref() {
         Some("full") => (ImageMode::View(View::whole()), CubeMode::Whole),
-        Some("crop") => (ImageMode::View(View::random_resized_crop(224, 224)), CubeMode::Whole),
+        Some("crop") => (ImageMode::View(View::random_resized_crop(224)), CubeMode::Whole),
         Some("raw") => (ImageMode::Raw, CubeMode::Raw),
         _ => return Err(usage.into()),
     };

@@ -50,7 +50,7 @@ fn main() -> Outcome<()> {
         .map(|sample| Ok(sample?.image("image")?.bytes.to_vec()))
         .collect::<Result<Vec<Vec<u8>>, shardpack_reader::Error>>()?;
 
-    let crop = View::random_resized_crop(224, 224).with_flip(0.5);
+    let crop = View::random_resized_crop(224).with_flip(0.5);
     let load = |image, mode| -> Outcome<_> {
         let loader = RefCell::new(open(&dataset, image, mode, threads)?);
         Ok(move || load(&mut loader.borrow_mut()))

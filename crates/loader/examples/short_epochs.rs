@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = args.next().ok_or("usage: short_epochs DATASET [EPOCHS] [BATCH] [THREADS]")?;
     let mut number = |default: u32| args.next().map_or(Ok(default), |text| text.parse());
     let (epochs, batch_size, threads) = (number(50)?, number(16)?, number(0)? as usize);
-    let image = ImageMode::View(View::random_resized_crop(224, 224));
+    let image = ImageMode::View(View::random_resized_crop(224));
     let dataset = Dataset::open(path)?;
     let open = |begins_ahead| {
         Loader::open(

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let epochs: u32 = args.next().map_or(Ok(3), |count| count.parse())?;
     let state = args.next().unwrap_or_else(|| "state.json".into());
 
-    let image = ImageMode::View(View::random_resized_crop(224, 224).with_flip(0.5));
+    let image = ImageMode::View(View::random_resized_crop(224).with_flip(0.5));
     let options = LoaderOptions::default().batch_size(4).image(image);
     let mut loader = Loader::open(&Dataset::open(path)?, options)?;
     if let Ok(text) = std::fs::read_to_string(&state) {

@@ -80,5 +80,5 @@ pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_format::{Hint, Note};
-pub use shardpack_jpeg::{Crop, Interpolation, PixelLayout, Scaling, View};
+pub use shardpack_jpeg::{Crop, Interpolation, PixelLayout, Scaling, View, ViewSize};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};

@@ -73,8 +73,8 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
             0,
         ),
         // Only tables of weights: less than 120 bytes for each row and column of the output.
-        (View::resize(40, 33), 1, PixelLayout::HeightWidthChannels, 73 * 120),
-        (View::random_resized_crop(24, 16), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
+        (View::resize((40, 33)), 1, PixelLayout::HeightWidthChannels, 73 * 120),
+        (View::random_resized_crop((24, 16)), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
     ];
     let mut slots: Vec<Vec<u8>> = views
         .iter()

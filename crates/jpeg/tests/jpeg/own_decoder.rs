@@ -21,7 +21,7 @@ fn baseline_pictures_have_the_pixels_of_pillow() {
     let (_, part) = decode(TILED, View::rectangle(Rect { x: 20, y: 3, width: 11, height: 9 }), 11 * 9 * 3).unwrap();
     // Those of Pillow, whole and cropped.
     assert_eq!([whole, part].map(|crc| format!("{crc:08x}")), ["fc80bef8", "d0193c99"]);
-    assert_eq!(decode(TILED, View::resize(20, 10), 20 * 10 * 3).unwrap().0.width, 10);
+    assert_eq!(decode(TILED, View::resize((20, 10)), 20 * 10 * 3).unwrap().0.width, 10);
     let size = PictureCheck::new().check("image/jpeg", TILED, &DecodeOptions::default().limits).unwrap();
     assert_eq!(size, (48, 32));
 }

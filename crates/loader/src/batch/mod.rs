@@ -243,7 +243,7 @@ impl Batch {
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
     /// let align = [("boxes", "boxes,format=xywh".parse()?)];
-    /// let options = LoaderOptions::default().image(View::resize(224, 224)).align(align);
+    /// let options = LoaderOptions::default().image(View::resize(224)).align(align);
     /// let mut loader = Loader::open(&Dataset::open("train")?, options)?;
     /// let batch = loader.next_batch().unwrap()?;
     /// for boxes in batch.objects("boxes").unwrap().into_iter().flatten() {

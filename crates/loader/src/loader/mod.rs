@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// ```no_run
 /// use shardpack_loader::{Dataset, LoaderOptions, View};
 /// let dataset = Dataset::open("train")?;
-/// let image = View::random_resized_crop(224, 224).with_flip(0.5);
+/// let image = View::random_resized_crop(224).with_flip(0.5);
 /// let mut loader = LoaderOptions::default().batch_size(256).image(image).of(&dataset).open()?;
 /// for epoch in 0..90 {
 ///     for batch in loader.epoch(epoch) {

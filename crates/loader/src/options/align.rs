@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// ```
 /// use shardpack_loader::{Align, LoaderOptions, View};
 /// let align = [("mask", "mask".parse()?), ("boxes", "boxes,format=xywh".parse()?)];
-/// let options = LoaderOptions::default().image(View::resize(224, 224)).align(align);
+/// let options = LoaderOptions::default().image(View::resize(224)).align(align);
 /// assert!(matches!(options.view.align[0].1, Align::Mask { .. }));
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```

@@ -32,7 +32,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, View};
-/// let train = LoaderOptions::default().batch_size(256).seed(42).image(View::random_resized_crop(224, 224).with_flip(0.5));
+/// let train = LoaderOptions::default().batch_size(256).seed(42).image(View::random_resized_crop(224).with_flip(0.5));
 /// assert_eq!((train.order.batch_size, train.resources.slots), (256, 3));
 /// ```
 ///

@@ -10,7 +10,7 @@ use shardpack_reader::Error;
 /// ```
 /// use shardpack_loader::View;
 /// use shardpack_loader::{ImageMode, LoaderOptions};
-/// let evaluate = ImageMode::View(View::center_crop(256, 224, 224));
+/// let evaluate = ImageMode::View(View::center_crop(256, 224));
 /// assert_ne!(LoaderOptions::default().view.image, evaluate);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]

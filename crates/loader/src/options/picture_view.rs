@@ -33,9 +33,9 @@ const FLIP: f64 = 0.5;
 /// ```
 /// use shardpack_loader::{ImageMode, View};
 /// let mode: ImageMode = "center224".parse()?;
-/// assert_eq!(mode, ImageMode::View(View::center_crop(256, 224, 224)));
+/// assert_eq!(mode, ImageMode::View(View::center_crop(256, 224)));
 /// let mode: ImageMode = "rrc96x128,flip=0".parse()?;
-/// assert_eq!(mode, ImageMode::View(View::random_resized_crop(96, 128)));
+/// assert_eq!(mode, ImageMode::View(View::random_resized_crop((96, 128))));
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 impl FromStr for ImageMode {
@@ -56,10 +56,7 @@ impl FromStr for ImageMode {
         } else if let Some(size) = named("rrc") {
             let (height, width) = size?;
             flip = FLIP;
-            let Framing::RandomResizedCrop { mut scale, mut ratio, .. } = View::random_resized_crop(1, 1).framing
-            else {
-                return Err(Error::internal("view of pictures", "a random crop", "another one"));
-            };
+            let (mut scale, mut ratio) = (Framing::SCALE, Framing::RATIO);
             if let Some(given) = take(&mut options, "scale") {
                 scale = range(given).ok_or_else(|| fail("scale=LOW..HIGH, such as scale=0.25..1"))?;
             }
@@ -79,7 +76,7 @@ impl FromStr for ImageMode {
             Framing::Resize { height, width }
         } else if let Some(size) = named("pad") {
             let (height, width) = size?;
-            let Framing::Pad { mut fill, .. } = View::pad(1, 1).framing else {
+            let Framing::Pad { mut fill, .. } = View::pad(1).framing else {
                 return Err(Error::internal("view of pictures", "a padded one", "another one"));
             };
             if let Some(given) = take(&mut options, "fill") {
@@ -166,13 +163,13 @@ mod tests {
     fn views_are_called_by_their_names() {
         assert_eq!(view("full"), View::whole());
         assert_eq!("raw".parse::<ImageMode>().unwrap(), ImageMode::Raw);
-        assert_eq!(view("rrc176"), View::random_resized_crop(176, 176).with_flip(0.5));
-        assert_eq!(view("center224"), View::center_crop(256, 224, 224));
-        assert_eq!(view("center1"), View::center_crop(2, 1, 1));
+        assert_eq!(view("rrc176"), View::random_resized_crop(176).with_flip(0.5));
+        assert_eq!(view("center224"), View::center_crop(256, 224));
+        assert_eq!(view("center1"), View::center_crop(2, 1));
         assert!(view("center65535").check().is_ok());
-        assert_eq!(view("resize32x64"), View::resize(32, 64));
-        assert_eq!(view("pad640"), View::pad(640, 640));
-        assert_eq!(view("pad480x640"), View::pad(480, 640));
+        assert_eq!(view("resize32x64"), View::resize((32, 64)));
+        assert_eq!(view("pad640"), View::pad(640));
+        assert_eq!(view("pad480x640"), View::pad((480, 640)));
     }
 
     #[test]
@@ -180,8 +177,8 @@ mod tests {
         let given = view("rrc224x160,ratio=1..1,scale=0.25..0.5,flip=0.1");
         let framing = Framing::RandomResizedCrop { height: 224, width: 160, scale: (0.25, 0.5), ratio: (1.0, 1.0) };
         assert_eq!(given, View { framing, ..View::whole() }.with_flip(0.1));
-        assert_eq!(view("center224x160"), View::center_crop(256, 224, 160));
-        assert_eq!(view("center224,short=224,flip=1"), View::center_crop(224, 224, 224).with_flip(1.0));
+        assert_eq!(view("center224x160"), View::center_crop(256, (224, 160)));
+        assert_eq!(view("center224,short=224,flip=1"), View::center_crop(224, 224).with_flip(1.0));
         assert_eq!(view("full,flip=0.5"), View::whole().with_flip(0.5));
         let framing = |fill| Framing::Pad { height: 8, width: 9, fill };
         assert_eq!(
@@ -198,7 +195,7 @@ mod tests {
             }
         }
         assert_eq!(view("pad8x9,fill=0").framing, framing([0; 3]));
-        assert_eq!(view("resize8,flip=1e-3"), View::resize(8, 8).with_flip(0.001));
+        assert_eq!(view("resize8,flip=1e-3"), View::resize(8).with_flip(0.001));
     }
 
     #[test]

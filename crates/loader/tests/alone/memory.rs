@@ -198,9 +198,9 @@ fn memory_is_what_was_predicted() {
     // Two pictures of 3.2 megapixels among small ones, decoded as a whole before they are resized.
     let pictures = Disk::new(&[60], |id| side(id, if id % 25 == 7 { 1800 } else { 64 }));
     for (name, image, threads) in [
-        ("a random part", ImageMode::View(View::random_resized_crop(224, 224)), 2),
-        ("the centre", ImageMode::View(View::center_crop(256, 224, 224)), 2),
-        ("between borders", ImageMode::View(View::pad(640, 640)), 7),
+        ("a random part", ImageMode::View(View::random_resized_crop(224)), 2),
+        ("the centre", ImageMode::View(View::center_crop(256, 224)), 2),
+        ("between borders", ImageMode::View(View::pad(640)), 7),
     ] {
         let (peak, predicted, _) = epoch(&pictures, raw(4).image(image).threads(threads).fields(["image"]));
         println!("{name}: {peak} of {predicted}, {:.2}", peak as f64 / predicted as f64);

@@ -60,7 +60,7 @@ fn dense_batches_hold_what_the_dataset_holds() {
 #[test]
 fn batches_are_the_same_whatever_threads_and_slots() {
     let disk = Disk::varied(&[30, 41, 17]);
-    let dense = ImageMode::View(View::random_resized_crop(8, 8).with_flip(0.5));
+    let dense = ImageMode::View(View::random_resized_crop(8).with_flip(0.5));
     for (mode, image) in
         [(Mode::Windowed, dense), (Mode::Full, LoaderOptions::default().view.image), (Mode::Stored, dense)]
     {
@@ -253,7 +253,7 @@ fn options_that_make_no_sense_are_refused_in_words() {
     );
     assert_eq!(refused(options(0)), "batch size: expected at least 1, found 0");
     assert!(refused(options(2).rank(2).world_size(2)).starts_with("rank: expected below"));
-    let view = ImageMode::View(View::random_resized_crop(0, 8));
+    let view = ImageMode::View(View::random_resized_crop((0, 8)));
     assert!(refused(options(2).image(view)).contains("at least 1 × 1"));
 }
 

@@ -21,7 +21,7 @@ fn options() -> LoaderOptions {
         .end(End::Pad)
         .mode(Mode::Full)
         .fields(["image", "label"])
-        .image(View::random_resized_crop(20, 14))
+        .image(View::random_resized_crop((20, 14)))
 }
 
 fn mix(texts: &[&str]) -> Option<BatchMix> {

@@ -53,7 +53,7 @@ fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, 
 #[test]
 fn batches_are_those_of_a_slow_twin() {
     let disk = Disk::varied(&[17, 12]);
-    let crop = ImageMode::View(View::random_resized_crop(20, 14).with_flip(0.5));
+    let crop = ImageMode::View(View::random_resized_crop((20, 14)).with_flip(0.5));
     for (image, epoch) in [(crop, 0), (crop, 3), (LoaderOptions::default().view.image, 1)] {
         let options = options().image(image);
         let plain = rows(&disk, options.clone().augment_pictures(Vec::new()), epoch);

@@ -30,7 +30,7 @@ fn on_host(options: &LoaderOptions) -> LoaderOptions {
 #[test]
 fn batches_are_the_hosts() {
     let disk = Disk::varied(&[23, 31]);
-    let crop = ImageMode::View(View::random_resized_crop(12, 10).with_flip(0.5));
+    let crop = ImageMode::View(View::random_resized_crop((12, 10)).with_flip(0.5));
     let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap());
     let image = |dtype: Dtype| ArrayDtype::Fields(vec![("image".into(), dtype.into())]);
     let layouts = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth];
@@ -314,7 +314,7 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);
     let with = |trouble| {
         let (options, _) = options(trouble);
-        let image = ImageMode::View(View::random_resized_crop(20, 14));
+        let image = ImageMode::View(View::random_resized_crop((20, 14)));
         let mix = Some(BatchMix { choices: vec!["mixup".parse().unwrap()], classes: 40 });
         Loader::open(&disk.open(), {
             let mut options = options.image(image).fields(["image", "label"]);

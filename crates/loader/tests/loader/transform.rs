@@ -49,7 +49,7 @@ fn options(change: Option<Change>) -> LoaderOptions {
 #[test]
 fn rows_are_changed_where_they_are() {
     let disk = Disk::varied(&[9, 14]);
-    let crop = ImageMode::View(View::random_resized_crop(9, 12));
+    let crop = ImageMode::View(View::random_resized_crop((9, 12)));
     for image in [LoaderOptions::default().view.image, crop] {
         // Large records are made in parts, and changed when they are whole.
         for part_bytes in [64, 1 << 20] {

@@ -116,7 +116,7 @@ fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
 #[test]
 fn absurd_batch_sizes_are_refused_or_cost_what_is_there() {
     let disk = Disk::alike(&[16]);
-    let view = ImageMode::View(View::center_crop(1 << 20, 1 << 15, 1 << 15));
+    let view = ImageMode::View(View::center_crop(1 << 20, 1 << 15));
     for end in [End::Drop, End::Uneven, End::Pad] {
         let options = options(u32::MAX).image(view).end(end);
         let text = said(&Loader::open(&disk.open(), options).unwrap_err());

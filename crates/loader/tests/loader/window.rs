@@ -98,7 +98,7 @@ fn load(dataset: &Dataset, options: LoaderOptions) -> Vec<Seen> {
 #[test]
 fn batches_are_the_same_wherever_the_window_is() {
     let disk = medium(&[31, 0, 40, 19]);
-    let crop = ImageMode::View(View::random_resized_crop(16, 16).with_flip(0.5));
+    let crop = ImageMode::View(View::random_resized_crop(16).with_flip(0.5));
     for (mode, image, end) in [
         (None, crop, End::Pad),
         (None, ImageMode::Raw, End::Uneven),

@@ -116,12 +116,12 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
             let (w, h) = (1 + random.below(width - x), 1 + random.below(height - y));
             View::rectangle(Rect { x, y, width: w, height: h })
         }
-        2 => View::resize(size(random), size(random)),
+        2 => View::resize((size(random), size(random))),
         3 => {
             let (height, width) = (size(random), size(random));
-            View::center_crop(height.max(width) + random.below(20), height, width)
+            View::center_crop(height.max(width) + random.below(20), (height, width))
         }
-        _ => View::random_resized_crop(size(random), size(random)),
+        _ => View::random_resized_crop((size(random), size(random))),
     };
     view.with_flip(f64::from(random.below(3)) / 2.0)
 }
@@ -197,7 +197,7 @@ fn every_kind_of_picture_whole_and_cropped() {
         for interval in [0, 1, 5, 7, 13] {
             let source = Source { size: (101, 67), factors, interval, detail: 20, seed: 3 };
             let crop = Rendering {
-                view: View::random_resized_crop(32, 40).with_flip(0.5),
+                view: View::random_resized_crop((32, 40)).with_flip(0.5),
                 key: DrawKey { seed: 1, epoch: 0, sample: interval.into() },
                 ..Default::default()
             };
@@ -254,13 +254,13 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     let large = Source { size: (600, 600), ..good }.encoded();
     let mut other = vec![0; 1 << 20];
     let mut roomy = Staging::new(&mut other, StagingOptions::default());
-    assert_eq!(odd(&large, &Rendering { view: View::resize(1, 1), ..whole }, &mut roomy), Reason::Shrinks);
+    assert_eq!(odd(&large, &Rendering { view: View::resize(1), ..whole }, &mut roomy), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
     // The host pads: unless the picture has the proportions of the view.
-    let padded = |height, width| Rendering { view: View::pad(height, width), ..whole };
+    let padded = |height, width| Rendering { view: View::pad((height, width)), ..whole };
     assert_eq!(odd(&jpeg, &padded(33, 66), &mut staging), Reason::OnHost);
-    let bicubic = View::resize(40, 40).with_interpolation(Interpolation::Bicubic);
+    let bicubic = View::resize(40).with_interpolation(Interpolation::Bicubic);
     assert_eq!(odd(&jpeg, &Rendering { view: bicubic, ..whole }, &mut staging), Reason::OnHost);
     // After all of these, the batch is as it was.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));

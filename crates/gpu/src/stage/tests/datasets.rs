@@ -263,7 +263,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         ("crops of two types", {
             let mut options = base
                 .clone()
-                .image(view(View::random_resized_crop(32, 40).with_flip(0.5)))
+                .image(view(View::random_resized_crop((32, 40)).with_flip(0.5)))
                 .layout(first)
                 .dtype(types(&[("image", half), ("thumb", single)]))
                 .fields(pictures);
@@ -273,7 +273,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         ("changed crops of two types", {
             let mut options = base
                 .clone()
-                .image(view(View::random_resized_crop(32, 40).with_flip(0.5)))
+                .image(view(View::random_resized_crop((32, 40)).with_flip(0.5)))
                 .layout(first)
                 .dtype(types(&[("image", half)]))
                 .augment_pictures(changes_of_pictures())
@@ -288,14 +288,14 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         (
             "changed and mixed",
             base.clone()
-                .image(view(View::center_crop(33, 24, 28)))
+                .image(view(View::center_crop(33, (24, 28))))
                 .dtype(types(&[("thumb", single)]))
                 .augment_pictures(changes_of_pictures())
                 .mix(BatchMix { choices: mixes(), classes: 1000 })
                 .fields(pictures),
         ),
-        ("centres", base.clone().image(view(View::center_crop(33, 24, 24))).fields(pictures)),
-        ("small ones", base.clone().image(view(View::random_resized_crop(20, 24))).layout(first).fields(pictures)),
+        ("centres", base.clone().image(view(View::center_crop(33, 24))).fields(pictures)),
+        ("small ones", base.clone().image(view(View::random_resized_crop((20, 24)))).layout(first).fields(pictures)),
         ("patches of some bands", base.clone().cube(patch).bands(Bands::List(vec![4, 0, 0, 5])).fields(arrays)),
         (
             "patches of floats",
@@ -308,7 +308,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         ("brain floats, flipped", {
             let mut options = base
                 .clone()
-                .image(view(View::center_crop(33, 24, 24)))
+                .image(view(View::center_crop(33, 24)))
                 .dtype(types(&[("image", brain), ("thumb", half), ("cube", brain)]))
                 .augment(Augment { rotate: false, ..all });
             options.output.scaling = scaling;

@@ -96,7 +96,7 @@ fn damage_harms_its_row_alone() {
 /// Where the device has found them odd, the host decodes them after all.
 #[test]
 fn damaged_pictures_are_the_hosts() {
-    let views = [View::whole(), View::random_resized_crop(24, 20), View::center_crop(30, 21, 28)];
+    let views = [View::whole(), View::random_resized_crop((24, 20)), View::center_crop(30, (21, 28))];
     for (view, manner) in views.into_iter().zip([0, 1, 0]) {
         let disk = Disk::scattered(90);
         let stage = Arc::new(PlayedStage::new(manner, 1));
@@ -126,8 +126,8 @@ fn damaged_pictures_are_the_hosts() {
 fn views_that_the_host_makes_are_counted() {
     let disk = Disk::alike(10, Harm::None);
     let dataset = shardpack_reader::Dataset::open(disk.dir.path()).unwrap();
-    let bicubic = View::random_resized_crop(24, 40).with_interpolation(Interpolation::Bicubic);
-    for view in [View::pad(24, 40).with_flip(0.5), bicubic] {
+    let bicubic = View::random_resized_crop((24, 40)).with_interpolation(Interpolation::Bicubic);
+    for view in [View::pad((24, 40)).with_flip(0.5), bicubic] {
         for is_resident in [false, true] {
             let stage = Arc::new(PlayedStage::new(0, 1));
             let options = LoaderOptions::default().batch_size(4).threads(2).image(view);
@@ -149,8 +149,7 @@ fn views_that_the_host_makes_are_counted() {
 #[test]
 fn limits_are_those_of_the_host() {
     let disk = Disk::alike(8, Harm::None);
-    let options =
-        LoaderOptions::default().batch_size(4).threads(1).image(View::center_crop(16, 16, 16)).fields(["image"]);
+    let options = LoaderOptions::default().batch_size(4).threads(1).image(View::center_crop(16, 16)).fields(["image"]);
     let first = |limit: u64, stage: Option<Arc<dyn Stage>>| {
         let limits = Limits { max_decoded_bytes: limit, ..Limits::default() };
         let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();

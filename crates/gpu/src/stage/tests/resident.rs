@@ -77,7 +77,7 @@ fn damage_is_said_at_its_row() {
     let options = LoaderOptions::default()
         .batch_size(9)
         .threads(2)
-        .image(View::random_resized_crop(24, 20))
+        .image(View::random_resized_crop((24, 20)))
         .on_corrupt(OnCorrupt::Skip { max: 1000 })
         .fields(["image", "label"]);
     let stage = Arc::new(PlayedStage::new(1, 1));
@@ -121,7 +121,7 @@ fn no_record_is_read_after_the_loader_is_open() {
     let crops = LoaderOptions::default()
         .batch_size(5)
         .threads(2)
-        .image(View::random_resized_crop(24, 24))
+        .image(View::random_resized_crop(24))
         .fields(["image", "thumb", "label", "mask"]);
     let stage = Arc::new(PlayedStage::new(0, 1));
     let mut loader = Loader::open(&dataset, resident(&stage, &crops)).unwrap();
@@ -257,7 +257,7 @@ proptest! {
             false => CubeMode::Whole,
         };
         let fields = if arrays { &["cube", "mask"][..] } else { &["image", "label", "thumb"] };
-        let image = View::random_resized_crop(height, width).with_flip(0.5);
+        let image = View::random_resized_crop((height, width)).with_flip(0.5);
         let options = LoaderOptions::default()
             .batch_size(4)
             .seed(seed)
