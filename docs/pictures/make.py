@@ -114,7 +114,7 @@ def tile_grid():
         rect(left, top, wide, high, f'fill="{CROP}" fill-opacity="0.22" stroke="{CROP}" stroke-width="2.5"'),
         f'<path d="{ticks}" stroke="{CROP}" stroke-width="1.2" stroke-dasharray="3 3" fill="none"/>',
     ]
-    # What it is, beside the picture.
+    # The explanation next to the picture.
     side, middle = x + WIDTH * scale + 30, top + high / 2
     body += [
         f'<path d="M{left + wide} {middle}H{side - 8}" stroke="{CROP}" stroke-width="2" fill="none"/>',
