@@ -4,7 +4,7 @@ use anyhow::Context;
 use shardpack_array::Coder;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
-use shardpack_pack::report::{CubeTraits, Noise, Plan, two_digits};
+use shardpack_pack::report::{CandidateRecipe, CubeTraits, Noise};
 use shardpack_recipe::{Value, Word};
 use shardpack_sources::SourceKind;
 use std::path::Path;
@@ -39,12 +39,12 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
 }
 
 /// Checks a candidate's options as `pack` would. `common` are those on reading the source.
-pub(super) fn plan(rung: Rung, common: &[(String, Value)]) -> anyhow::Result<Plan> {
+pub(super) fn recipe(rung: Rung, common: &[(String, Value)]) -> anyhow::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
     // Nothing is written to the output.
     let options = PackOptions::read(&[common, &own].concat(), Path::new("unused"));
     let options = options.with_context(|| format!("candidate `{}`", name.escape_debug()))?;
-    Ok(Plan { name, group, own, options })
+    Ok(CandidateRecipe { name, group, own, options })
 }
 
 fn own<const N: usize>(pairs: [(&str, Value); N]) -> Own {
@@ -173,6 +173,14 @@ fn default_errors(noise: Noise) -> Vec<f64> {
     errors
 }
 
+/// A number with two digits that is not above `value`, as it is typed: `0.0012`.
+fn two_digits(value: f64) -> f64 {
+    let text = format!("{value:e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return value };
+    let kept: String = digits.chars().take("1.2".len()).collect();
+    format!("{kept}e{exponent}").parse().unwrap_or(value)
+}
+
 /// What follows the values: the codecs that were asked for, or what is fastest and what is smallest.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
@@ -200,4 +208,16 @@ fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_typed_with_two_digits() {
+        assert_eq!(two_digits(0.001_234), 0.0012);
+        assert_eq!(two_digits(1_234.0), 1200.0);
+        assert_eq!((two_digits(0.001_26), two_digits(9.97), two_digits(0.5)), (0.0012, 9.9, 0.5));
+    }
 }

@@ -1,5 +1,6 @@
 //! Reports: pages that show the cost of a lossy choice.
 
+mod arguments;
 mod device;
 mod file;
 mod ladder;
@@ -12,9 +13,10 @@ pub(crate) use page_file::{check, write};
 
 use crate::{MAX_RECORD_BYTES, place, read_limits, sniff};
 use anyhow::{Context, bail};
-use shardpack_format::{MANIFEST_NAME, Note, Voice};
+use arguments::{argument, dashed, quoted};
+use shardpack_format::{MANIFEST_NAME, Note, Setting, Voice};
 use shardpack_pack::options::{ReportArguments, reading};
-use shardpack_pack::report::{self, Hooks, Opened, Plan, ReportOptions, argument, quoted};
+use shardpack_pack::report::{self, CandidateRecipe, DecodingDevice, Hooks, ReportOptions};
 use shardpack_reader::DatasetOptions;
 use shardpack_recipe::{ArgumentError, Value, is_given};
 use shardpack_report::data::Report;
@@ -86,29 +88,14 @@ pub(crate) fn make(
     }
     let hooks = Hooks { on_progress, cancel };
     let asked = Asked { path, src, args, device: device_of(args)? };
-    if is_dataset(path) {
-        let report = of_dataset(asked, &hooks, cancel)?;
-        let notes = report.notes.iter().cloned().map(Note::new).collect();
-        return Ok((report, notes));
-    }
-    if let Some(source) = &args.source {
-        let (src, source) = (&asked.src, source.display());
-        bail!(ArgumentError::of(
-            "source",
-            format!("expected SRC to be a dataset, found `{src}`, with `{source}` beside it")
-        ));
-    }
-    // Before the sources are listed: a file of candidates may be wrong.
-    let own = args.candidates.as_deref().map(file::read).transpose()?;
-    on_progress(0, 1, "listing");
-    let opened = report::open(path, &source_options(args, cancel)?, asked.threads())?;
-    refuse_wrong_kind(args, opened.kind())?;
-    let rungs = own.unwrap_or_else(|| ladder::rungs(args, opened.kind(), &|| opened.cube_traits()));
-    let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &args.reading)).collect::<Result<_, _>>()?;
-    let report = measure(asked, &opened, &plans, &hooks)?;
-    // Those of the listing come first, as text, and name options.
-    let others = report.notes.iter().skip(opened.notes().len()).cloned().map(Note::new);
-    let notes = opened.notes().iter().cloned().chain(others).collect();
+    let (mut report, listed) = match is_dataset(path) {
+        true => of_dataset(&asked, &hooks, cancel)?,
+        false => of_sources(&asked, &hooks, cancel)?,
+    };
+    let notes: Vec<Note> = listed.into_iter().chain(report.notes.drain(..).map(Note::new)).collect();
+    report.notes = notes.iter().map(|note| note.told(Voice::Command).replace('\n', " ")).collect();
+    report.provenance.command = command(&asked);
+    report.source = asked.src;
     Ok((report, notes))
 }
 
@@ -145,8 +132,9 @@ fn is_dataset(path: &Path) -> bool {
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<Report> {
-    let (args, threads) = (asked.args, asked.threads());
+/// The report on a dataset, and the notes of the listing of its sources.
+fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<(Report, Vec<Note>)> {
+    let args = asked.args;
     let source = &asked.src;
     let of_sources =
         args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
@@ -158,48 +146,92 @@ fn of_dataset(asked: Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> 
         bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
     }
     let dataset = open(asked.path)?;
-    let options = ReportOptions {
-        voice: Voice::Command,
-        samples: args.samples,
-        seed: args.seed,
-        want: args.wants()?,
-        gallery: usize::from(args.gallery),
-        metrics: Vec::new(),
-        baseline_runs: 0,
-        device: if args.source.is_some() { device::found(asked.device)? } else { None },
-        threads,
-        memory_bytes: args.memory,
-        command: command(&asked),
-        pack_command: String::new(),
-        source: asked.src,
+    let Some(sources) = &args.source else {
+        let mut report = report::of_dataset(&dataset, &options(asked, None)?, hooks)?;
+        report.provenance.not_measured.push("Decode rates: `shardpack bench` measures them.".to_owned());
+        return Ok((report, Vec::new()));
     };
-    let Some(sources) = &args.source else { return report::of_dataset(&dataset, &options, hooks) };
+    let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
     // Samples are compared, and no labels: what stands beside class folders is a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
-    report::open(sources, &listing, threads)?.measure_dataset(&dataset, &options, hooks)
+    let listed = report::open(sources, &listing, asked.threads())?;
+    let mut report = listed.measure_dataset(&dataset, &options, hooks)?;
+    name_metric_option(&mut report);
+    Ok((report, listed.notes().to_vec()))
 }
 
-fn measure(asked: Asked<'_>, opened: &Opened, plans: &[Plan], hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+/// The report on sources, and the notes of their listing.
+fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<(Report, Vec<Note>)> {
     let args = asked.args;
-    let options = ReportOptions {
-        voice: Voice::Command,
+    if let Some(source) = &args.source {
+        let (src, source) = (&asked.src, source.display());
+        bail!(ArgumentError::of(
+            "source",
+            format!("expected SRC to be a dataset, found `{src}`, with `{source}` beside it")
+        ));
+    }
+    // Before the sources are listed: a file of candidates may be wrong.
+    let own = args.candidates.as_deref().map(file::read).transpose()?;
+    (hooks.on_progress)(0, 1, "listing");
+    let listed = report::open(asked.path, &source_options(args, cancel)?, asked.threads())?;
+    refuse_wrong_kind(args, listed.kind())?;
+    let rungs = own.unwrap_or_else(|| ladder::rungs(args, listed.kind(), &|| listed.cube_traits()));
+    let recipes: Vec<CandidateRecipe> =
+        rungs.into_iter().map(|rung| ladder::recipe(rung, &args.reading)).collect::<Result<_, _>>()?;
+    let options = options(asked, device::found(asked.device)?)?;
+    let mut report = listed.measure(&recipes, &options, hooks)?;
+    for (candidate, recipe) in report.candidates.iter_mut().zip(&recipes) {
+        let own = recipe.own.iter().map(|(name, value)| (dashed(name), value.to_string()));
+        candidate.options = own.collect();
+        candidate.arguments = arguments_of(recipe);
+    }
+    report.verdict.command = pack_command(asked, &report, &recipes);
+    if args.metric.is_empty() {
+        name_metric_option(&mut report);
+    }
+    Ok((report, listed.notes().to_vec()))
+}
+
+/// The options of a candidate as arguments of `pack`.
+fn arguments_of(recipe: &CandidateRecipe) -> Vec<String> {
+    recipe.own.iter().map(|(name, value)| argument(name, value)).collect()
+}
+
+/// The command that packs with the recommended candidate; empty if there is none.
+fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe]) -> String {
+    let Some(chosen) = report.verdict.chosen.and_then(|chosen| recipes.get(chosen)) else { return String::new() };
+    let skip = if report.unreadable.is_empty() { "" } else { " --on-bad-input skip" };
+    let options: Vec<String> = arguments_of(chosen).iter().map(|argument| quoted(argument)).collect();
+    let (src, common) = (quoted(&asked.src), asked.common());
+    format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
+}
+
+/// Says which option measures a model's own metric, before the other things that were not measured.
+fn name_metric_option(report: &mut Report) {
+    let option = Setting::named("metric").spelled(Voice::Command);
+    let own = format!(
+        "What your model makes of it: `{option}` trains it on each candidate, and on the original with several seeds."
+    );
+    report.provenance.not_measured.insert(0, own);
+}
+
+/// The options of a report with the device that was found.
+fn options(asked: &Asked<'_>, device: Option<Arc<dyn DecodingDevice>>) -> anyhow::Result<ReportOptions> {
+    let args = asked.args;
+    Ok(ReportOptions {
         samples: args.samples,
         seed: args.seed,
         want: args.wants()?,
         gallery: usize::from(args.gallery),
         metrics: args.metric.clone(),
         baseline_runs: args.metric_baseline_runs.unwrap_or(ReportArguments::BASELINE_RUNS),
-        device: device::found(asked.device)?,
+        device,
         threads: asked.threads(),
         memory_bytes: args.memory,
-        command: command(&asked),
-        pack_command: format!("shardpack pack {} OUT{}", quoted(&asked.src), asked.common()),
-        source: asked.src,
-    };
-    opened.measure(plans, &options, hooks)
+    })
 }
 
 /// The command that repeats the run.
@@ -233,7 +265,7 @@ fn command(asked: &Asked<'_>) -> String {
             names.push(name);
         }
     }
-    names.into_iter().for_each(|name| put(&name.replace('_', "-"), args.ladder(name).join(",")));
+    names.into_iter().for_each(|name| put(&dashed(name), args.ladder(name).join(",")));
     out
 }
 

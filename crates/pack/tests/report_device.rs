@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use shardpack_pack::pack::{self, PackOptions};
-use shardpack_pack::report::{DecodingDevice, Hooks, MetricCommand, Plan, ReportOptions, open};
+use shardpack_pack::report::{CandidateRecipe, DecodingDevice, Hooks, MetricCommand, ReportOptions, open};
 use shardpack_reader::Dataset;
 use shardpack_recipe::{Jpeg, PictureOptions};
 use shardpack_sources::SourceOptions;
@@ -37,10 +37,10 @@ fn pictures(folder: &Path, count: u8) {
     }
 }
 
-fn plan(name: &str, jpeg: Jpeg) -> Plan {
+fn plan(name: &str, jpeg: Jpeg) -> CandidateRecipe {
     let pictures = PictureOptions::of(jpeg);
     let options = PackOptions { pictures, ..Default::default() };
-    Plan { name: name.to_owned(), group: name.to_owned(), own: Vec::new(), options }
+    CandidateRecipe { name: name.to_owned(), group: name.to_owned(), own: Vec::new(), options }
 }
 
 #[test]
@@ -49,7 +49,6 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     pictures(source.path(), 7);
     let device = Arc::new(Fake::default());
     let options = ReportOptions {
-        voice: shardpack_format::Voice::Command,
         samples: Some(5),
         seed: 0,
         want: Vec::new(),
@@ -59,9 +58,6 @@ fn the_device_gets_every_candidate_as_a_dataset() {
         device: Some(Arc::clone(&device) as _),
         threads: 2,
         memory_bytes: None,
-        source: "in".to_owned(),
-        command: String::new(),
-        pack_command: String::new(),
     };
     let cancel = AtomicBool::new(false);
     let hooks = Hooks { on_progress: &|_, _, _| {}, cancel: &cancel };

@@ -1,8 +1,8 @@
 //! Scores cubes: what a record decodes to against its source, value by value and spectrum by
 //! spectrum.
 
-use super::measure::{Measured, first_line};
 use super::record::{first_field, limits};
+use super::sampled::{RecordScores, first_line};
 use crate::compare::{ArrayDifference, BandDifferences, DifferenceOptions, band_noise, compare_arrays, noise_bytes};
 use crate::pack::Tally;
 use shardpack_array::{Array, ArrayDecoder};
@@ -111,32 +111,32 @@ impl<'a> CubeScorer<'a> {
         self.noise = None;
     }
 
-    pub(super) fn measure(
+    pub(super) fn score(
         &mut self,
         position: usize,
         sample: &EncodedSample<Tally>,
         keep: usize,
-    ) -> Result<Measured, String> {
+    ) -> Result<RecordScores, String> {
         let decoded = self.decode(sample)?;
         let source = self.source(position)?;
         let how = DifferenceOptions { lags: LAGS, keep };
         let found = compare_arrays(&source.array, &decoded, source.no_data, how)
             .map_err(|error| first_line(&error.to_string()))?;
-        let mut measured = Measured { exact: found.altered == 0, ..Measured::default() };
-        measured.scores = scores(&found).into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect();
-        let ratio = match measured.exact {
+        let mut record = RecordScores { exact: found.altered == 0, ..RecordScores::default() };
+        record.values = scores(&found).into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect();
+        let ratio = match record.exact {
             true => found.bands.iter().any(|band| band.count > 0).then_some(0.0),
             false => {
                 let noise = self.noise(position)?;
-                measured.noise = Some(Arc::clone(&noise));
+                record.noise = Some(Arc::clone(&noise));
                 let ratios = found.bands.iter().zip(noise.iter());
                 ratios.filter_map(|(band, noise)| noise_ratio(band, *noise)).reduce(f64::max)
             }
         };
-        measured.scores.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
+        record.values.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
         // Nothing but zeros: no need to keep them for every sample.
-        measured.cube = (!measured.exact).then_some(found);
-        Ok(measured)
+        record.cube = (!record.exact).then_some(found);
+        Ok(record)
     }
 
     /// The noise of each band of a sample's source.

@@ -1,8 +1,10 @@
 //! What a packed dataset is: out of its indexes, without reading a record.
 
-use super::assemble::{machine, today};
 use super::draw::random;
-use super::{Hooks, ReportOptions};
+use super::options::{Hooks, ReportOptions};
+use super::provenance::{machine, today};
+use super::record::scalar;
+use super::sampled::first_line;
 use crate::pack::fidelity;
 use crate::pack::picture_totals::PictureFigures;
 use anyhow::bail;
@@ -50,7 +52,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
                     if !taken.contains(&(first + record)) {
                         continue;
                     }
-                    let Some(found) = Found::of(&shard, record) else { continue };
+                    let Some(found) = IndexedSample::of(&shard, record) else { continue };
                     exact &= found.exact;
                     scored += u64::from(!found.scores.is_empty());
                     rows.push(Row { sample: samples.len(), bytes: found.bytes, scores: found.scores });
@@ -58,7 +60,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
                 }
             }
             Err(error) => {
-                let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                let reason = first_line(&error.to_string());
                 unreadable.push(Unreadable { path: info.name.clone(), reason });
                 bytes = bytes.saturating_add(info.bytes);
             }
@@ -89,7 +91,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
         shardpack_report: VERSION,
         subject: Subject::Dataset,
         content,
-        source: options.source.clone(),
+        source: String::new(),
         whole: Whole {
             samples: dataset.len(),
             source_bytes: bytes,
@@ -105,7 +107,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
         unreadable,
         notes: notes(content, scored, drawn, dataset.len(), wanted),
         provenance: Provenance {
-            command: options.command.clone(),
+            command: String::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: options.seed,
             strata: Strata::None,
@@ -120,10 +122,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
             scoring_s: 0.0,
             peak_rss_bytes: None,
             interrupted,
-            not_measured: vec![
-                "Anything anew: the figures are those that packing measured and stored.".to_owned(),
-                "Decode rates: `shardpack bench` measures them.".to_owned(),
-            ],
+            not_measured: vec!["Anything anew: the figures are those that packing measured and stored.".to_owned()],
         },
     };
     conclude(&mut report, &options.want, !options.want.is_empty());
@@ -134,12 +133,11 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
 
 /// Makes a report of records that were read from a dataset one about that dataset: what it is, and
 /// how it differs from its sources.
-pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, source: &str, want: &[Want]) {
+pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]
     let size = bytes as f64;
     report.subject = Subject::Dataset;
-    source.clone_into(&mut report.source);
     report.whole.recipe = Some(serde_json::Value::Object(dataset.recipe().clone()));
     if report.whole.samples != dataset.len() {
         let (sources, samples) = (report.whole.samples, dataset.len());
@@ -183,7 +181,7 @@ fn stretch(samples: u64, i: u64, of: u64) -> u64 {
 }
 
 /// What the index says about one record.
-struct Found {
+struct IndexedSample {
     sample: Sample,
     bytes: u64,
     scores: BTreeMap<Measure, f64>,
@@ -191,7 +189,7 @@ struct Found {
     exact: bool,
 }
 
-impl Found {
+impl IndexedSample {
     fn of(shard: &Shard, record: u64) -> Option<Self> {
         let index = shard.index();
         let schema = &index.metadata().schema;
@@ -224,20 +222,13 @@ impl Found {
 }
 
 /// An integer scalar of one record, by its name.
-fn whole(schema: &Schema, packed: &[u8], wanted: &str) -> Option<i64> {
-    let mut rest = packed;
-    for (name, dtype) in schema.scalars() {
-        let (value, tail) = rest.split_at_checked(dtype.size())?;
-        if name == wanted {
-            return match value.len() {
-                4 => Some(i64::from(u32::from_le_bytes(*value.first_chunk()?))),
-                8 => Some(i64::from_le_bytes(*value.first_chunk()?)),
-                _ => None,
-            };
-        }
-        rest = tail;
+fn whole(schema: &Schema, packed: &[u8], name: &str) -> Option<i64> {
+    let value = scalar(schema, packed, name)?;
+    match value.len() {
+        4 => Some(i64::from(u32::from_le_bytes(*value.first_chunk()?))),
+        8 => Some(i64::from_le_bytes(*value.first_chunk()?)),
+        _ => None,
     }
-    None
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a share")]

@@ -3,7 +3,8 @@
 //! The samples that the report drew are packed once as they are, and once for each candidate.
 
 use super::maker::Maker;
-use super::measure::{Bench, first_line};
+use super::measure::Measurement;
+use super::sampled::first_line;
 use crate::pack::{Hooks as PackHooks, PackOptions, pack_listing};
 use anyhow::{Context, bail, ensure};
 use shardpack_array::{ArrayOptions, Values};
@@ -66,59 +67,59 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// If there can be no folder for temporary files.
-pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -> anyhow::Result<()> {
-    if bench.options.metrics.is_empty() && bench.options.device.is_none() {
+pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> anyhow::Result<()> {
+    if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
     }
     let folder = tempfile::Builder::new().prefix("shardpack-report-").tempdir().context("cannot make a folder")?;
-    let listing = bench.listing.subset(positions);
+    let listing = measurement.listing.subset(positions);
     let original = folder.path().join("original");
-    let mut metrics: Vec<Metric> = bench.options.metrics.iter().map(empty).collect();
-    if let (false, Some(plan)) = (metrics.is_empty() || bench.is_cancelled(), bench.plans.first())
-        && let Err(error) = pack(bench, &listing, &original, &unchanged(listing.kind, &plan.options))
-        && !bench.is_cancelled()
+    let mut metrics: Vec<Metric> = measurement.options.metrics.iter().map(empty).collect();
+    if let (false, Some(recipe)) = (metrics.is_empty() || measurement.is_cancelled(), measurement.recipes.first())
+        && let Err(error) = pack(measurement, &listing, &original, &unchanged(listing.kind, &recipe.options))
+        && !measurement.is_cancelled()
     {
         // Without it there is nothing to compare with.
         let what = format!("the original cannot be packed: {}", first_line(&format!("{error:#}")));
         report.metrics = metrics.into_iter().map(|metric| Metric { failures: vec![what.clone()], ..metric }).collect();
         metrics = Vec::new();
     }
-    let mut steps = Steps::new(bench, metrics.len());
+    let mut steps = Steps::new(measurement, metrics.len());
     for metric in &mut metrics {
-        for run in (0..bench.options.baseline_runs).take_while(|_| !bench.is_cancelled()) {
+        for run in (0..measurement.options.baseline_runs).take_while(|_| !measurement.is_cancelled()) {
             steps.next("your metric");
-            match number(bench, &metric.command, [&original, &original], run) {
+            match number(measurement, &metric.command, [&original, &original], run) {
                 Ok(value) => metric.baseline.push(value),
                 Err(error) => metric.failures.push(format!("original, run {run}: {error:#}")),
             }
         }
     }
-    for (candidate, plan) in bench.plans.iter().enumerate().filter(|_| !bench.is_cancelled()) {
-        let packed = Packed::of(bench, &listing, candidate, folder.path());
+    for (candidate, recipe) in measurement.recipes.iter().enumerate().filter(|_| !measurement.is_cancelled()) {
+        let packed = CandidateDataset::of(measurement, &listing, candidate, folder.path());
         for metric in &mut metrics {
             steps.next("your metric");
-            match packed.path().and_then(|path| number(bench, &metric.command, [&original, path], 0)) {
+            match packed.path().and_then(|path| number(measurement, &metric.command, [&original, path], 0)) {
                 Ok(value) => {
                     let within_spread = within(&metric.baseline, value);
                     metric.values.push(MetricValue { candidate, value, within_spread });
                 }
-                Err(error) => metric.failures.push(format!("{}: {error:#}", plan.name)),
+                Err(error) => metric.failures.push(format!("{}: {error:#}", recipe.name)),
             }
         }
-        if let Some(device) = &bench.options.device {
+        if let Some(device) = &measurement.options.device {
             steps.next("timing the device");
             match (packed.path().and_then(|path| device.samples_per_s(path)), report.candidates.get_mut(candidate)) {
                 (Ok(rate), Some(candidate)) => candidate.rates.decode_device_per_s = Some(rate),
                 (Ok(_), None) => {}
                 (Err(error), _) => {
                     let what = first_line(&format!("{error:#}"));
-                    report.notes.push(format!("{} has no rate of the device: {what}", plan.name));
+                    report.notes.push(format!("{} has no rate of the device: {what}", recipe.name));
                 }
             }
         }
         packed.remove()?;
     }
-    if bench.is_cancelled() {
+    if measurement.is_cancelled() {
         metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: what is missing was not run".into()));
     }
     report.metrics.extend(metrics);
@@ -127,26 +128,26 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -
 
 /// Counts what is done.
 struct Steps<'a> {
-    bench: &'a Bench<'a>,
+    measurement: &'a Measurement<'a>,
     done: u64,
     of: u64,
 }
 
 impl<'a> Steps<'a> {
-    fn new(bench: &'a Bench<'a>, metrics: usize) -> Self {
-        let a_candidate = metrics + usize::from(bench.options.device.is_some());
-        let of = bench.plans.len() * a_candidate + metrics * bench.options.baseline_runs as usize;
-        Self { bench, done: 0, of: of as u64 }
+    fn new(measurement: &'a Measurement<'a>, metrics: usize) -> Self {
+        let a_candidate = metrics + usize::from(measurement.options.device.is_some());
+        let of = measurement.recipes.len() * a_candidate + metrics * measurement.options.baseline_runs as usize;
+        Self { measurement, done: 0, of: of as u64 }
     }
 
     fn next(&mut self, what: &'static str) {
-        (self.bench.hooks.on_progress)(self.done, self.of, what);
+        (self.measurement.hooks.on_progress)(self.done, self.of, what);
         self.done += 1;
     }
 }
 
 /// The dataset of a candidate.
-enum Packed {
+enum CandidateDataset {
     /// Made here, and to be removed: one at a time, as each may take as much space as the samples.
     Made(PathBuf),
     /// The user's.
@@ -155,14 +156,16 @@ enum Packed {
     None(String),
 }
 
-impl Packed {
-    fn of(bench: &Bench<'_>, listing: &Listing, candidate: usize, folder: &Path) -> Self {
-        if let Some(Ok(Maker::Dataset(packed))) = bench.prepared.get(candidate) {
-            return Self::Found(packed.dataset.path().to_owned());
+impl CandidateDataset {
+    fn of(measurement: &Measurement<'_>, listing: &Listing, candidate: usize, folder: &Path) -> Self {
+        if let Some(Ok(Maker::Dataset(records))) = measurement.prepared.get(candidate) {
+            return Self::Found(records.dataset.path().to_owned());
         }
         let path = folder.join(format!("candidate-{}", candidate + 1));
-        let Some(plan) = bench.plans.get(candidate) else { return Self::None("no such candidate".to_owned()) };
-        match pack(bench, listing, &path, &plan.options) {
+        let Some(recipe) = measurement.recipes.get(candidate) else {
+            return Self::None("no such candidate".to_owned());
+        };
+        match pack(measurement, listing, &path, &recipe.options) {
             Ok(()) => Self::Made(path),
             Err(error) => Self::None(format!("cannot be packed: {}", first_line(&format!("{error:#}")))),
         }
@@ -201,9 +204,9 @@ fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     PackOptions { pictures, arrays, ..options.clone() }
 }
 
-fn pack(bench: &Bench<'_>, listing: &Listing, out: &Path, options: &PackOptions) -> anyhow::Result<()> {
-    let hooks = PackHooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: bench.hooks.cancel };
-    let options = PackOptions { threads: bench.options.threads, ..options.clone() };
+fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &PackOptions) -> anyhow::Result<()> {
+    let hooks = PackHooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: measurement.hooks.cancel };
+    let options = PackOptions { threads: measurement.options.threads, ..options.clone() };
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
@@ -215,7 +218,12 @@ fn within(baseline: &[f64], value: f64) -> Option<bool> {
 }
 
 /// Runs a command and reads its number. If the report is stopped, so is the command.
-fn number(bench: &Bench<'_>, command: &str, [original, candidate]: [&Path; 2], run: u32) -> anyhow::Result<f64> {
+fn number(
+    measurement: &Measurement<'_>,
+    command: &str,
+    [original, candidate]: [&Path; 2],
+    run: u32,
+) -> anyhow::Result<f64> {
     // Files rather than pipes, which nobody empties while this thread waits.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new("sh")
@@ -231,7 +239,7 @@ fn number(bench: &Bench<'_>, command: &str, [original, candidate]: [&Path; 2], r
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if bench.is_cancelled() {
+        if measurement.is_cancelled() {
             // It may have ended meanwhile; and then there is nothing to kill.
             let _ = child.kill();
             child.wait()?;

@@ -1,11 +1,12 @@
 //! The worst samples and some random ones, before and after, on the region where they differ most.
 
+use super::cubes::CubeScorer;
 use super::draw::random;
 use super::false_colour::{differences, planes, shown, shown_bands, stretch};
-use super::measure::{Bench, Sampled, Scorer};
+use super::measure::{Measurement, Scorer};
 use super::pictures::{PictureScorer, resize_of};
+use super::sampled::Sampled;
 use crate::pack::picture_maker::{PNG, Pixels, write_png};
-use crate::report::cubes::CubeScorer;
 use shardpack_report::conclude::main_measure;
 use shardpack_report::data::{Better, Candidate, Distribution, GalleryItem, Measure, Picture, Rect, Report, Row, Why};
 
@@ -18,17 +19,17 @@ const FACTOR: i32 = 8;
 const STEP: usize = 16;
 
 /// Adds the gallery of the recommended candidate; if that loses nothing, of the best one that does.
-pub(super) fn add(report: &mut Report, bench: &Bench<'_>, whole: &[Sampled]) {
+pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Some(shown) = shown_candidate(report) else { return };
     let Some(candidate) = report.candidates.get(shown) else { return };
     let measure = main_measure(report.content);
-    let picks = picks(candidate, measure, bench.options.gallery, bench.options.seed);
-    let Ok(mut scorer) = bench.scorer() else { return };
+    let picks = picks(candidate, measure, measurement.options.gallery, measurement.options.seed);
+    let Ok(mut scorer) = measurement.scorer() else { return };
     for (row, why) in picks {
         let Some(position) = whole.get(row.sample).map(|sampled| sampled.position) else { continue };
         let made = match &mut scorer {
-            Scorer::Pictures(scorer) => of_picture(scorer, bench, shown, position),
-            Scorer::Cubes(scorer) => of_cube(scorer, bench, shown, position),
+            Scorer::Pictures(scorer) => of_picture(scorer, measurement, shown, position),
+            Scorer::Cubes(scorer) => of_cube(scorer, measurement, shown, position),
         };
         match made {
             Some(made) => {
@@ -80,12 +81,17 @@ fn picks(candidate: &Candidate, measure: Measure, count: usize, seed: u64) -> Ve
     worst.chain(others.into_iter().take(count).map(|row| (row.clone(), Why::Random))).collect()
 }
 
-fn of_picture(scorer: &mut PictureScorer<'_>, bench: &Bench<'_>, plan: usize, position: usize) -> Option<GalleryItem> {
-    let encoder = bench.prepared.get(plan)?.as_ref().ok()?;
-    let resize = resize_of(&bench.plans.get(plan)?.options);
+fn of_picture(
+    scorer: &mut PictureScorer<'_>,
+    measurement: &Measurement<'_>,
+    candidate: usize,
+    position: usize,
+) -> Option<GalleryItem> {
+    let encoder = measurement.prepared.get(candidate)?.as_ref().ok()?;
+    let resize = resize_of(&measurement.recipes.get(candidate)?.options);
     scorer.begin(position);
     let mut stored = Vec::new();
-    let size = scorer.decode(encoder, &bench.again(plan, position)?, &mut stored).ok()?;
+    let size = scorer.decode(encoder, &measurement.again(candidate, position)?, &mut stored).ok()?;
     let original = scorer.reference(position, resize, size).ok()?.pixels();
     let energy: Vec<f32> = original
         .as_chunks::<3>()
@@ -104,9 +110,14 @@ fn of_picture(scorer: &mut PictureScorer<'_>, bench: &Bench<'_>, plan: usize, po
     item(region, f64::from(FACTOR), Vec::new(), [&original, &stored, &differences])
 }
 
-fn of_cube(scorer: &mut CubeScorer<'_>, bench: &Bench<'_>, plan: usize, position: usize) -> Option<GalleryItem> {
+fn of_cube(
+    scorer: &mut CubeScorer<'_>,
+    measurement: &Measurement<'_>,
+    candidate: usize,
+    position: usize,
+) -> Option<GalleryItem> {
     scorer.begin(position);
-    let stored = scorer.decode(&bench.again(plan, position)?).ok()?;
+    let stored = scorer.decode(&measurement.again(candidate, position)?).ok()?;
     let source = scorer.source(position).ok()?;
     let &[height, width, count] = source.array.shape() else { return None };
     let size = (u32::try_from(width).ok()?, u32::try_from(height).ok()?);

@@ -14,7 +14,7 @@ pub(super) enum Maker<'a> {
     /// As packing would.
     Encoder(SampleEncoder<'a>),
     /// As a dataset holds it.
-    Dataset(Packed<'a>),
+    Dataset(DatasetRecords<'a>),
 }
 
 impl<'a> Maker<'a> {
@@ -22,7 +22,7 @@ impl<'a> Maker<'a> {
     pub(super) fn schema(&self) -> &Schema {
         match self {
             Self::Encoder(encoder) => encoder.schema(),
-            Self::Dataset(packed) => packed.dataset.schema(),
+            Self::Dataset(records) => records.dataset.schema(),
         }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Maker<'a> {
     pub(super) fn memory_bytes(&self, sample: u64) -> u64 {
         match self {
             Self::Encoder(encoder) => encoder.memory_bytes(sample),
-            Self::Dataset(packed) => packed.memory_bytes(sample),
+            Self::Dataset(records) => records.memory_bytes(sample),
         }
     }
 
@@ -58,7 +58,7 @@ impl<'a> Maker<'a> {
                 Ok(Encoded::Skipped { reason }) => Err(NoRecord { reason, of_source: true }),
                 Err(error) => Err(NoRecord { reason: error.to_string(), of_source: error.is_of_file() }),
             },
-            Self::Dataset(packed) => packed
+            Self::Dataset(records) => records
                 .read(sample)
                 .map_err(|error| NoRecord { reason: format!("in the dataset: {error}"), of_source: true }),
         }
@@ -73,12 +73,12 @@ pub(super) struct NoRecord {
 }
 
 /// Records of a dataset, found by the keys of a listing.
-pub(super) struct Packed<'a> {
+pub(super) struct DatasetRecords<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) listing: &'a Listing,
 }
 
-impl Packed<'_> {
+impl DatasetRecords<'_> {
     fn index(&self, sample: u64) -> shardpack_reader::Result<u64> {
         let entry = usize::try_from(sample).ok().and_then(|sample| self.listing.samples.get(sample));
         let key = entry.map_or("", |entry| entry.key.as_str());

@@ -1,66 +1,22 @@
 //! Takes samples through all candidates, on all threads.
 
 use super::budget::Budget;
+use super::cpu_time::CpuTime;
 use super::cubes::CubeScorer;
 use super::maker::Maker;
+use super::options::{CandidateRecipe, Hooks, ReportOptions};
 use super::pictures::PictureScorer;
-use super::{Hooks, Plan, ReportOptions};
-use crate::compare::ArrayDifference;
+use super::sampled::{CandidateResult, MeasuredRecord, RecordScores, Sampled, first_line};
 use crate::pack::{Tally, default_memory};
-use crate::report::cpu_time::CpuTime;
-use shardpack_report::data::Measure;
 use shardpack_sources::{Listing, SourceKind};
 use shardpack_writer::EncodedSample;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// One sample under all candidates.
-pub(super) struct Sampled {
-    /// Its position in the listing.
-    pub(super) position: usize,
-    /// One for each plan. Empty if the sample cannot be read.
-    pub(super) outcomes: Vec<Outcome>,
-    /// Why the sample itself cannot be read.
-    pub(super) unreadable: Option<String>,
-    /// Seconds of a core that went into scores.
-    pub(super) scoring_s: f64,
-}
-
-/// One sample under one candidate.
-pub(super) enum Outcome {
-    Stored(Box<Stored>),
-    /// The candidate cannot store it.
-    Failed(String),
-}
-
-/// What a sample became.
-pub(super) struct Stored {
-    /// Its record, padded.
-    pub(super) bytes: u64,
-    /// Seconds of a core.
-    pub(super) encode_s: f64,
-    pub(super) measured: Measured,
-}
-
-/// How it differs from its source.
-#[derive(Default)]
-pub(super) struct Measured {
-    pub(super) scores: BTreeMap<Measure, f64>,
-    /// Decodes to the very values of its source.
-    pub(super) exact: bool,
-    /// Of cubes that differ.
-    pub(super) cube: Option<ArrayDifference>,
-    /// The noise of each band of their source.
-    pub(super) noise: Option<Arc<[f64]>>,
-    /// Why there are no scores.
-    pub(super) unscored: Option<String>,
-}
+use std::sync::{Mutex, PoisonError};
 
 /// What all rounds of a run share.
-pub(super) struct Bench<'a> {
+pub(super) struct Measurement<'a> {
     pub(super) listing: &'a Listing,
-    pub(super) plans: &'a [Plan],
+    pub(super) recipes: &'a [CandidateRecipe],
     pub(super) prepared: &'a [Result<Maker<'a>, String>],
     pub(super) options: &'a ReportOptions,
     pub(super) hooks: &'a Hooks<'a>,
@@ -73,28 +29,28 @@ pub(super) enum Scorer<'a> {
     Cubes(Box<CubeScorer<'a>>),
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Measurement<'a> {
     pub(super) fn new(
         listing: &'a Listing,
-        plans: &'a [Plan],
+        recipes: &'a [CandidateRecipe],
         prepared: &'a [Result<Maker<'a>, String>],
         options: &'a ReportOptions,
         hooks: &'a Hooks<'a>,
     ) -> Self {
-        let bench = Self { listing, plans, prepared, options, hooks, budget: Budget::new(0) };
-        let largest = (0..listing.samples.len()).map(|position| bench.memory_bytes(position)).max().unwrap_or(0);
+        let measurement = Self { listing, recipes, prepared, options, hooks, budget: Budget::new(0) };
+        let largest = (0..listing.samples.len()).map(|position| measurement.memory_bytes(position)).max().unwrap_or(0);
         let most = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
-        Self { budget: Budget::new(most), ..bench }
+        Self { budget: Budget::new(most), ..measurement }
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// The makers that could be prepared, with the positions of their plans.
-    pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a Plan, &'a Maker<'a>)> {
-        let pairs = self.plans.iter().zip(self.prepared).enumerate();
-        pairs.filter_map(|(number, (plan, prepared))| Some((number, plan, prepared.as_ref().ok()?)))
+    /// The makers that could be prepared, with the positions of their recipes.
+    pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a CandidateRecipe, &'a Maker<'a>)> {
+        let pairs = self.recipes.iter().zip(self.prepared).enumerate();
+        pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
     }
 
     /// What a sample takes while it is measured.
@@ -111,7 +67,7 @@ impl<'a> Bench<'a> {
         Ok(match self.listing.kind {
             SourceKind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing)?)),
             SourceKind::Cubes => {
-                let cubes = self.plans.first().map(|plan| plan.options.source.cubes.clone()).unwrap_or_default();
+                let cubes = self.recipes.first().map(|recipe| recipe.options.source.cubes.clone()).unwrap_or_default();
                 Scorer::Cubes(Box::new(CubeScorer::new(self.listing, cubes)))
             }
         })
@@ -121,8 +77,8 @@ impl<'a> Bench<'a> {
     /// that were begun are finished, and the others are missing.
     pub(super) fn run(&self, positions: &[usize], before: usize) -> Vec<Sampled> {
         let next = AtomicUsize::new(0);
-        let (done, of) = (AtomicU64::new(0), ((before + positions.len()) * self.plans.len()) as u64);
-        let before = (before * self.plans.len()) as u64;
+        let (done, of) = (AtomicU64::new(0), ((before + positions.len()) * self.recipes.len()) as u64);
+        let before = (before * self.recipes.len()) as u64;
         let results: Mutex<Vec<(usize, Sampled)>> = Mutex::default();
         let threads = self.options.threads.clamp(1, positions.len().max(1));
         std::thread::scope(|scope| {
@@ -138,7 +94,7 @@ impl<'a> Bench<'a> {
                                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                                 (self.hooks.on_progress)(before + done, of, "measuring");
                             }),
-                            Err(error) => Some(unreadable(position, format!("{error:#}"))),
+                            Err(error) => Some(Sampled::unreadable(position, &format!("{error:#}"))),
                         };
                         if let Some(sampled) = sampled {
                             results.lock().unwrap_or_else(PoisonError::into_inner).push((at, sampled));
@@ -155,41 +111,41 @@ impl<'a> Bench<'a> {
     /// One sample under all candidates; `None` if the run was stopped on the way.
     fn one(&self, scorer: &mut Scorer<'a>, position: usize, step: &dyn Fn()) -> Option<Sampled> {
         let mut scoring_s = 0.0;
-        let mut outcomes: Vec<Outcome> = self
+        let mut results: Vec<CandidateResult> = self
             .prepared
             .iter()
-            .map(|prepared| Outcome::Failed(prepared.as_ref().err().cloned().unwrap_or_default()))
+            .map(|prepared| CandidateResult::Failed(prepared.as_ref().err().cloned().unwrap_or_default()))
             .collect();
         let mut buffer = Vec::new();
         scorer.begin(position);
-        for (number, plan, maker) in in_order(self.makers().collect()) {
+        for (number, recipe, maker) in in_order(self.makers().collect()) {
             if self.is_cancelled() {
                 return None;
             }
             let time = CpuTime::start();
             let made = maker.make(position as u64, std::mem::take(&mut buffer));
             let encode_s = time.seconds();
-            let outcome = match made {
+            let result = match made {
                 Ok(sample) => {
                     let time = CpuTime::start();
-                    let measured = scorer.measure(position, plan, maker, &sample, self.kept_values());
+                    let scores = scorer.score(position, recipe, maker, &sample, self.kept_values());
                     scoring_s += time.seconds();
                     let bytes = sample.record.len() as u64;
                     buffer = sample.record;
-                    match measured {
-                        Ok(measured) => Outcome::Stored(Box::new(Stored { bytes, encode_s, measured })),
-                        Err(reason) => return Some(unreadable(position, reason)),
+                    match scores {
+                        Ok(scores) => CandidateResult::Stored(Box::new(MeasuredRecord { bytes, encode_s, scores })),
+                        Err(reason) => return Some(Sampled::unreadable(position, &reason)),
                     }
                 }
-                Err(none) if none.of_source => return Some(unreadable(position, none.reason)),
-                Err(none) => Outcome::Failed(first_line(&none.reason)),
+                Err(none) if none.of_source => return Some(Sampled::unreadable(position, &none.reason)),
+                Err(none) => CandidateResult::Failed(first_line(&none.reason)),
             };
-            if let Some(slot) = outcomes.get_mut(number) {
-                *slot = outcome;
+            if let Some(slot) = results.get_mut(number) {
+                *slot = result;
             }
             step();
         }
-        Some(Sampled { position, outcomes, unreadable: None, scoring_s })
+        Some(Sampled { position, results, unreadable: None, scoring_s })
     }
 
     /// How many errors and angles are kept of one cube, so that all together are bounded.
@@ -200,8 +156,8 @@ impl<'a> Bench<'a> {
     }
 
     /// The record of a sample under a candidate, again.
-    pub(super) fn again(&self, plan: usize, position: usize) -> Option<EncodedSample<Tally>> {
-        self.prepared.get(plan)?.as_ref().ok()?.make(position as u64, Vec::new()).ok()
+    pub(super) fn again(&self, recipe: usize, position: usize) -> Option<EncodedSample<Tally>> {
+        self.prepared.get(recipe)?.as_ref().ok()?.make(position as u64, Vec::new()).ok()
     }
 }
 
@@ -209,17 +165,11 @@ impl<'a> Bench<'a> {
 const KEPT_VALUES: u64 = 1 << 16;
 
 /// Plans of the same size next to each other: pictures are prepared for a comparison once for each.
-fn in_order<'a>(mut makers: Vec<(usize, &'a Plan, &'a Maker<'a>)>) -> Vec<(usize, &'a Plan, &'a Maker<'a>)> {
-    makers.sort_by_key(|(number, plan, _)| (super::pictures::size_key(&plan.options), *number));
+fn in_order<'a>(
+    mut makers: Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)>,
+) -> Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)> {
+    makers.sort_by_key(|(number, recipe, _)| (super::pictures::size_key(&recipe.options), *number));
     makers
-}
-
-fn unreadable(position: usize, reason: String) -> Sampled {
-    Sampled { position, outcomes: Vec::new(), unreadable: Some(first_line(&reason)), scoring_s: 0.0 }
-}
-
-pub(super) fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 impl Scorer<'_> {
@@ -232,17 +182,17 @@ impl Scorer<'_> {
     }
 
     /// Compares a record with its source. An error is the source's.
-    fn measure(
+    fn score(
         &mut self,
         position: usize,
-        plan: &Plan,
+        recipe: &CandidateRecipe,
         maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
         keep: usize,
-    ) -> Result<Measured, String> {
+    ) -> Result<RecordScores, String> {
         match self {
-            Self::Pictures(scorer) => Ok(scorer.measure(position, plan, maker, sample)),
-            Self::Cubes(scorer) => scorer.measure(position, sample, keep),
+            Self::Pictures(scorer) => Ok(scorer.score(position, recipe, maker, sample)),
+            Self::Cubes(scorer) => scorer.score(position, sample, keep),
         }
     }
 }

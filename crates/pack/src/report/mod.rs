@@ -1,7 +1,10 @@
-//! What a lossy choice costs, before it is made: a sample of the sources is encoded under a set of
+//! The cost of a lossy choice, before it is made: a sample of the sources is encoded under a set of
 //! candidates by the code that packs, decoded by our own decoders, and scored.
 //!
-//! [`open`] lists the sources; [`Opened::measure`] does the rest and returns the data of the page.
+//! [`open`] lists the sources; [`ListedSource::measure`] does the rest and returns the data of the
+//! page. The front end adds its own words: the path of the source, the commands, and the notes of the
+//! listing.
+//!
 //! Threads take one sample at a time through all candidates, so an interrupted run has measured
 //! whole samples.
 
@@ -16,110 +19,33 @@ mod false_colour;
 mod gallery;
 mod maker;
 mod measure;
+mod options;
 mod panels;
 mod pictures;
+mod provenance;
 mod rates;
 mod record;
+mod sampled;
 
-pub use assemble::{quoted, two_digits};
 pub use cubes::{CubeTraits, Noise};
 pub use dataset::{MOST_ROWS, of_dataset};
 pub use datasets::{DecodingDevice, MetricCommand};
+pub use options::{CandidateRecipe, Hooks, ReportOptions};
 
-use crate::pack::{PackOptions, SampleEncoder};
+use crate::pack::SampleEncoder;
 use draw::Draw;
-use maker::{Maker, Packed};
-use measure::{Bench, Outcome, Sampled};
-use shardpack_format::{Note, Voice};
+use maker::{DatasetRecords, Maker};
+use measure::Measurement;
+use shardpack_format::Note;
 use shardpack_reader::Dataset;
-use shardpack_recipe::Value;
 use shardpack_report::data::{Content, Report};
-use shardpack_report::want::Want;
 use shardpack_sources::{Listing, OnBadInput, SourceKind, SourceOptions};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// One way to store the samples, to be measured.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// A short name for people.
-    pub name: String,
-    /// The ladder that it is a rung of.
-    pub group: String,
-    /// The options of `pack` that make it, by their names.
-    pub own: Vec<(String, Value)>,
-    /// All options.
-    pub options: PackOptions,
-}
-
-impl Plan {
-    /// The options as arguments of `pack`.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<String> {
-        self.own.iter().map(|(name, value)| argument(name, value)).collect()
-    }
-}
-
-/// An option as an argument of the command.
-#[must_use]
-pub fn argument(name: &str, value: &Value) -> String {
-    let name = dashed(name);
-    match value {
-        Value::Switch(_) => format!("--{name}"),
-        value => format!("--{name}={value}"),
-    }
-}
-
-/// The name of an option as the command spells it.
-fn dashed(name: &str) -> String {
-    name.replace('_', "-")
-}
-
-/// How to measure.
-#[derive(Debug, Clone)]
-pub struct ReportOptions {
-    /// Spelling of options in the notes of the report.
-    pub voice: Voice,
-    /// Samples to draw; `None`: as many as make the predicted size known to ±2 %, between 64 and
-    /// 512.
-    pub samples: Option<u64>,
-    /// Seed of the draw.
-    pub seed: u64,
-    /// Conditions of the verdict; empty: the defaults.
-    pub want: Vec<Want>,
-    /// Pictures in the gallery: so many of the worst, and so many at random.
-    pub gallery: usize,
-    /// The user's own metrics.
-    pub metrics: Vec<MetricCommand>,
-    /// Times that each of them is run on the original.
-    pub baseline_runs: u32,
-    /// A device whose decoding is timed too.
-    pub device: Option<Arc<dyn DecodingDevice>>,
-    /// Worker threads.
-    pub threads: usize,
-    /// Limit on the bytes of samples in flight; `None`: as packing.
-    pub memory_bytes: Option<u64>,
-    /// The source as the user wrote it, for the page.
-    pub source: String,
-    /// The command that repeats the run.
-    pub command: String,
-    /// The beginning of the command that packs, without the options of a candidate.
-    pub pack_command: String,
-}
-
-/// Follows a run, and can stop it.
-pub struct Hooks<'a> {
-    /// Called with what is done and what there is to do, in encodings, and with what is being done.
-    pub on_progress: &'a (dyn Fn(u64, u64, &'static str) + Sync),
-    /// Set it to stop: what is measured by then is reported.
-    pub cancel: &'a AtomicBool,
-}
 
 /// Sources that were listed.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ListedSource {
     listing: Listing,
     path: PathBuf,
     options: SourceOptions,
@@ -130,40 +56,40 @@ pub struct Opened {
 ///
 /// # Errors
 /// As [`shardpack_sources::enumerate`].
-pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> anyhow::Result<Opened> {
+pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> anyhow::Result<ListedSource> {
     let start = Instant::now();
     let options = SourceOptions { on_bad_input: OnBadInput::Skip, ..options.clone() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let listing = pool.install(|| shardpack_sources::enumerate(src, &options))?;
-    Ok(Opened { listing, path: src.to_owned(), options, start })
+    Ok(ListedSource { listing, path: src.to_owned(), options, start })
 }
 
-impl Opened {
-    /// What the samples are.
+impl ListedSource {
+    /// The kind of the samples.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
         self.listing.kind
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub const fn samples(&self) -> usize {
         self.listing.samples.len()
     }
 
-    /// What the user should know about them.
+    /// Notes for the user about the sources.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.listing.notes
     }
 
-    /// Where the sources are.
+    /// The folder or file of the sources.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the ladder of candidates for cubes depends on. Loads up to three cubes.
+    /// Properties of the cubes that decide the ladder of candidates. Loads up to three cubes.
     #[must_use]
     pub fn cube_traits(&self) -> CubeTraits {
         cubes::traits(&self.listing, &self.options.cubes)
@@ -174,18 +100,23 @@ impl Opened {
     /// # Errors
     /// If no candidate can be prepared, or nothing could be measured. A sample that cannot be read
     /// or stored is no error: it is in the report.
-    pub fn measure(&self, plans: &[Plan], options: &ReportOptions, hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+    pub fn measure(
+        &self,
+        recipes: &[CandidateRecipe],
+        options: &ReportOptions,
+        hooks: &Hooks<'_>,
+    ) -> anyhow::Result<Report> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
         (hooks.on_progress)(0, 1, "choosing codecs");
         let prepared: Vec<Result<Maker<'_>, String>> = pool.install(|| {
-            plans
+            recipes
                 .iter()
-                .map(|plan| SampleEncoder::new(&self.listing, &plan.options))
+                .map(|recipe| SampleEncoder::new(&self.listing, &recipe.options))
                 .map(|encoder| encoder.map(Maker::Encoder).map_err(|error| format!("{error:#}")))
                 .collect()
         });
         drop(pool);
-        self.measured(plans, &prepared, options, hooks)
+        self.measured(recipes, &prepared, options, hooks)
     }
 
     /// Compares the samples of a dataset with their sources: those that were listed, found by their
@@ -207,38 +138,38 @@ impl Opened {
             _ => ("", ""),
         };
         anyhow::ensure!(found.is_empty(), "sources `{}`: expected {expected}, found {found}", self.path.display());
-        let plan = Plan {
+        let recipe = CandidateRecipe {
             name: dataset::recipe_name(dataset, content),
             group: "stored".to_owned(),
             own: Vec::new(),
             options: maker::options_of(dataset, &self.options),
         };
-        let packed = Packed { dataset, listing: &self.listing };
-        let mut report = self.measured(&[plan], &[Ok(Maker::Dataset(packed))], options, hooks)?;
-        dataset::beside_sources(&mut report, dataset, &options.source, &options.want);
+        let records = DatasetRecords { dataset, listing: &self.listing };
+        let mut report = self.measured(&[recipe], &[Ok(Maker::Dataset(records))], options, hooks)?;
+        dataset::beside_sources(&mut report, dataset, &options.want);
         Ok(report)
     }
 
     fn measured(
         &self,
-        plans: &[Plan],
+        recipes: &[CandidateRecipe],
         prepared: &[Result<Maker<'_>, String>],
         options: &ReportOptions,
         hooks: &Hooks<'_>,
     ) -> anyhow::Result<Report> {
-        let bench = Bench::new(&self.listing, plans, prepared, options, hooks);
+        let measurement = Measurement::new(&self.listing, recipes, prepared, options, hooks);
         let draw = Draw::new(&self.listing, options.seed, options.samples.unwrap_or(draw::PILOT));
         let first = options.samples.unwrap_or(draw::PILOT).min(draw.len());
-        let mut sampled = bench.run(draw.first(first), 0);
-        if options.samples.is_none() && !bench.is_cancelled() {
-            let wanted = assemble::wanted_samples(&bench, &draw, &sampled);
-            sampled.extend(bench.run(draw.range(first, wanted), sampled.len()));
+        let mut sampled = measurement.run(draw.first(first), 0);
+        if options.samples.is_none() && !measurement.is_cancelled() {
+            let wanted = assemble::wanted_samples(&measurement, &draw, &sampled);
+            sampled.extend(measurement.run(draw.range(first, wanted), sampled.len()));
         }
         anyhow::ensure!(
-            sampled.iter().any(|s: &Sampled| s.outcomes.iter().any(|o| matches!(o, Outcome::Stored(_)))),
+            sampled.iter().any(|sampled| sampled.records().next().is_some()),
             "no sample could be measured{}",
             assemble::first_reason(&sampled, prepared)
         );
-        assemble::report(self, &bench, &draw, sampled)
+        assemble::report(self.start, &measurement, &draw, sampled)
     }
 }

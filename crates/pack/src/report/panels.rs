@@ -3,7 +3,8 @@
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
 use super::gallery::shown_candidate;
-use super::measure::{Bench, Measured, Outcome, Sampled, Scorer};
+use super::measure::{Measurement, Scorer};
+use super::sampled::{RecordScores, Sampled};
 use crate::compare::{ArrayDifference, BandDifferences, PixelAngle};
 use shardpack_array::Array;
 use shardpack_array::floats_of;
@@ -15,8 +16,8 @@ const PANELS: usize = 4;
 const BINS: usize = 48;
 
 /// Adds panels for the shown candidate, and for others on the front.
-pub(super) fn add(report: &mut Report, bench: &Bench<'_>, whole: &[Sampled]) {
-    let Ok(Scorer::Cubes(mut scorer)) = bench.scorer() else { return };
+pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
+    let Ok(Scorer::Cubes(mut scorer)) = measurement.scorer() else { return };
     let Some(first) = shown_candidate(report) else { return };
     let others = report
         .candidates
@@ -25,8 +26,8 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, whole: &[Sampled]) {
         .filter(|(position, candidate)| *position != first && !candidate.lossless && candidate.on_front);
     let shown: Vec<usize> = std::iter::once(first).chain(others.map(|(position, _)| position)).take(PANELS).collect();
     let facts = facts(&mut scorer, whole);
-    for plan in shown {
-        report.cubes.push(panel(&mut scorer, bench, whole, plan, &facts));
+    for candidate in shown {
+        report.cubes.push(panel(&mut scorer, measurement, whole, candidate, &facts));
     }
 }
 
@@ -47,21 +48,18 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     Facts { wavelengths, unit }
 }
 
-/// The differences of all samples under a plan, with the sample's place in the report.
-fn differences(whole: &[Sampled], plan: usize) -> Vec<(usize, &ArrayDifference)> {
-    measured(whole, plan).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
+/// The differences of all samples under a candidate, with the sample's place in the report.
+fn differences(whole: &[Sampled], candidate: usize) -> Vec<(usize, &ArrayDifference)> {
+    measured(whole, candidate).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
 }
 
-fn measured(whole: &[Sampled], plan: usize) -> impl Iterator<Item = (usize, &Measured)> {
-    whole.iter().enumerate().filter_map(move |(sample, sampled)| match sampled.outcomes.get(plan)? {
-        Outcome::Stored(stored) => Some((sample, &stored.measured)),
-        Outcome::Failed(_) => None,
-    })
+fn measured(whole: &[Sampled], candidate: usize) -> impl Iterator<Item = (usize, &RecordScores)> {
+    whole.iter().enumerate().filter_map(move |(sample, sampled)| Some((sample, &sampled.record(candidate)?.scores)))
 }
 
 /// The noise of a band in each sample, and the largest error in it over that noise.
-fn noise_of(whole: &[Sampled], plan: usize, band: usize) -> (Vec<f64>, Option<f64>) {
-    let found = measured(whole, plan).filter_map(|(_, one)| {
+fn noise_of(whole: &[Sampled], candidate: usize, band: usize) -> (Vec<f64>, Option<f64>) {
+    let found = measured(whole, candidate).filter_map(|(_, one)| {
         let noise = one.noise.as_ref()?.get(band).copied()?;
         Some((noise, noise_ratio(one.cube.as_ref()?.bands.get(band)?, noise)))
     });
@@ -70,20 +68,26 @@ fn noise_of(whole: &[Sampled], plan: usize, band: usize) -> (Vec<f64>, Option<f6
     (noise, ratios.into_iter().flatten().reduce(f64::max))
 }
 
-fn panel(scorer: &mut CubeScorer<'_>, bench: &Bench<'_>, whole: &[Sampled], plan: usize, facts: &Facts) -> CubePanel {
-    let all = differences(whole, plan);
-    let mut panel = CubePanel { candidate: plan, wavelength_unit: facts.unit.clone(), ..CubePanel::default() };
-    panel.bands = bands(&all, whole, plan, facts);
+fn panel(
+    scorer: &mut CubeScorer<'_>,
+    measurement: &Measurement<'_>,
+    whole: &[Sampled],
+    candidate: usize,
+    facts: &Facts,
+) -> CubePanel {
+    let all = differences(whole, candidate);
+    let mut panel = CubePanel { candidate, wavelength_unit: facts.unit.clone(), ..CubePanel::default() };
+    panel.bands = bands(&all, whole, candidate, facts);
     panel.errors = histogram(all.iter().flat_map(|(_, found)| found.errors.iter().copied()), BINS);
     panel.angles = histogram(all.iter().flat_map(|(_, found)| found.angles.iter().map(|pixel| pixel.degrees)), BINS);
-    panel.bound = bench.plans.get(plan).and_then(|plan| plan.options.arrays.max_error);
+    panel.bound = measurement.recipes.get(candidate).and_then(|recipe| recipe.options.arrays.max_error);
     let [rows, columns, bands] = [0, 1, 2].map(|axis| correlation(&all, axis));
     panel.autocorrelation_rows = rows;
     panel.autocorrelation_columns = columns;
     panel.autocorrelation_bands = bands;
     for (sample, pixel, why) in pixels(&all) {
         let Some(position) = whole.get(sample).map(|sampled| sampled.position) else { continue };
-        panel.spectra.extend(spectrum(scorer, bench, plan, position, pixel).map(|pair| SpectrumPair {
+        panel.spectra.extend(spectrum(scorer, measurement, candidate, position, pixel).map(|pair| SpectrumPair {
             sample,
             why,
             ..pair
@@ -94,7 +98,7 @@ fn panel(scorer: &mut CubeScorer<'_>, bench: &Bench<'_>, whole: &[Sampled], plan
 
 /// The error in each band over all samples; nothing if they differ in their bands.
 #[allow(clippy::cast_precision_loss, reason = "means")]
-fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], plan: usize, facts: &Facts) -> Vec<BandError> {
+fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], candidate: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };
     if all.iter().any(|(_, found)| found.bands.len() != first.bands.len()) {
         return Vec::new();
@@ -113,7 +117,7 @@ fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], plan: usize, fact
     let of = |band: usize| {
         let sums = sum(band);
         let count = sums.count.max(1) as f64;
-        let (noise, noise_ratio) = noise_of(whole, plan, band);
+        let (noise, noise_ratio) = noise_of(whole, candidate, band);
         BandError {
             wavelength: facts.wavelengths.get(band).copied(),
             rmse: (sums.sum_square / count).sqrt(),
@@ -158,13 +162,13 @@ fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
 /// A pixel's spectrum before and after.
 fn spectrum(
     scorer: &mut CubeScorer<'_>,
-    bench: &Bench<'_>,
-    plan: usize,
+    measurement: &Measurement<'_>,
+    candidate: usize,
     position: usize,
     pixel: PixelAngle,
 ) -> Option<SpectrumPair> {
     scorer.begin(position);
-    let stored = scorer.decode(&bench.again(plan, position)?).ok()?;
+    let stored = scorer.decode(&measurement.again(candidate, position)?).ok()?;
     let source = scorer.source(position).ok()?;
     let of = |cube: &Array| -> Option<Vec<Option<f64>>> {
         let &[_, width, bands] = cube.shape() else { return None };

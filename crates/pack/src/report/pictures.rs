@@ -1,9 +1,9 @@
 //! Scores pictures: what a record decodes to against its source, upright and shrunk as asked.
 
-use super::Plan;
 use super::maker::Maker;
-use super::measure::{Measured, first_line};
-use super::record::{first_field, limits, scalar_byte};
+use super::options::CandidateRecipe;
+use super::record::{first_field, limits, scalar};
+use super::sampled::{RecordScores, first_line};
 use crate::compare::{PictureReference, ReferencePixels};
 use crate::pack::{PackOptions, Tally};
 use shardpack_format::to_usize;
@@ -14,7 +14,7 @@ use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
 
 /// RGB pixels, with width and height.
-type Pixels = (Vec<u8>, (u32, u32));
+type RgbPicture = (Vec<u8>, (u32, u32));
 
 /// Scores pictures on one thread.
 pub(super) struct PictureScorer<'a> {
@@ -22,7 +22,7 @@ pub(super) struct PictureScorer<'a> {
     pub(super) decoder: PictureDecoder,
     shrinker: ReferencePixels,
     /// The source of the sample at hand, decoded, with its width and height.
-    source: Option<Result<Pixels, String>>,
+    source: Option<Result<RgbPicture, String>>,
     /// The same, shrunk for some candidates.
     reference: Option<(Resize, Result<PictureReference, String>)>,
     decoded: Vec<u8>,
@@ -63,34 +63,34 @@ impl<'a> PictureScorer<'a> {
     }
 
     /// Compares a picture's record with its source. What cannot be decoded has no scores.
-    pub(super) fn measure(
+    pub(super) fn score(
         &mut self,
         position: usize,
-        plan: &Plan,
+        recipe: &CandidateRecipe,
         maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
-    ) -> Measured {
-        self.try_measure(position, plan, maker, sample)
-            .unwrap_or_else(|reason| Measured { unscored: Some(reason), ..Measured::default() })
+    ) -> RecordScores {
+        self.try_score(position, recipe, maker, sample)
+            .unwrap_or_else(|reason| RecordScores { unscored: Some(reason), ..RecordScores::default() })
     }
 
-    fn try_measure(
+    fn try_score(
         &mut self,
         position: usize,
-        plan: &Plan,
+        recipe: &CandidateRecipe,
         maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
-    ) -> Result<Measured, String> {
+    ) -> Result<RecordScores, String> {
         let mut decoded = std::mem::take(&mut self.decoded);
         let size = self.decode(maker, sample, &mut decoded)?;
-        let reference = self.reference(position, resize_of(&plan.options), size)?;
+        let reference = self.reference(position, resize_of(&recipe.options), size)?;
         let found = reference.compare(&decoded).map_err(|error| first_line(&error.to_string()))?;
         self.decoded = decoded;
         let whole = self.source.as_ref().is_some_and(|source| matches!(source, Ok((_, whole)) if *whole == size));
         let scores =
             [(Measure::Ssimulacra2, Some(found.ssimulacra2)), (Measure::Psnr, found.psnr), (Measure::Ssim, found.ssim)];
-        Ok(Measured {
-            scores: scores.into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect(),
+        Ok(RecordScores {
+            values: scores.into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect(),
             exact: found.identical && whole,
             cube: None,
             noise: None,
@@ -107,7 +107,9 @@ impl<'a> PictureScorer<'a> {
     ) -> Result<(u32, u32), String> {
         let field = first_field(sample, &limits()).map_err(|error| error.to_string())?;
         let media_type = std::str::from_utf8(field.descriptor).unwrap_or_default();
-        let orientation = scalar_byte(maker.schema(), &sample.scalars, "orientation").unwrap_or(1);
+        let orientation = scalar(maker.schema(), &sample.scalars, "orientation")
+            .and_then(|value| value.first().copied())
+            .unwrap_or(1);
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
@@ -139,7 +141,7 @@ impl<'a> PictureScorer<'a> {
 }
 
 /// The source's pixels, upright, with their width and height.
-fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<Pixels, String> {
+fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<RgbPicture, String> {
     let entry = listing.samples.get(position).ok_or("no such sample")?;
     let SampleContent::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };
     let mut bytes = vec![0; to_usize(entry.bytes)];

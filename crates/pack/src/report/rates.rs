@@ -1,6 +1,7 @@
 //! How fast the candidates decode: on one core, and on all.
 
-use super::measure::{Bench, Outcome, Sampled, Scorer};
+use super::measure::{Measurement, Scorer};
+use super::sampled::Sampled;
 use crate::pack::Tally;
 use shardpack_report::data::Rates;
 use shardpack_writer::EncodedSample;
@@ -12,28 +13,32 @@ use std::time::{Duration, Instant};
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// How long a rate is measured in one round, at least.
-const WHILE: Duration = Duration::from_millis(40);
+/// Time for a rate in one round. It grows with the work of encoding and scoring, of which timing takes
+/// about a quarter: a report on a few small samples is not kept waiting for rates.
+const SHORTEST: Duration = Duration::from_millis(2);
+const LONGEST: Duration = Duration::from_millis(40);
+const SHARE_OF_WORK: f64 = 0.25;
 /// Rounds, at least and at most.
 const FEWEST: usize = 5;
 const MOST: usize = 15;
 /// Rounds end once the rates of every candidate lie so near to each other, as a share.
 const STEADY: f64 = 0.03;
 
-/// The rates of each plan; none if the run was stopped.
+/// The rates of each candidate; none if the run was stopped.
 ///
-/// Plans take turns, round by round, and the median of the rounds counts: what else the machine does
-/// meanwhile falls on all of them alike.
-pub(super) fn measure(bench: &Bench<'_>, whole: &[Sampled]) -> anyhow::Result<Vec<Rates>> {
-    let mut turns = Vec::with_capacity(bench.plans.len());
-    let mut all = Vec::with_capacity(bench.plans.len());
+/// Candidates take turns, round by round, and the median of the rounds counts: other load of the machine
+/// then falls on all of them alike.
+pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> anyhow::Result<Vec<Rates>> {
+    let mut turns = Vec::with_capacity(measurement.recipes.len());
+    let mut all = Vec::with_capacity(measurement.recipes.len());
     let mut bytes = 0;
-    for plan in 0..bench.plans.len() {
-        let records = if bench.is_cancelled() { Vec::new() } else { some_records(bench, whole, plan) };
+    let window = window(whole, measurement.recipes.len());
+    for candidate in 0..measurement.recipes.len() {
+        let records = if measurement.is_cancelled() { Vec::new() } else { some_records(measurement, whole, candidate) };
         bytes += records.iter().map(|record| record.record.len() as u64).sum::<u64>();
-        turns.push(Turn { plan, records, one: Vec::new(), all: Vec::new() });
-        if bytes >= TURN_BYTES || plan + 1 == bench.plans.len() {
-            take_turns(bench, &mut turns)?;
+        turns.push(Turn { candidate, records, one: Vec::new(), all: Vec::new() });
+        if bytes >= TURN_BYTES || candidate + 1 == measurement.recipes.len() {
+            take_turns(measurement, &mut turns, window)?;
             all.extend(turns.drain(..).map(|turn| turn.rates()));
             bytes = 0;
         }
@@ -41,10 +46,20 @@ pub(super) fn measure(bench: &Bench<'_>, whole: &[Sampled]) -> anyhow::Result<Ve
     Ok(all)
 }
 
-/// A plan, its records, and the rates of the rounds.
+/// Time for each rate in one round.
+fn window(whole: &[Sampled], candidates: usize) -> Duration {
+    let encoding = whole.iter().flat_map(Sampled::records).map(|record| record.encode_s).sum::<f64>();
+    let scoring = whole.iter().map(|sampled| sampled.scoring_s).sum::<f64>();
+    #[allow(clippy::cast_precision_loss, reason = "a count of rates")]
+    let rates = (candidates.max(1) * 2 * FEWEST) as f64;
+    let share = Duration::try_from_secs_f64((encoding + scoring) * SHARE_OF_WORK / rates);
+    share.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)
+}
+
+/// A candidate, its records, and the rates of the rounds.
 struct Turn {
-    plan: usize,
-    /// Empty for a plan that cannot be timed.
+    candidate: usize,
+    /// Empty for a candidate that cannot be timed.
     records: Vec<EncodedSample<Tally>>,
     one: Vec<f64>,
     all: Vec<f64>,
@@ -66,17 +81,17 @@ impl Turn {
     }
 }
 
-fn take_turns(bench: &Bench<'_>, turns: &mut [Turn]) -> anyhow::Result<()> {
+fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duration) -> anyhow::Result<()> {
     for round in 0..MOST {
-        (bench.hooks.on_progress)(round as u64, MOST as u64, "timing");
-        if bench.is_cancelled() || (round >= FEWEST && turns.iter().all(Turn::is_steady)) {
+        (measurement.hooks.on_progress)(round as u64, MOST as u64, "timing");
+        if measurement.is_cancelled() || (round >= FEWEST && turns.iter().all(Turn::is_steady)) {
             return Ok(());
         }
         for turn in turns.iter_mut().filter(|turn| !turn.records.is_empty()) {
-            let one = rate(bench, turn.plan, &turn.records, 1)?;
-            let all = match bench.options.threads {
+            let one = rate(measurement, turn.candidate, &turn.records, 1, window)?;
+            let all = match measurement.options.threads {
                 1 => one,
-                threads => rate(bench, turn.plan, &turn.records, threads)?,
+                threads => rate(measurement, turn.candidate, &turn.records, threads, window)?,
             };
             let (Some(one), Some(all)) = (one, all) else {
                 // They do not decode.
@@ -104,13 +119,13 @@ fn spread(rates: &mut [f64]) -> Option<f64> {
 }
 
 /// Records from all over the sample.
-fn some_records(bench: &Bench<'_>, whole: &[Sampled], plan: usize) -> Vec<EncodedSample<Tally>> {
-    let stored = |sampled: &&Sampled| matches!(sampled.outcomes.get(plan), Some(Outcome::Stored(_)));
-    let positions: Vec<usize> = whole.iter().filter(stored).map(|sampled| sampled.position).collect();
+fn some_records(measurement: &Measurement<'_>, whole: &[Sampled], candidate: usize) -> Vec<EncodedSample<Tally>> {
+    let stored = whole.iter().filter(|sampled| sampled.record(candidate).is_some());
+    let positions: Vec<usize> = stored.map(|sampled| sampled.position).collect();
     let mut records: Vec<EncodedSample<Tally>> = Vec::new();
     let mut bytes = 0;
     for &position in positions.iter().step_by(positions.len().div_ceil(SAMPLES).max(1)) {
-        let Some(record) = bench.again(plan, position) else { continue };
+        let Some(record) = measurement.again(candidate, position) else { continue };
         bytes += record.record.len() as u64;
         if bytes > BYTES && !records.is_empty() {
             break;
@@ -120,18 +135,19 @@ fn some_records(bench: &Bench<'_>, whole: &[Sampled], plan: usize) -> Vec<Encode
     records
 }
 
-/// Samples decoded a second by so many threads; `None` if they do not decode.
+/// Samples decoded a second by `threads` threads; `None` if they do not decode.
 fn rate(
-    bench: &Bench<'_>,
-    plan: usize,
+    measurement: &Measurement<'_>,
+    candidate: usize,
     records: &[EncodedSample<Tally>],
     threads: usize,
+    window: Duration,
 ) -> anyhow::Result<Option<f64>> {
-    let mut scorers = (0..threads).map(|_| bench.scorer()).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut scorers = (0..threads).map(|_| measurement.scorer()).collect::<anyhow::Result<Vec<_>>>()?;
     let mut warm = Vec::new();
     for scorer in &mut scorers {
         if let Some(first) = records.first()
-            && decode(scorer, bench, plan, first, &mut warm).is_err()
+            && decode(scorer, measurement, candidate, first, &mut warm).is_err()
         {
             return Ok(None);
         }
@@ -143,10 +159,10 @@ fn rate(
             let (next, failed) = (&next, &failed);
             scope.spawn(move || {
                 let mut out = Vec::new();
-                while start.elapsed() < WHILE || next.load(Ordering::Relaxed) < records.len() {
+                while start.elapsed() < window || next.load(Ordering::Relaxed) < records.len() {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(record) = records.get(at % records.len().max(1)) else { return };
-                    let result = decode(scorer, bench, plan, record, &mut out);
+                    let result = decode(scorer, measurement, candidate, record, &mut out);
                     failed.fetch_add(usize::from(result.is_err()), Ordering::Relaxed);
                 }
             });
@@ -159,14 +175,15 @@ fn rate(
 
 fn decode(
     scorer: &mut Scorer<'_>,
-    bench: &Bench<'_>,
-    plan: usize,
+    measurement: &Measurement<'_>,
+    candidate: usize,
     record: &EncodedSample<Tally>,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     match scorer {
         Scorer::Pictures(scorer) => {
-            let encoder = bench.prepared.get(plan).and_then(|prepared| prepared.as_ref().ok()).ok_or("no encoder")?;
+            let encoder =
+                measurement.prepared.get(candidate).and_then(|prepared| prepared.as_ref().ok()).ok_or("no encoder")?;
             scorer.decode(encoder, record, out).map(|_| ())
         }
         Scorer::Cubes(scorer) => scorer.decode(record).map(|_| ()),
@@ -178,8 +195,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn little_work_is_timed_for_a_short_time() {
+        let sampled = |scoring_s| [Sampled { position: 0, results: Vec::new(), unreadable: None, scoring_s }];
+        assert_eq!(window(&sampled(0.001), 9), SHORTEST);
+        assert_eq!(window(&sampled(3.6), 9), Duration::from_millis(10));
+        assert_eq!(window(&sampled(1e9), 9), LONGEST);
+        assert_eq!(window(&[], 0), SHORTEST);
+    }
+
+    #[test]
     fn one_slow_round_changes_no_rate() {
-        let turn = |all: &[f64]| Turn { plan: 0, records: Vec::new(), one: all.to_vec(), all: all.to_vec() };
+        let turn = |all: &[f64]| Turn { candidate: 0, records: Vec::new(), one: all.to_vec(), all: all.to_vec() };
         let rates = turn(&[722.0, 700.0, 300.0, 716.0, 718.0]).rates();
         assert_eq!(rates.decode_all_cores_per_s, Some(716.0));
         assert!(rates.decode_spread.unwrap() < 0.02, "{rates:?}");

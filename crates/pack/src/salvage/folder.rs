@@ -1,6 +1,6 @@
-//! The folder of a damaged dataset: which of its shards are scanned.
+//! The folder of a damaged dataset, and its shards to scan.
 
-use super::{SalvageOptions, Survey};
+use super::options::SalvageOptions;
 use anyhow::{Context, bail};
 use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
@@ -18,19 +18,24 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
         .then(|| Note::new(format!("samples are those of generation {generation}, by `{name}`")))
 }
 
-/// What to scan.
-pub(super) struct Folder {
+/// The shards to scan, and the manifest that lists them.
+#[derive(Default)]
+pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
     pub(super) manifest: Option<Manifest>,
+    /// What is wrong with manifests.
+    pub(super) damage: Vec<String>,
+    /// Notes for the user.
+    pub(super) notes: Vec<Note>,
     root: PathBuf,
     /// `None` for a lone shard.
     folder: Option<SalvageFolder>,
 }
 
-impl Folder {
-    pub(super) fn look(path: &Path, options: &SalvageOptions, survey: &mut Survey) -> anyhow::Result<Self> {
+impl DamagedFolder {
+    pub(super) fn look(path: &Path, options: &SalvageOptions) -> anyhow::Result<Self> {
         if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible_path(path)))?.is_dir() {
-            return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new(), folder: None });
+            return Ok(Self { shards: vec![path.to_owned()], ..Self::default() });
         }
         let folder = SalvageFolder::open(path)?;
         let names = folder.shard_names()?;
@@ -38,9 +43,10 @@ impl Folder {
         if newest.manifest.is_some() || !names.is_empty() {
             newest.known_or(options.all_generations, path)?;
         }
-        survey.damage.extend(newest.damage.iter().map(ToString::to_string));
+        let damage = newest.damage.iter().map(ToString::to_string).collect();
+        let mut notes = Vec::new();
         if !newest.is_certain {
-            survey.notes.push(Note::new("samples that were removed may be among these: no manifest tells them apart"));
+            notes.push(Note::new("samples that were removed may be among these: no manifest tells them apart"));
         }
         let taken = taken_from(&newest);
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
@@ -53,7 +59,7 @@ impl Folder {
         others.retain(|shard| !listed.contains(shard));
         if manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && !others.is_empty() {
             let count = plural(others.len() as u64, "shard");
-            survey.notes.push(match options.all_generations {
+            notes.push(match options.all_generations {
                 true if !newest.is_certain => Note::new(format!("{count} of other generations copied as well")),
                 true => Note::new(format!(
                     "samples that were removed are among these: {count} of older generations copied as well"
@@ -67,7 +73,7 @@ impl Folder {
                 others.clear();
             }
         }
-        survey.notes.extend(taken);
+        notes.extend(taken);
         shards.extend(others);
         shards.sort();
         if shards.is_empty() {
@@ -76,7 +82,7 @@ impl Folder {
                 visible_path(path)
             );
         }
-        Ok(Self { shards, manifest, root: path.to_owned(), folder: Some(folder) })
+        Ok(Self { shards, manifest, damage, notes, root: path.to_owned(), folder: Some(folder) })
     }
 
     pub(super) fn scan(&self, shard: &Path, limits: &Limits) -> shardpack_reader::Result<SalvageScan> {

@@ -1,7 +1,7 @@
 //! A manifest for a folder that has lost its own.
 
-use super::SalvageOptions;
 use super::folder::taken_from;
+use super::options::SalvageOptions;
 use crate::export::durable;
 use crate::pack::Tally;
 use anyhow::Context;

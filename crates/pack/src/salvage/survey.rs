@@ -1,27 +1,10 @@
-//! Salvage: copies everything whole in a damaged dataset into a new one.
-//!
-//! Two passes. The first scans every shard for whole records and notes where they are. The second
-//! copies them, record by record, through the writer, so the result is as complete and as checked
-//! as any packed dataset. The damaged files are only read.
+//! The survey of a damaged dataset: its whole records, and the places that are lost.
 
-mod folder;
-mod restore;
-
-pub use restore::{Restored, restore_manifest, tally_of};
-
-use crate::pack::{Tally, copy_record};
-use anyhow::{Context, bail};
-use folder::Folder;
-use serde_json::json;
-use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Manifest, Metadata, Note, Record, Schema,
-};
+use super::folder::DamagedFolder;
+use super::options::SalvageOptions;
+use shardpack_format::{Limits, Manifest, Metadata, Note};
 use shardpack_reader::{SalvageScan, SalvageSource, Salvaged};
 use shardpack_sources::words::plural;
-use shardpack_writer::{
-    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, WriteOptions, write_dataset,
-};
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,27 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Most places that are listed. A shard of small records can lose millions, one by one.
 const LISTED: usize = 10_000;
 
-/// How a damaged dataset is salvaged.
-///
-/// ```
-/// assert!(!shardpack_pack::salvage::SalvageOptions::default().all_generations);
-/// ```
-#[derive(Debug, Clone, Default)]
-pub struct SalvageOptions {
-    /// What the files may ask for.
-    pub limits: Limits,
-    /// Take the samples of all shards, those of older generations and removed samples too. Without
-    /// it, a folder is salvaged by the manifest of its newest generation, and refused if that is not
-    /// whole.
-    pub all_generations: bool,
-}
-
-/// What a salvage found.
+/// The whole records of a damaged dataset, and what is lost.
 #[derive(Debug, Default)]
 pub struct Survey {
-    files: Vec<SalvageSource>,
-    found: Vec<Found>,
-    metadata: Option<Metadata>,
+    pub(super) files: Vec<SalvageSource>,
+    pub(super) records: Vec<WholeRecord>,
+    pub(super) metadata: Option<Metadata>,
     /// Records that are there once more, as shards that were written anew have them.
     copies: u64,
     /// What cannot be saved: place, sample and reason. The first 10,000.
@@ -63,22 +31,22 @@ pub struct Survey {
     pub notes: Vec<Note>,
 }
 
-/// Where a whole record is.
+/// The place of a whole record.
 #[derive(Debug)]
-struct Found {
-    file: usize,
-    offset: u64,
-    record_bytes: u64,
+pub(super) struct WholeRecord {
+    /// Its file, as a position in [`Survey::files`].
+    pub(super) file: usize,
+    pub(super) offset: u64,
+    pub(super) record_bytes: u64,
     sample_id: u64,
-    crc32: u32,
-    key: String,
+    pub(super) crc32: u32,
+    pub(super) key: String,
 }
 
-impl Found {
-    /// What tells its content from another one under the same key: part of the id of the new
-    /// dataset, so that another source is never taken for the one that an interrupted salvage began
-    /// with.
-    fn digest(&self) -> [u8; 16] {
+impl WholeRecord {
+    /// Tells its content from other content under the same key. It is part of the id of the new
+    /// dataset, so that an interrupted salvage never goes on with another source.
+    pub(super) fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
         digest.iter_mut().zip(content).for_each(|(to, from)| *to = from);
@@ -90,7 +58,7 @@ impl Survey {
     /// Number of whole records.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.found.len() as u64
+        self.records.len() as u64
     }
 
     /// Number of places that cannot be saved.
@@ -99,7 +67,7 @@ impl Survey {
         self.lost_unlisted.saturating_add(self.lost.len() as u64)
     }
 
-    fn lose(&mut self, what: String) {
+    pub(super) fn lose(&mut self, what: String) {
         if self.lost.len() < LISTED {
             self.lost.push(what);
         } else {
@@ -115,9 +83,10 @@ impl Survey {
     /// If the path cannot be read, holds no shard at all, or has no whole manifest of its newest
     /// generation: then `all_generations` goes on.
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> anyhow::Result<Self> {
-        let mut survey = Self::default();
         let limits = &options.limits;
-        let folder = Folder::look(path, options, &mut survey)?;
+        let mut folder = DamagedFolder::look(path, options)?;
+        let (damage, notes) = (std::mem::take(&mut folder.damage), std::mem::take(&mut folder.notes));
+        let mut survey = Self { damage, notes, ..Self::default() };
         let mut scans = Vec::new();
         for shard in &folder.shards {
             match folder.scan(shard, limits) {
@@ -184,7 +153,7 @@ impl Survey {
                     }
                     None => {
                         seen.insert(record.key.clone(), content);
-                        self.found.push(Found {
+                        self.records.push(WholeRecord {
                             // A file is noted before its records.
                             file: self.files.len().saturating_sub(1),
                             offset: record.offset,
@@ -260,46 +229,10 @@ impl Survey {
             });
         }
     }
-
-    /// Writes what was found as a new dataset. The samples get new numbers, in stored order.
-    ///
-    /// # Errors
-    /// If nothing was found, or the dataset cannot be written.
-    pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> anyhow::Result<Report> {
-        let Some(first) = self.found.first() else { bail!("no whole record was found: there is nothing to write") };
-        let mut metadata = match self.metadata.take() {
-            Some(metadata) => metadata,
-            None => {
-                self.notes.push(Note::new(
-                    "no schema was found: fields are named by their place, and the bytes of scalar fields are kept \
-                     one by one",
-                ));
-                let bytes = self.read(first)?;
-                guess_metadata(&Record::parse(&bytes, limits)?, limits)?
-            }
-        };
-        metadata.recipe.insert("salvaged".into(), json!({ "lost": self.places_lost() }));
-        let samples = self.found.iter().map(|found| PlanSample {
-            key: &found.key,
-            source_bytes: found.record_bytes,
-            stored_bytes: found.record_bytes,
-            mtime_ns: 0,
-            extra_digest: found.digest(),
-        });
-        let shard_bytes = metadata.recipe.get("shard_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1 << 30);
-        let plan = Plan::new(samples, metadata, PlanOptions { shard_bytes, shuffle: None })?;
-        let source = Records { survey: self, schema: plan.metadata().schema.clone(), limits };
-        Ok(write_dataset(out, &plan, &source, options)?)
-    }
-
-    fn read(&self, found: &Found) -> anyhow::Result<Vec<u8>> {
-        let file = self.files.get(found.file).context("a file of the survey is gone")?;
-        file.read(found.offset, found.record_bytes).with_context(|| format!("sample `{}`", found.key.escape_debug()))
-    }
 }
 
 /// The ranges of numbers below `count` that are not `there`: one more than there are numbers at most.
-fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
+pub(super) fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     let mut gaps = Vec::new();
     let mut next = 0;
     for number in there.into_iter().filter(|&number| number < count).chain([count]) {
@@ -310,80 +243,3 @@ fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     }
     gaps
 }
-
-/// The whole records of a survey, as samples for the writer.
-struct Records<'a> {
-    survey: &'a Survey,
-    schema: Schema,
-    limits: &'a Limits,
-}
-
-impl Records<'_> {
-    fn found(&self, sample: u64) -> Option<&Found> {
-        self.survey.found.get(usize::try_from(sample).ok()?)
-    }
-
-    fn copy(
-        &self,
-        found: &Found,
-        sample: u64,
-        shard_number: u32,
-        buffer: Vec<u8>,
-    ) -> anyhow::Result<EncodedSample<Tally>> {
-        let bytes = self.survey.read(found)?;
-        let record = Record::parse(&bytes, self.limits)?;
-        if (record.key, record.frame.body_crc32) != (found.key.as_str(), found.crc32) {
-            bail!("sample `{}`: the file changed while it was read", found.key.escape_debug());
-        }
-        let tally = Tally::of_record(&self.schema, record.key, record.scalars);
-        let scalars = record.scalars.to_vec();
-        let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
-        Ok(EncodedSample { record, frame, scalars, source_bytes: found.record_bytes, tally })
-    }
-}
-
-impl SampleSource for Records<'_> {
-    type Tally = Tally;
-    type Error = anyhow::Error;
-
-    fn key(&self, sample: u64) -> Cow<'_, str> {
-        Cow::Borrowed(self.found(sample).map_or("", |found| &found.key))
-    }
-
-    fn memory_bytes(&self, sample: u64) -> u64 {
-        self.found(sample).map_or(0, |found| found.record_bytes.saturating_mul(2))
-    }
-
-    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> anyhow::Result<Encoded<Tally>> {
-        let found = self.found(sample).context("a sample that the survey does not have")?;
-        Ok(Encoded::Record(self.copy(found, sample, shard_number, buffer)?))
-    }
-}
-
-/// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
-fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metadata> {
-    // Before any is made: a record may hold gibibytes of scalars.
-    let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
-    if count > limits.max_fields {
-        bail!(
-            "no schema was found, and the records cannot do without: expected at most {} fields and bytes of scalars, \
-             found {count}",
-            limits.max_fields
-        );
-    }
-    let mut fields: Vec<Field> = Vec::new();
-    for (i, value) in record.fields.iter().enumerate() {
-        let kind = match value {
-            Some(v) if v.codec == Codec::Jpeg || v.descriptor.starts_with(b"image/") => FieldKind::Image,
-            Some(v) if ArrayDescriptor::parse(v.descriptor, limits).is_ok() => FieldKind::Array,
-            _ => FieldKind::Bytes,
-        };
-        fields.push(Field::stored(format!("field-{i}"), kind));
-    }
-    fields.extend((0..record.scalars.len()).map(|i| Field::scalar(format!("scalar-byte-{i}"), Dtype::U8)));
-    Ok(Metadata { schema: Schema::new(fields)?, ..Metadata::default() })
-}
-
-#[cfg(test)]
-#[path = "salvage_tests.rs"]
-mod tests;

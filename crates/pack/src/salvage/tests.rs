@@ -1,7 +1,14 @@
+use super::copy::guess_metadata;
+use super::survey::gaps;
 use super::*;
 use crate::bounded;
-use shardpack_format::{DatasetId, Footer, Identity, IndexBuilder, RecordBuilder, StoredField, shard_name};
+use shardpack_format::{
+    DatasetId, Dtype, Field, FieldKind, Footer, Identity, IndexBuilder, Limits, Metadata, Record, RecordBuilder,
+    Schema, StoredField, shard_name,
+};
 use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// Shards of one sample each, with these numbers, that say they are of `count`.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {

@@ -1,0 +1,123 @@
+//! Copies the records of a survey into a new dataset.
+
+use super::survey::{Survey, WholeRecord};
+use crate::pack::{Tally, copy_record};
+use anyhow::{Context, bail};
+use serde_json::json;
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, Note, Record, Schema};
+use shardpack_writer::{
+    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, WriteOptions, write_dataset,
+};
+use std::borrow::Cow;
+use std::path::Path;
+
+impl Survey {
+    /// Writes the whole records as a new dataset. The samples get new numbers, in stored order.
+    ///
+    /// # Errors
+    /// If there is none, or the dataset cannot be written.
+    pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> anyhow::Result<Report> {
+        let Some(first) = self.records.first() else { bail!("no whole record was found: there is nothing to write") };
+        let mut metadata = match self.metadata.take() {
+            Some(metadata) => metadata,
+            None => {
+                self.notes.push(Note::new(
+                    "no schema was found: fields are named by their place, and the bytes of scalar fields are kept \
+                     one by one",
+                ));
+                let bytes = self.read(first)?;
+                guess_metadata(&Record::parse(&bytes, limits)?, limits)?
+            }
+        };
+        metadata.recipe.insert("salvaged".into(), json!({ "lost": self.places_lost() }));
+        let samples = self.records.iter().map(|whole| PlanSample {
+            key: &whole.key,
+            source_bytes: whole.record_bytes,
+            stored_bytes: whole.record_bytes,
+            mtime_ns: 0,
+            extra_digest: whole.digest(),
+        });
+        let shard_bytes = metadata.recipe.get("shard_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1 << 30);
+        let plan = Plan::new(samples, metadata, PlanOptions { shard_bytes, shuffle: None })?;
+        let source = SurveyedRecords { survey: self, schema: plan.metadata().schema.clone(), limits };
+        Ok(write_dataset(out, &plan, &source, options)?)
+    }
+
+    fn read(&self, whole: &WholeRecord) -> anyhow::Result<Vec<u8>> {
+        let file = self.files.get(whole.file).context("a file of the survey is gone")?;
+        file.read(whole.offset, whole.record_bytes).with_context(|| format!("sample `{}`", whole.key.escape_debug()))
+    }
+}
+
+/// The whole records of a survey, as samples for the writer.
+struct SurveyedRecords<'a> {
+    survey: &'a Survey,
+    schema: Schema,
+    limits: &'a Limits,
+}
+
+impl SurveyedRecords<'_> {
+    fn whole(&self, sample: u64) -> Option<&WholeRecord> {
+        self.survey.records.get(usize::try_from(sample).ok()?)
+    }
+
+    fn copy(
+        &self,
+        whole: &WholeRecord,
+        sample: u64,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> anyhow::Result<EncodedSample<Tally>> {
+        let bytes = self.survey.read(whole)?;
+        let record = Record::parse(&bytes, self.limits)?;
+        if (record.key, record.frame.body_crc32) != (whole.key.as_str(), whole.crc32) {
+            bail!("sample `{}`: the file changed while it was read", whole.key.escape_debug());
+        }
+        let tally = Tally::of_record(&self.schema, record.key, record.scalars);
+        let scalars = record.scalars.to_vec();
+        let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
+        Ok(EncodedSample { record, frame, scalars, source_bytes: whole.record_bytes, tally })
+    }
+}
+
+impl SampleSource for SurveyedRecords<'_> {
+    type Tally = Tally;
+    type Error = anyhow::Error;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        Cow::Borrowed(self.whole(sample).map_or("", |whole| &whole.key))
+    }
+
+    fn memory_bytes(&self, sample: u64) -> u64 {
+        self.whole(sample).map_or(0, |whole| whole.record_bytes.saturating_mul(2))
+    }
+
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> anyhow::Result<Encoded<Tally>> {
+        let whole = self.whole(sample).context("a sample that the survey does not have")?;
+        Ok(Encoded::Record(self.copy(whole, sample, shard_number, buffer)?))
+    }
+}
+
+/// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
+pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metadata> {
+    // Before any is made: a record may hold gibibytes of scalars.
+    let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
+    if count > limits.max_fields {
+        bail!(
+            "no schema was found, and the records cannot do without: expected at most {} fields and bytes of scalars, \
+             found {count}",
+            limits.max_fields
+        );
+    }
+    let mut fields: Vec<Field> = Vec::new();
+    for (i, value) in record.fields.iter().enumerate() {
+        let kind = match value {
+            Some(v) if v.codec == Codec::Jpeg || v.descriptor.starts_with(b"image/") => FieldKind::Image,
+            Some(v) if ArrayDescriptor::parse(v.descriptor, limits).is_ok() => FieldKind::Array,
+            _ => FieldKind::Bytes,
+        };
+        fields.push(Field::stored(format!("field-{i}"), kind));
+    }
+    fields.extend((0..record.scalars.len()).map(|i| Field::scalar(format!("scalar-byte-{i}"), Dtype::U8)));
+    Ok(Metadata { schema: Schema::new(fields)?, ..Metadata::default() })
+}

@@ -1,0 +1,17 @@
+//! Salvage: copies everything whole in a damaged dataset into a new one.
+//!
+//! Two passes. The first scans every shard for whole records and notes where they are ([`Survey`]).
+//! The second copies them, record by record, through the writer, so the result is as complete and as
+//! checked as any packed dataset. The damaged files are only read.
+
+mod copy;
+mod folder;
+mod options;
+mod restore;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use options::SalvageOptions;
+pub use restore::{Restored, restore_manifest, tally_of};
+pub use survey::Survey;
