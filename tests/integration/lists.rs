@@ -94,6 +94,34 @@ fn each_noun_is_one_type() {
     }
 }
 
+/// Pages and code that name the stores of one kind name all of them.
+#[cfg(feature = "store")]
+#[test]
+fn lists_of_schemes_are_complete() {
+    use shardpack_store::SCHEMES;
+    let page = fs::read_to_string(root().join("docs/stores.md")).expect("docs/stores.md");
+    for scheme in SCHEMES {
+        assert!(page.contains(&format!("`{}://", scheme.name)), "docs/stores.md: no row for `{}://`", scheme.name);
+    }
+    let written: Vec<_> = SCHEMES.iter().filter(|s| s.is_written).map(|s| format!("{}://", s.name)).collect();
+    let mut files = vec![root().join("README.md")];
+    files.extend(files_below(&root().join("docs"), &["md"]));
+    files.extend(FOLDERS.iter().flat_map(|folder| code_files(&root().join(folder))));
+    let mut wrong = Vec::new();
+    for path in files.iter().filter(|path| !path.ends_with("lists.rs")) {
+        let text = fs::read_to_string(path).expect("a readable file");
+        let lines: Vec<&str> = text.split("#[cfg(test)]").next().unwrap_or_default().lines().collect();
+        // A list has the second scheme in it, and the others on this line or next to it.
+        for number in (0..lines.len()).filter(|&number| lines[number].contains(&written[1])) {
+            let near = lines[number.saturating_sub(1)..lines.len().min(number + 2)].join(" ");
+            if let Some(scheme) = written.iter().find(|scheme| !near.contains(scheme.as_str())) {
+                wrong.push(format!("{}:{}: a list of stores without {scheme}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_list_is_read_as_it_stands() {
     let text = "# Code\n\n### To add a view\n\n`Pad` is one:\n\n- `a.rs`: the name\n- `b.rs`: the other\n\n## Tests\n\n- `c.rs`\n";

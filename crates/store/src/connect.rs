@@ -1,16 +1,16 @@
 //! From a URL and options to a client of `object_store`.
 
+use crate::diagnosis::hide;
 use crate::endpoint::{Address, is_on};
-use crate::failure::hide;
+use crate::http::GuardedConnector;
+use crate::location::{Protocol, StoreUrl, schemes};
 use crate::options::StoreOptions;
-use crate::place::Target;
-use crate::watch::Watched;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
-use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig};
+use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
@@ -28,9 +28,9 @@ fn client(options: &StoreOptions) -> ClientOptions {
 /// One kind of builder: they are alike, and share no trait.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
-        let watched = Watched::default();
+        let connector = GuardedConnector::default();
         let mut builder = <$builder>::new().with_client_options(client($options)).with_retry(no_retries());
-        builder = builder.with_http_connector(watched.clone()).with_url($target.url.to_string());
+        builder = builder.with_http_connector(connector.clone()).with_url($target.url.to_string());
         for (key, value) in $options.variables() {
             if let Ok(key) = key.parse::<$key>() {
                 builder = builder.with_config(key, value);
@@ -43,31 +43,45 @@ macro_rules! build {
         let allow_http = builder.get_config_value(&<$key>::Client(ClientConfigKey::AllowHttp));
         check_addresses($target, $options, is_on(allow_http.as_deref()), |key| key.parse::<$key>().is_ok())?;
         let store = builder.build().map_err(|error| wrong($target, &error, $options))?;
-        watched.built();
+        connector.built();
         Arc::new(store)
     }};
 }
 
-pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
-    Ok(match &target.scheme {
-        ObjectStoreScheme::AmazonS3 => build!(AmazonS3Builder, AmazonS3ConfigKey, target, options),
-        ObjectStoreScheme::GoogleCloudStorage => build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options),
-        ObjectStoreScheme::MicrosoftAzure => build!(MicrosoftAzureBuilder, AzureConfigKey, target, options),
-        _ => {
-            let base = target.url[..Position::BeforePath].to_owned();
-            // Who writes `http://` means it.
-            let client = client(options).with_allow_http(target.url.scheme() == "http");
-            let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
-            let watched = Watched::default();
-            builder = builder.with_http_connector(watched.clone());
-            for (key, value) in options.settings() {
-                let key = key.parse::<ClientConfigKey>().map_err(|_| unknown(target, key))?;
-                builder = builder.with_config(key, value);
-            }
-            check_addresses(target, options, true, |key| key.parse::<ClientConfigKey>().is_ok())?;
-            let store = builder.build().map_err(|error| wrong(target, &error, options))?;
-            watched.built();
-            Arc::new(store)
+/// A client that writes, too.
+pub(crate) trait WritableStore: ObjectStore + MultipartStore {}
+
+impl<S: ObjectStore + MultipartStore> WritableStore for S {}
+
+pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
+    if target.protocol != Protocol::Http {
+        return Ok(connect_to_write(target, options)?);
+    }
+    let base = target.url[..Position::BeforePath].to_owned();
+    // Who writes `http://` means it.
+    let client = client(options).with_allow_http(target.url.scheme() == "http");
+    let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
+    let connector = GuardedConnector::default();
+    builder = builder.with_http_connector(connector.clone());
+    for (key, value) in options.settings() {
+        let key = key.parse::<ClientConfigKey>().map_err(|_| unknown(target, key))?;
+        builder = builder.with_config(key, value);
+    }
+    check_addresses(target, options, true, |key| key.parse::<ClientConfigKey>().is_ok())?;
+    let store = builder.build().map_err(|error| wrong(target, &error, options))?;
+    connector.built();
+    Ok(Arc::new(store))
+}
+
+pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn WritableStore>> {
+    Ok(match target.protocol {
+        Protocol::S3 => build!(AmazonS3Builder, AmazonS3ConfigKey, target, options),
+        Protocol::GoogleCloud => build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options),
+        Protocol::Azure => build!(MicrosoftAzureBuilder, AzureConfigKey, target, options),
+        Protocol::Http => {
+            let found = format!("{}://, which is read only", target.url.scheme());
+            let expected = format!("{} to write to", schemes(|scheme| scheme.is_written));
+            return Err(Error::usage(format!("`{}`", target.name), expected, found));
         }
     })
 }
@@ -75,7 +89,7 @@ pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn
 /// Refuses addresses that are none, and those that are not encrypted unless that is permitted. An
 /// emulator on this machine is.
 fn check_addresses(
-    target: &Target,
+    target: &StoreUrl,
     options: &StoreOptions,
     allow_http: bool,
     is_known: impl Fn(&str) -> bool,
@@ -86,37 +100,16 @@ fn check_addresses(
     let allow_http =
         allow_http || all.iter().any(|(_, key, value)| key.ends_with("use_emulator") && is_on(Some(value)));
     for (name, key, value) in &all {
-        Address { key, name: name.clone(), value }.check(&target.scheme, allow_http)?;
+        Address { key, name: name.clone(), value }.check(target.protocol, allow_http)?;
     }
     Ok(())
 }
 
-/// A client to write with: the same one twice, by what it is asked for.
-pub(crate) type Writable = (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>);
-
-pub(crate) fn both<S: ObjectStore + MultipartStore>(store: Arc<S>) -> Writable {
-    (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-}
-
-pub(crate) fn connect_to_write(target: &Target, options: &StoreOptions) -> Result<Writable> {
-    Ok(match &target.scheme {
-        ObjectStoreScheme::AmazonS3 => both(build!(AmazonS3Builder, AmazonS3ConfigKey, target, options)),
-        ObjectStoreScheme::GoogleCloudStorage => {
-            both(build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options))
-        }
-        ObjectStoreScheme::MicrosoftAzure => both(build!(MicrosoftAzureBuilder, AzureConfigKey, target, options)),
-        _ => {
-            let found = format!("{}://, which is read only", target.url.scheme());
-            return Err(Error::usage(format!("`{}`", target.name), "s3://, gs:// or az:// to write to", found));
-        }
-    })
-}
-
-fn unknown(target: &Target, key: &str) -> Error {
+fn unknown(target: &StoreUrl, key: &str) -> Error {
     Error::usage(format!("option of the storage for `{}`", target.name), "one that it knows", format!("`{key}`"))
 }
 
-fn wrong(target: &Target, error: &object_store::Error, options: &StoreOptions) -> Error {
+fn wrong(target: &StoreUrl, error: &object_store::Error, options: &StoreOptions) -> Error {
     Error::usage(
         format!("options of the storage for `{}`", target.name),
         "those of a store",

@@ -1,8 +1,8 @@
 //! Addresses among the options of a store. `object_store` takes them for right, and panics in the
 //! middle of a request if they are not.
 
-use crate::transport::switch;
-use object_store::ObjectStoreScheme;
+use crate::http::switch;
+use crate::location::Protocol;
 use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
@@ -21,7 +21,7 @@ pub(crate) struct Address<'a> {
 
 impl Address<'_> {
     /// Refuses an address that is none.
-    pub(crate) fn check(&self, scheme: &ObjectStoreScheme, allow_http: bool) -> Result<()> {
+    pub(crate) fn check(&self, protocol: Protocol, allow_http: bool) -> Result<()> {
         const EXPECTED: &str = "a URL such as https://host:9000";
         if !is_address(self.key) {
             return Ok(());
@@ -43,16 +43,16 @@ impl Address<'_> {
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
             let found = format!("{}, which encrypts nothing", found());
-            let hint = match scheme {
-                ObjectStoreScheme::MicrosoftAzure => {
+            let hint = match protocol {
+                Protocol::Azure => {
                     "permit it with AZURE_ALLOW_HTTP=true in the environment, or `allow_http` among the options of the \
                      storage"
                 }
-                ObjectStoreScheme::GoogleCloudStorage => {
+                Protocol::GoogleCloud => {
                     "permit it with GOOGLE_ALLOW_HTTP=true in the environment, or `allow_http` among the options of \
                      the storage"
                 }
-                _ => {
+                Protocol::S3 | Protocol::Http => {
                     "permit it with AWS_ALLOW_HTTP=true in the environment, or `allow_http` among the options of the \
                      storage"
                 }
@@ -87,7 +87,7 @@ mod tests {
 
     fn said(key: &str, value: &str, allow_http: bool) -> String {
         let address = Address { key, name: key.to_ascii_uppercase(), value };
-        let checked = address.check(&ObjectStoreScheme::AmazonS3, allow_http);
+        let checked = address.check(Protocol::S3, allow_http);
         checked.map_or_else(|error| format!("{error} {:?}", error.hint()), |()| String::new())
     }
 

@@ -17,38 +17,35 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
-mod block;
+mod attempts;
 mod cache;
-mod cache_block;
 mod client;
 mod connect;
+mod diagnosis;
 mod endpoint;
-mod failure;
 mod fetch;
+mod fetcher;
+mod fill;
+mod folder;
+mod http;
+mod latencies;
 mod listing;
+mod location;
 mod object;
 mod objects;
-mod opening;
+mod open_object;
 mod options;
-mod place;
-mod readers;
 mod remote;
-#[cfg(test)]
-#[path = "simulation_tests.rs"]
-mod simulation;
-mod state;
-mod through;
-mod transport;
-mod tuner;
+mod schedule;
 mod upload;
-mod watch;
 
+pub use location::{SCHEMES, Scheme};
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};
 pub use remote::Remote;
 pub use upload::Upload;
 
-use place::Place;
+use location::Location;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,11 +57,11 @@ use std::sync::Arc;
 /// `Usage` if the URL or an option of it is not understood; `Io` if the store cannot be reached,
 /// refuses, or has no such object; else as [`DatasetOptions::open`].
 pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Result<Dataset> {
-    match Place::parse(url)? {
-        Place::Local(path) => dataset.open(path),
-        Place::Remote(target) => {
-            let storage = Arc::new(Remote::of_target(&target, options)?);
-            match &target.file {
+    match Location::parse(url)? {
+        Location::Local(path) => dataset.open(path),
+        Location::Store(url) => {
+            let storage = Arc::new(Remote::of_url(&url, options)?);
+            match &url.file {
                 Some(name) => dataset.open_file_in(storage, name),
                 None => dataset.open_in(storage),
             }
@@ -77,9 +74,9 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
 /// # Errors
 /// `Usage` if it is a URL that is not understood.
 pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
-    Ok(match Place::parse(text)? {
-        Place::Local(path) => Some(path),
-        Place::Remote(_) => None,
+    Ok(match Location::parse(text)? {
+        Location::Local(path) => Some(path),
+        Location::Store(_) => None,
     })
 }
 
@@ -88,11 +85,11 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
 /// # Errors
 /// As [`open`], and as [`shardpack_reader::verify`].
 pub fn verify(url: &str, verify: &VerifyOptions<'_>, options: &StoreOptions) -> Result<VerifyReport> {
-    match Place::parse(url)? {
-        Place::Local(path) => shardpack_reader::verify(Path::new(&path), verify),
-        Place::Remote(target) => {
-            let storage = Arc::new(Remote::of_target(&target, options)?);
-            shardpack_reader::verify_in(storage, target.file.as_deref(), verify)
+    match Location::parse(url)? {
+        Location::Local(path) => shardpack_reader::verify(Path::new(&path), verify),
+        Location::Store(url) => {
+            let storage = Arc::new(Remote::of_url(&url, options)?);
+            shardpack_reader::verify_in(storage, url.file.as_deref(), verify)
         }
     }
 }

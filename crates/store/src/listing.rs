@@ -1,91 +1,74 @@
 //! All objects below a folder.
 
-use crate::client::Shared;
-use crate::failure::Failure;
-use crate::fetch::{FIRST_ATTEMPTS, pause};
+use crate::attempts::Attempts;
+use crate::diagnosis::diagnose;
+use crate::folder::StoreFolder;
+use crate::schedule::RequestError;
 use futures_util::TryStreamExt;
 use object_store::ObjectMeta;
-use object_store::path::Path as Key;
 use shardpack_io::Listed;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 /// Stores give a thousand names an answer, one answer after the other. What fails is asked again, and
 /// goes on behind the last name that came.
-pub(crate) async fn list_all(shared: &Shared) -> Result<Vec<Listed>, Failure> {
+pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
-    let (mut begun, mut attempt) = (Instant::now(), 1);
+    let mut attempts = Attempts::to_read(folder);
     loop {
         let before = found.len();
-        let Err(failure) = list_on(shared, &mut found).await else { break };
-        if failure.slow_down {
-            shared.state().tuner.slow_down();
-        }
+        let Err(error) = list_on(folder, &mut found).await else { break };
         if found.len() > before {
-            (begun, attempt) = (Instant::now(), 1);
+            attempts.restart();
         }
-        let salt = shared.counters.retries.fetch_add(1, Ordering::Relaxed);
-        let pause = pause(shared.options.backoff, attempt, salt);
-        let late = begun.elapsed().saturating_add(pause) > shared.options.retry_timeout;
-        let answered = shared.counters.answers.load(Ordering::Relaxed) > 0;
-        let most = if answered { shared.options.max_attempts } else { shared.options.max_attempts.min(FIRST_ATTEMPTS) };
-        if !failure.again || attempt >= most || late {
-            let words = format!("{} (after {} names, attempt {attempt})", failure.words, found.len());
-            return Err(Failure { words, ..failure });
-        }
-        attempt += 1;
-        sleep(pause).await;
+        attempts.pause_after(error).await.map_err(|error| {
+            let words = format!("{} (after {} names, attempt {})", error.words, found.len(), attempts.number);
+            RequestError { words, ..error }
+        })?;
     }
-    let folder = shared.folder();
-    // Some programs make an empty object of the folder's own name.
-    let inside = found.into_iter().filter(|object| object.location != *folder);
-    inside.map(|object| listed(folder, object)).collect()
+    found.into_iter().filter_map(|object| listed(folder, object).transpose()).collect()
 }
 
 /// Adds the names that follow those that are there.
-async fn list_on(shared: &Shared, found: &mut Vec<ObjectMeta>) -> Result<(), Failure> {
-    let folder = Some(shared.folder()).filter(|folder| !folder.is_root());
+async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<(), RequestError> {
     let mut names = match found.last() {
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
-            shared.store.list_with_offset(folder, &last.location)
+            folder.store.list_with_offset(folder.prefix(), &last.location)
         }
         // A store without an order is asked from the beginning.
         _ => {
             found.clear();
-            shared.store.list(folder)
+            folder.store.list(folder.prefix())
         }
     };
-    shared.counters.requests.fetch_add(1, Ordering::Relaxed);
-    let most = shared.options.first_byte_timeout.max(shared.options.stall_timeout);
+    folder.counters.requests.fetch_add(1, Ordering::Relaxed);
+    let most = folder.options.first_byte_timeout.max(folder.options.stall_timeout);
     loop {
         match timeout(most, names.try_next()).await {
             Ok(Ok(Some(object))) => {
-                shared.counters.answers.fetch_add(1, Ordering::Relaxed);
+                folder.counters.answers.fetch_add(1, Ordering::Relaxed);
                 found.push(object);
             }
             Ok(Ok(None)) => return Ok(()),
-            Ok(Err(error)) => return Err(refused(&error, shared)),
-            Err(_) => return Err(Failure::again(ErrorKind::TimedOut, format!("no answer within {most:?}"))),
+            Ok(Err(error)) => return Err(diagnose(&error, &folder.secrets)),
+            Err(_) => return Err(RequestError::again(ErrorKind::TimedOut, format!("no answer within {most:?}"))),
         }
     }
 }
 
-/// What an error of a listing means: a name that is not there is that of the bucket.
-fn refused(error: &object_store::Error, shared: &Shared) -> Failure {
-    let text = error.to_string();
-    if text.contains("NoSuchBucket") || text.contains("404 Not Found") || text.contains("ContainerNotFound") {
-        return Failure::last(ErrorKind::NotFound, "there is no such bucket or container");
+/// The object; `None` for one of the folder's own name.
+fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
+    let Some(name) = folder.name_of(&object.location) else {
+        let words = format!("the listing names `{}`", object.location);
+        return Err(RequestError::last(ErrorKind::InvalidData, words));
+    };
+    // Some programs make an empty object of the folder's own name.
+    if name.is_empty() {
+        return Ok(None);
     }
-    Failure::of(error, &shared.secrets)
-}
-
-fn listed(folder: &Key, object: ObjectMeta) -> Result<Listed, Failure> {
-    let outside = || Failure::last(ErrorKind::InvalidData, format!("the listing names `{}`", object.location));
-    let parts = object.location.prefix_match(folder).ok_or_else(outside)?;
-    let name = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
     let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
     // Azure lists ETags without the quotes that its answers have.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
-    Ok(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) })
+    Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))
 }

@@ -1,27 +1,10 @@
 //! An object as a file that can be read at any offset.
 
 use crate::client::Client;
-use object_store::path::Path as Key;
+use crate::schedule::Pin;
 use shardpack_io::ReadAt;
 use std::io;
 use std::sync::Arc;
-
-/// Which object it is: what any later answer must say, too.
-#[derive(Debug)]
-pub(crate) struct Pin {
-    pub(crate) id: u64,
-    pub(crate) key: Key,
-    pub(crate) size: u64,
-    pub(crate) e_tag: Option<String>,
-    pub(crate) modified: i64,
-}
-
-impl Pin {
-    /// The ETag that says of all bytes that they are the same; a weak one does not.
-    pub(crate) fn strong_tag(&self) -> Option<&str> {
-        self.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
-    }
-}
 
 /// An open object.
 #[derive(Debug)]

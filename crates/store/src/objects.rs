@@ -13,19 +13,14 @@ use std::sync::Arc;
 
 impl Upload {
     fn all_names(&self) -> io::Result<Vec<String>> {
-        let found = self.ask(async || self.store().list_with_delimiter(self.folder()).await)?;
-        let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
-        // Some programs make an empty object of the folder's own name.
-        let inside = keys.filter(|key| Some(*key) != self.folder());
-        let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+        let folder = self.client.folder();
+        let found = self.ask(async || self.store.list_with_delimiter(folder.prefix()).await)?;
+        Ok(folder.names(&found))
     }
 
     fn object(&self, name: &str) -> io::Result<Object> {
         let key = self.key(name)?;
-        let found = self.ask(async || self.store().head(&key).await)?;
+        let found = self.ask(async || self.store.head(&key).await)?;
         let pin = self.client.pin(key, found.size, found.e_tag, found.last_modified.timestamp())?;
         Ok(Object { client: Arc::clone(&self.client), pin, is_alone: true })
     }
@@ -33,7 +28,7 @@ impl Upload {
     fn whole(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
         let key = self.key(name)?;
         let bytes = self.ask(async || {
-            let answer = self.store().get(&key).await?;
+            let answer = self.store.get(&key).await?;
             let size = answer.meta.size;
             if size > max_bytes { Ok(Err(size)) } else { Ok(Ok(answer.bytes().await?.to_vec())) }
         })?;
@@ -45,12 +40,12 @@ impl Upload {
     fn ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
         let key = self.key(name)?;
         self.wait(async {
-            let bytes = self.attempts(async || self.store().head(&key).await).await?.size;
+            let bytes = self.attempts(async || self.store.head(&key).await).await?.size;
             let read = async |range: Range<u64>| {
                 if range.is_empty() {
                     return Ok(Bytes::new());
                 }
-                self.attempts(async || self.store().get_range(&key, range.clone()).await).await
+                self.attempts(async || self.store.get_range(&key, range.clone()).await).await
             };
             let ends = try_join(read(0..head.min(bytes)), read(bytes.saturating_sub(tail)..bytes));
             let (head, tail) = ends.await?;
@@ -61,7 +56,7 @@ impl Upload {
     fn replace(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
         let key = self.key(name)?;
         let found = self.ask(async || {
-            let answer = self.store().get(&key).await?;
+            let answer = self.store.get(&key).await?;
             let version = UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
             // One of another size is not the old one, and may be of any size.
             let is_like = answer.meta.size == old.len() as u64;
@@ -77,7 +72,7 @@ impl Upload {
 
     fn delete(&self, name: &str) -> io::Result<()> {
         let key = self.key(name)?;
-        self.ask(async || match self.store().delete(&key).await {
+        self.ask(async || match self.store.delete(&key).await {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
             other => other,
         })

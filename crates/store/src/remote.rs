@@ -3,11 +3,11 @@
 use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
 use crate::connect::connect;
-use crate::failure::Failure;
+use crate::diagnosis::diagnose;
 use crate::listing::list_all;
+use crate::location::{Location, Protocol, StoreUrl};
 use crate::object::Object;
 use crate::options::StoreOptions;
-use crate::place::{Place, Target};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use shardpack_io::{Error, Listed, ReadAt, Result, Storage, Traffic};
@@ -37,7 +37,8 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    folder: Key,
+    /// Whether its server may not know how to list.
+    is_http: bool,
 }
 
 impl Remote {
@@ -54,11 +55,12 @@ impl Remote {
         Self::start(store, key, folder, options, None)
     }
 
-    pub(crate) fn of_target(target: &Target, options: &StoreOptions) -> Result<Self> {
-        let name = || format!("{} {}", target.name, options.endpoints());
+    pub(crate) fn of_url(url: &StoreUrl, options: &StoreOptions) -> Result<Self> {
+        let name = || format!("{} {}", url.name, options.endpoints());
         let open = |path| Cache::open(path, options.cache_bytes, name()).map(Arc::new);
         let cache = options.cache.as_deref().map(open).transpose()?;
-        Self::start(connect(target, options)?, target.folder.clone(), &target.name, options, cache)
+        let remote = Self::start(connect(url, options)?, url.folder.clone(), &url.name, options, cache)?;
+        Ok(Self { is_http: url.protocol == Protocol::Http, ..remote })
     }
 
     /// The folder that a URL names, as [`crate::open`] takes it.
@@ -66,9 +68,9 @@ impl Remote {
     /// # Errors
     /// `Usage` if the URL or an option is not understood, or is a path of this machine.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
-        match Place::parse(url)? {
-            Place::Remote(target) => Self::of_target(&target, options),
-            Place::Local(_) => Err(Error::usage(format!("`{url}`"), "a URL of a store", "a path of this machine")),
+        match Location::parse(url)? {
+            Location::Store(url) => Self::of_url(&url, options),
+            Location::Local(_) => Err(Error::usage(format!("`{url}`"), "a URL of a store", "a path of this machine")),
         }
     }
 
@@ -79,9 +81,8 @@ impl Remote {
         options: &StoreOptions,
         cache: Option<Arc<Cache>>,
     ) -> Result<Self> {
-        let client =
-            Client::start(store, folder.clone(), options, cache).map_err(|error| cannot_start(name, &error))?;
-        Ok(Self { client: Arc::new(client), path: name.into(), folder })
+        let client = Client::start(store, folder, options, cache).map_err(|error| cannot_start(name, &error))?;
+        Ok(Self { client: Arc::new(client), path: name.into(), is_http: false })
     }
 }
 
@@ -100,46 +101,39 @@ impl Storage for Remote {
     }
 
     fn names(&self) -> Result<Vec<String>> {
-        let shared = self.client.shared();
+        let folder = self.client.folder();
         let fail = |error| failed(self.path.clone(), "list", error);
-        let folder = (!self.folder.is_root()).then_some(&self.folder);
-        let most = shared.options.retry_timeout;
-        let list = async { tokio::time::timeout(most, shared.store.list_with_delimiter(folder)).await };
+        let most = folder.options.retry_timeout;
+        let list = async { tokio::time::timeout(most, folder.store.list_with_delimiter(folder.prefix())).await };
         let listed = self.client.wait(list).map_err(fail)?;
         let listed = listed.map_err(|_| fail(ErrorKind::TimedOut.into()))?;
         let listed = listed.map_err(|error| {
-            let mut failure = Failure::of(&error, &shared.secrets);
+            let mut error = diagnose(&error, &folder.secrets);
             // A server of files answers what it does not know with some status of 400 and more.
-            if self.path.to_string_lossy().starts_with("http") && failure.kind != ErrorKind::PermissionDenied {
-                failure.kind = ErrorKind::Unsupported;
+            if self.is_http && error.kind != ErrorKind::PermissionDenied {
+                error.kind = ErrorKind::Unsupported;
             }
-            fail(failure.io())
+            fail(error.io())
         })?;
-        let keys = listed.objects.iter().map(|object| &object.location).chain(&listed.common_prefixes);
-        // Some programs make an empty object of the folder's own name.
-        let inside = keys.filter(|key| **key != self.folder);
-        let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+        Ok(folder.names(&listed))
     }
 
     fn list(&self) -> Result<Vec<Listed>> {
-        let found = self.client.wait(list_all(self.client.shared()));
-        let fail = |failure: Failure| failed(self.path.clone(), "list", failure.io());
-        found.map_err(|error| failed(self.path.clone(), "list", error))?.map_err(fail)
+        let fail = |error| failed(self.path.clone(), "list", error);
+        let found = self.client.wait(list_all(self.client.folder())).map_err(fail)?;
+        found.map_err(|error| fail(error.io()))
     }
 
     fn open_listed(&self, listed: &Listed) -> Result<Arc<dyn ReadAt>> {
         let fail = |error| failed(self.path.join(&listed.name), "open", error);
-        let key = self.client.shared().key_below(&listed.name).map_err(|failure| fail(failure.io()))?;
+        let key = self.client.folder().key_below(&listed.name).map_err(|error| fail(error.io()))?;
         let modified = listed.modified_ns.div_euclid(1_000_000_000);
         let pin = self.client.pin(key, listed.bytes, listed.e_tag.clone(), modified).map_err(fail)?;
         Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: true }))
     }
 
     fn read_ahead_bytes(&self) -> u64 {
-        self.client.shared().options.read_ahead_bytes
+        self.client.folder().options.read_ahead_bytes
     }
 
     fn advise_open(&self, name: &str) {

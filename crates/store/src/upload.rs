@@ -1,11 +1,13 @@
 //! Writing objects: each appears whole or not at all.
 
-use crate::client::{Client, Shared, cannot_start};
-use crate::connect::{Writable, both, connect_to_write};
-use crate::failure::Failure;
-use crate::fetch::pause;
+use crate::attempts::Attempts;
+use crate::client::{Client, cannot_start};
+use crate::connect::{WritableStore, connect_to_write};
+use crate::diagnosis::diagnose;
+use crate::folder::StoreFolder;
+use crate::location::Location;
 use crate::options::StoreOptions;
-use crate::place::Place;
+use crate::schedule::RequestError;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
@@ -18,7 +20,6 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Bytes of a part. S3 takes 10,000 parts: objects of 156 GiB.
 const PART_BYTES: usize = 16 << 20;
@@ -45,16 +46,8 @@ const PARTS_AT_A_TIME: usize = 4;
 #[derive(Debug)]
 pub struct Upload {
     pub(crate) client: Arc<Client>,
-    parts: Parts,
+    pub(crate) store: Arc<dyn WritableStore>,
     path: PathBuf,
-}
-
-struct Parts(Arc<dyn MultipartStore>);
-
-impl std::fmt::Debug for Parts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Parts")
-    }
 }
 
 impl Upload {
@@ -64,7 +57,7 @@ impl Upload {
     /// `Usage` if the folder cannot be one, or no thread can be started.
     pub fn new<S: ObjectStore + MultipartStore>(store: Arc<S>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
-        Self::start(both(store), key, folder, options)
+        Self::start(store, key, folder, options)
     }
 
     /// The folder that a URL names: `s3://`, `gs://` or `az://`.
@@ -73,18 +66,19 @@ impl Upload {
     /// `Usage` if the URL or an option is not understood, or names no folder that can be written to.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
         let wrong = |found| Err(Error::usage(format!("`{}`", plain_urls(url)), "a URL of a folder in a store", found));
-        match Place::parse(url)? {
-            Place::Local(_) => wrong("a path of this machine"),
-            Place::Remote(target) if target.file.is_some() => wrong("one of a file"),
-            Place::Remote(target) => {
+        match Location::parse(url)? {
+            Location::Local(_) => wrong("a path of this machine"),
+            Location::Store(target) if target.file.is_some() => wrong("one of a file"),
+            Location::Store(target) => {
                 Self::start(connect_to_write(&target, options)?, target.folder.clone(), &target.name, options)
             }
         }
     }
 
-    fn start((store, parts): Writable, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
-        let client = Client::start(store, folder, options, None).map_err(|error| cannot_start(name, &error))?;
-        Ok(Self { client: Arc::new(client), parts: Parts(parts), path: name.into() })
+    fn start(store: Arc<dyn WritableStore>, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
+        let client = Client::start(Arc::<dyn WritableStore>::clone(&store), folder, options, None)
+            .map_err(|error| cannot_start(name, &error))?;
+        Ok(Self { client: Arc::new(client), store, path: name.into() })
     }
 
     /// As [`Objects::send`](shardpack_io::Objects::send), with errors that do not name the object.
@@ -93,15 +87,15 @@ impl Upload {
         let first = part(source)?;
         if first.len() < PART_BYTES {
             let bytes = first.len() as u64;
-            self.ask(async || self.store().put(&key, first.clone().into()).await)?;
+            self.ask(async || self.store.put(&key, first.clone().into()).await)?;
             return Ok(bytes);
         }
-        let id = self.ask(async || self.parts.0.create_multipart(&key).await)?;
+        let id = self.ask(async || self.store.create_multipart(&key).await)?;
         let sent = self.send_parts(&key, &id, first, source);
         if sent.is_err() {
             // What it leaves if this fails too, the store's own rules remove.
-            let abort = self.parts.0.abort_multipart(&key, &id);
-            let most = self.client.shared().options.first_byte_timeout;
+            let abort = self.store.abort_multipart(&key, &id);
+            let most = self.client.folder().options.first_byte_timeout;
             let _ = self.client.finish(async { tokio::time::timeout(most, abort).await });
         }
         sent
@@ -110,7 +104,7 @@ impl Upload {
     fn send_parts(&self, key: &Key, id: &MultipartId, first: Bytes, source: &mut dyn Read) -> io::Result<u64> {
         let mut bytes = 0;
         let put = |number, part: Bytes| {
-            self.attempts(async move || self.parts.0.put_part(key, id, number, part.clone().into()).await)
+            self.attempts(async move || self.store.put_part(key, id, number, part.clone().into()).await)
         };
         let ids = self.wait(async {
             let (mut ids, mut under_way, mut number): (Vec<PartId>, _, _) = (Vec::new(), FuturesOrdered::new(), 0);
@@ -121,17 +115,17 @@ impl Upload {
                     under_way.push_back(put(number, next));
                     number += 1;
                     if under_way.len() < PARTS_AT_A_TIME {
-                        next = part(source).map_err(|error| Failure::last(error.kind(), error.to_string()))?;
+                        next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
                         continue;
                     }
                 }
                 // Before another is read: what is sent is what is held.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
-                next = part(source).map_err(|error| Failure::last(error.kind(), error.to_string()))?;
+                next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
             }
         })?;
-        self.ask(async || self.parts.0.complete_multipart(key, id, ids.clone()).await)?;
+        self.ask(async || self.store.complete_multipart(key, id, ids.clone()).await)?;
         Ok(bytes)
     }
 
@@ -141,7 +135,7 @@ impl Upload {
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
         let is_new = self.ask(async || {
             use object_store::Error::{AlreadyExists, NotFound, Precondition};
-            match self.store().put_opts(&key, payload.clone(), mode.clone().into()).await {
+            match self.store.put_opts(&key, payload.clone(), mode.clone().into()).await {
                 Err(AlreadyExists { .. } | Precondition { .. }) => Ok(false),
                 // What was to be replaced is gone.
                 Err(NotFound { .. }) if *mode != PutMode::Create => Ok(false),
@@ -153,7 +147,7 @@ impl Upload {
         }
         // Perhaps ours, by an attempt whose answer was lost.
         match self.ask(async || {
-            let answer = self.store().get(&key).await?;
+            let answer = self.store.get(&key).await?;
             if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
         }) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -161,17 +155,8 @@ impl Upload {
         }
     }
 
-    pub(crate) fn store(&self) -> &dyn ObjectStore {
-        &*self.client.shared().store
-    }
-
     pub(crate) fn key(&self, name: &str) -> io::Result<Key> {
-        self.client.shared().key(name).map_err(|failure| failure.io())
-    }
-
-    /// The folder; none for all of the store.
-    pub(crate) fn folder(&self) -> Option<&Key> {
-        Some(self.client.shared().folder()).filter(|folder| !folder.is_root())
+        self.client.folder().key(name).map_err(|error| error.io())
     }
 
     /// Makes a request until it is answered.
@@ -183,13 +168,13 @@ impl Upload {
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
-    ) -> Result<T, Failure> {
-        attempts(self.client.shared(), request).await
+    ) -> Result<T, RequestError> {
+        attempts(self.client.folder(), request).await
     }
 
     /// Waits for the answers to some requests.
-    pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, Failure>>) -> io::Result<T> {
-        self.client.wait(requests)?.map_err(|failure| failure.io())
+    pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, RequestError>>) -> io::Result<T> {
+        self.client.wait(requests)?.map_err(|error| error.io())
     }
 
     /// The folder as messages name it.
@@ -211,30 +196,24 @@ fn part(source: &mut dyn Read) -> io::Result<Bytes> {
 }
 
 /// Makes a request until it is answered, or the budget is spent.
-async fn attempts<T>(shared: &Shared, mut request: impl AsyncFnMut() -> object_store::Result<T>) -> Result<T, Failure> {
-    let (options, begun) = (&shared.options, Instant::now());
+async fn attempts<T>(
+    folder: &StoreFolder,
+    mut request: impl AsyncFnMut() -> object_store::Result<T>,
+) -> Result<T, RequestError> {
+    let options = &folder.options;
     // A part goes up before the first byte of its answer: a slow line may take longer than that.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
-    let mut attempt = 1;
+    let mut attempts = Attempts::to_write(folder);
     loop {
-        let salt = shared.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let failure = match tokio::time::timeout(most, request()).await {
+        folder.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let error = match tokio::time::timeout(most, request()).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => Failure::of(&error, &shared.secrets),
-            Err(_) => Failure::again(ErrorKind::TimedOut, format!("no answer within {most:?}")),
+            Ok(Err(error)) => diagnose(&error, &folder.secrets),
+            Err(_) => RequestError::again(ErrorKind::TimedOut, format!("no answer within {most:?}")),
         };
-        let pause = pause(options.backoff, attempt, salt);
-        let late = begun.elapsed().saturating_add(pause) > options.retry_timeout;
-        if !failure.again || attempt >= options.max_attempts || late {
-            let words = format!("{} (attempt {attempt})", failure.words);
-            return Err(Failure { words, ..failure });
-        }
-        attempt += 1;
-        shared.counters.retries.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(pause).await;
+        attempts.pause_after(error).await.map_err(|error| {
+            let words = format!("{} (attempt {})", error.words, attempts.number);
+            RequestError { words, ..error }
+        })?;
     }
 }
-
-#[cfg(test)]
-#[path = "upload_tests.rs"]
-mod tests;

@@ -12,5 +12,7 @@ mod made;
 mod remote;
 mod schedules;
 mod server;
+mod simulation;
 #[path = "../../../reader/tests/support/mod.rs"]
 mod support;
+mod upload;

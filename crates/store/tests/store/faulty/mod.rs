@@ -11,6 +11,7 @@ use object_store::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What a store does with its requests, which are counted from 1.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,9 @@ pub(crate) enum Fault {
     LostNth(u64),
     /// From this one on, none is answered any more.
     Dead(u64),
+    /// Those that make, fill and end an upload in parts take a while, and fail where this says so of
+    /// their number, from 0. No other request fails.
+    Parts(fn(u64) -> bool),
 }
 
 #[derive(Debug, Clone)]
@@ -31,11 +35,22 @@ pub(crate) struct Faulty {
     pub(crate) asked: Arc<AtomicU64>,
     /// Objects that were written.
     pub(crate) puts: Arc<AtomicU64>,
+    pub(crate) parts: Arc<Parts>,
+}
+
+/// Counts of uploads in parts.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    asked: AtomicU64,
+    under_way: AtomicU64,
+    /// Most parts that were under way at a time.
+    pub(crate) most_under_way: AtomicU64,
+    pub(crate) aborted: AtomicU64,
 }
 
 impl Faulty {
     pub(crate) fn new(memory: &Arc<InMemory>, fault: Fault) -> Self {
-        Self { memory: Arc::clone(memory), fault, asked: Arc::default(), puts: Arc::default() }
+        Self { memory: Arc::clone(memory), fault, asked: Arc::default(), puts: Arc::default(), parts: Arc::default() }
     }
 
     /// Does a request, or not.
@@ -50,6 +65,17 @@ impl Faulty {
             }
             _ => request.await,
         }
+    }
+}
+
+impl Faulty {
+    /// Does a request of an upload in parts, or not.
+    async fn ask_part<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let Fault::Parts(fails) = self.fault else { return self.ask(request).await };
+        if fails(self.parts.asked.fetch_add(1, Ordering::Relaxed)) {
+            return Err(Error::Generic { store: "test", source: "hunter2 broke".into() });
+        }
+        request.await
     }
 }
 
@@ -103,19 +129,26 @@ impl ObjectStore for Faulty {
 #[async_trait]
 impl MultipartStore for Faulty {
     async fn create_multipart(&self, path: &Path) -> Result<MultipartId> {
-        self.ask(self.memory.create_multipart(path)).await
+        self.ask_part(self.memory.create_multipart(path)).await
     }
 
     async fn put_part(&self, path: &Path, id: &MultipartId, part: usize, data: PutPayload) -> Result<PartId> {
-        self.ask(self.memory.put_part(path, id, part, data)).await
+        let now = self.parts.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+        self.parts.most_under_way.fetch_max(now, Ordering::Relaxed);
+        if matches!(self.fault, Fault::Parts(_)) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.parts.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.ask_part(self.memory.put_part(path, id, part, data)).await
     }
 
     async fn complete_multipart(&self, path: &Path, id: &MultipartId, parts: Vec<PartId>) -> Result<PutResult> {
         self.puts.fetch_add(1, Ordering::SeqCst);
-        self.ask(self.memory.complete_multipart(path, id, parts)).await
+        self.ask_part(self.memory.complete_multipart(path, id, parts)).await
     }
 
     async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
+        self.parts.aborted.fetch_add(1, Ordering::Relaxed);
         self.ask(self.memory.abort_multipart(path, id)).await
     }
 }

@@ -1,10 +1,16 @@
 //! Blocks of objects in a folder of this machine, which all its processes may share.
 //!
-//! A block is one file ([`crate::cache_block`]). It is written under another name and renamed, so no
+//! A block is one file ([`block`]). It is written under another name and renamed, so no
 //! lock is needed: who finds it, finds it whole, and the CRC32s of every hit say if not. All files
 //! are opened relative to the folder, and no link is followed.
 
-use crate::cache_block::{Cached, PAGE, Span, bytes_of, is_block, pages_of};
+mod block;
+mod locks;
+
+pub(crate) use block::{CachedObject, PAGE, WHOLE, bytes_of, pages_of};
+pub(crate) use locks::BlockLocks;
+
+use block::{PageSpan, is_block};
 use bytes::Bytes;
 use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags, fadvise, fstat, mkdir, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -35,14 +41,14 @@ pub(crate) struct Cache {
     store: String,
     most: u64,
     stats: Mutex<CacheStats>,
-    room: Mutex<Room>,
+    allowance: Mutex<WriteAllowance>,
     next: AtomicU64,
     is_off: AtomicBool,
 }
 
-/// What this process may write.
+/// Bytes that this process may write.
 #[derive(Debug, Default)]
-struct Room {
+struct WriteAllowance {
     /// Bytes before the folder is looked at again.
     left: u64,
     /// Bytes of blocks that have their room, and may not be in the folder yet.
@@ -64,7 +70,7 @@ impl Cache {
             store,
             most,
             stats: Mutex::default(),
-            room: Mutex::default(),
+            allowance: Mutex::default(),
             next: AtomicU64::new(0),
             is_off: AtomicBool::new(false),
         };
@@ -104,24 +110,30 @@ impl Cache {
     }
 
     /// An object of the store, as the cache knows it.
-    pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> Cached {
+    pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> CachedObject {
         let store = &self.store;
         let name = format!("{}:{store} {}:{key} {}:{e_tag}", store.len(), key.len(), e_tag.len());
-        Cached { name, size }
+        CachedObject { name, size }
     }
 
     /// The bytes of these pages, in order: those that are there, and right, and the places of the
     /// others.
-    pub(crate) fn find(&self, object: &Cached, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
+    pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
-        Span::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
+        PageSpan::around(pages).for_each(|span| self.find_in(object, span, pages, &mut found));
         let holes = found.iter().filter(|(_, bytes)| bytes.is_none());
-        let misses: usize = holes.map(|(range, _)| Span::of(pages_of(range)).count()).sum();
+        let misses: usize = holes.map(|(range, _)| PageSpan::of(pages_of(range)).count()).sum();
         self.count(|stats| stats.misses += misses as u64);
         found
     }
 
-    fn find_in(&self, object: &Cached, span: Span, pages: &Range<u64>, found: &mut Vec<(Range<u64>, Option<Bytes>)>) {
+    fn find_in(
+        &self,
+        object: &CachedObject,
+        span: PageSpan,
+        pages: &Range<u64>,
+        found: &mut Vec<(Range<u64>, Option<Bytes>)>,
+    ) {
         let wanted = span.within(pages);
         let bytes = bytes_of(&wanted, object.size);
         if bytes.is_empty() {
@@ -139,7 +151,7 @@ impl Cache {
     }
 
     /// Pages of one block, if it is there, and they are right.
-    fn get(&self, object: &Cached, span: Span, pages: &Range<u64>) -> Option<Bytes> {
+    fn get(&self, object: &CachedObject, span: PageSpan, pages: &Range<u64>) -> Option<Bytes> {
         let file = self.file(&span.file_name(object)).ok()?;
         let wanted = bytes_of(pages, object.size);
         let mut bytes = vec![0; usize::try_from(wanted.end - wanted.start).ok()?];
@@ -147,7 +159,14 @@ impl Cache {
         Some(bytes.into())
     }
 
-    fn read_block(&self, object: &Cached, span: Span, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
+    fn read_block(
+        &self,
+        object: &CachedObject,
+        span: PageSpan,
+        file: &File,
+        wanted: &Range<u64>,
+        out: &mut [u8],
+    ) -> Option<()> {
         let read = span.read(object, file, wanted, out);
         if read.is_none() {
             if self.drop_block(&span.file_name(object), file) {
@@ -188,7 +207,7 @@ impl Cache {
 
     /// Reads bytes of an object from `offset` on, as many as are there without a gap, and right:
     /// none if the first one is not. Whoever reads does it by itself: no other thread has to wake.
-    pub(crate) fn read(&self, object: &Cached, offset: u64, buffer: &mut [u8]) -> usize {
+    pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let at = offset.saturating_add(done as u64);
@@ -205,7 +224,7 @@ impl Cache {
     }
 
     /// Whether all of a range seems to be there; if so, the disk is told that it will be read.
-    pub(crate) fn advise(&self, object: &Cached, range: &Range<u64>) -> bool {
+    pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
         while at < end {
@@ -220,9 +239,9 @@ impl Cache {
     }
 
     /// The block that holds this byte, as far as its name says: the largest one.
-    fn block_at(&self, object: &Cached, offset: u64) -> Option<(Span, File)> {
+    fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
-        let mut span = Span::around(&page).next()?;
+        let mut span = PageSpan::around(&page).next()?;
         loop {
             if let Ok(file) = self.file(&span.file_name(object)) {
                 return Some((span, file));
@@ -233,9 +252,9 @@ impl Cache {
 
     /// Keeps these pages, whose bytes are `all`. What fails is counted, and nothing more is
     /// written.
-    pub(crate) fn put(&self, object: &Cached, pages: Range<u64>, all: &[u8]) {
+    pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
-        for span in Span::of(pages) {
+        for span in PageSpan::of(pages) {
             if self.is_off.load(Ordering::Relaxed) {
                 return;
             }
@@ -247,7 +266,7 @@ impl Cache {
             let whole = (head.len() + bytes.len()) as u64;
             let written = self.make_room(whole).and_then(|()| {
                 let written = self.write(&span.file_name(object), &[&head, bytes]);
-                self.room().underway -= whole;
+                self.allowance().underway -= whole;
                 written
             });
             if written.is_err() {
@@ -299,9 +318,9 @@ impl Cache {
     /// Makes room for `bytes`: a process looks at all blocks whenever it has written a part of the
     /// bound, because others write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
-        let mut room = self.room();
-        if let Some(left) = room.left.checked_sub(bytes) {
-            *room = Room { left, underway: room.underway + bytes };
+        let mut allowance = self.allowance();
+        if let Some(left) = allowance.left.checked_sub(bytes) {
+            *allowance = WriteAllowance { left, underway: allowance.underway + bytes };
             return Ok(());
         }
         let mut blocks = Vec::new();
@@ -321,7 +340,7 @@ impl Cache {
         }
         blocks.sort();
         let part = (self.most / PART).max(bytes);
-        let mut total = room.underway + blocks.iter().map(|(_, len, _)| len).sum::<u64>();
+        let mut total = allowance.underway + blocks.iter().map(|(_, len, _)| len).sum::<u64>();
         for (_, len, name) in blocks {
             if total.saturating_add(part) <= self.most {
                 break;
@@ -331,12 +350,12 @@ impl Cache {
             }
             total = total.saturating_sub(len);
         }
-        *room = Room { left: part - bytes, underway: room.underway + bytes };
+        *allowance = WriteAllowance { left: part - bytes, underway: allowance.underway + bytes };
         Ok(())
     }
 
-    fn room(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    fn allowance(&self) -> MutexGuard<'_, WriteAllowance> {
+        self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

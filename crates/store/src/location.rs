@@ -6,18 +6,63 @@ use shardpack_io::{Error, Result, is_url};
 use std::path::PathBuf;
 use url::Url;
 
-/// Where a dataset is.
-#[derive(Debug)]
-pub(crate) enum Place {
-    Local(PathBuf),
-    Remote(Target),
+/// A scheme of URLs.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Scheme {
+    /// The word before `://`.
+    pub name: &'static str,
+    /// Other words for the same.
+    pub aliases: &'static [&'static str],
+    /// Whether datasets are written there: `file` is a folder, and no store.
+    pub is_written: bool,
 }
 
-/// A place in a store.
+/// The schemes of the URLs that datasets have.
+///
+/// ```
+/// let names: Vec<&str> = shardpack_store::SCHEMES.iter().map(|scheme| scheme.name).collect();
+/// assert_eq!(names, ["s3", "gs", "az", "http", "https", "file"]);
+/// ```
+pub const SCHEMES: [Scheme; 6] = [
+    Scheme { name: "s3", aliases: &["s3a"], is_written: true },
+    Scheme { name: "gs", aliases: &[], is_written: true },
+    Scheme { name: "az", aliases: &["adl", "azure", "abfs", "abfss"], is_written: true },
+    Scheme { name: "http", aliases: &[], is_written: false },
+    Scheme { name: "https", aliases: &[], is_written: false },
+    Scheme { name: "file", aliases: &[], is_written: false },
+];
+
+/// The schemes for a message: `s3://, gs:// or az://`.
+pub(crate) fn schemes(is_listed: impl Fn(&Scheme) -> bool) -> String {
+    let names: Vec<String> = SCHEMES.iter().filter(|s| is_listed(s)).map(|s| format!("{}://", s.name)).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The protocol of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    S3,
+    GoogleCloud,
+    Azure,
+    Http,
+}
+
+/// Where a dataset is.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) enum Location {
+    Local(PathBuf),
+    Store(StoreUrl),
+}
+
+/// A folder in a store.
+#[derive(Debug)]
+pub(crate) struct StoreUrl {
     pub(crate) url: Url,
-    pub(crate) scheme: ObjectStoreScheme,
+    pub(crate) protocol: Protocol,
     /// The folder as messages name it.
     pub(crate) name: String,
     /// The folder in the store.
@@ -26,14 +71,14 @@ pub(crate) struct Target {
     pub(crate) file: Option<String>,
 }
 
-impl Place {
+impl Location {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if !is_url(text) {
             return Ok(Self::Local(text.into()));
         }
-        let expected = "s3://, gs://, az://, http://, https:// or file://";
+        let expected = schemes(|_| true);
         // What is wrong is said without the text: it may hold a password.
-        let url = Url::parse(text).map_err(|error| Error::usage("URL", expected, error))?;
+        let url = Url::parse(text).map_err(|error| Error::usage("URL", &expected, error))?;
         // Before the `@` of `abfss://container@account…` is no user.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
@@ -54,11 +99,16 @@ impl Place {
                 url.to_file_path().map_err(|()| Error::usage(format!("`{name}`"), "a path of this machine", "none"))?;
             return Ok(Self::Local(path));
         }
-        let unknown = || Error::usage(format!("`{name}`"), expected, format!("{}://", url.scheme()));
-        let (scheme, key) = ObjectStoreScheme::parse(&url).map_err(|_| unknown())?;
-        if matches!(scheme, ObjectStoreScheme::Local | ObjectStoreScheme::Memory) {
-            return Err(unknown());
-        }
+        let unknown = || Error::usage(format!("`{name}`"), &expected, format!("{}://", url.scheme()));
+        let is_known = |scheme: &Scheme| scheme.name == url.scheme() || scheme.aliases.contains(&url.scheme());
+        let (protocol, key) = match ObjectStoreScheme::parse(&url) {
+            _ if !SCHEMES.iter().any(is_known) => return Err(unknown()),
+            Ok((ObjectStoreScheme::AmazonS3, key)) => (Protocol::S3, key),
+            Ok((ObjectStoreScheme::GoogleCloudStorage, key)) => (Protocol::GoogleCloud, key),
+            Ok((ObjectStoreScheme::MicrosoftAzure, key)) => (Protocol::Azure, key),
+            Ok((ObjectStoreScheme::Http, key)) => (Protocol::Http, key),
+            _ => return Err(unknown()),
+        };
         let file = key.filename().filter(|name| name.ends_with(".json") || name.ends_with(".shard")).map(str::to_owned);
         let (name, folder) = match &file {
             None => (name, key),
@@ -67,7 +117,7 @@ impl Place {
                 (name.rsplit_once('/').map_or(name.clone(), |(folder, _)| folder.to_owned()), parent)
             }
         };
-        Ok(Self::Remote(Target { url, scheme, name, folder, file }))
+        Ok(Self::Store(StoreUrl { url, protocol, name, folder, file }))
     }
 }
 
@@ -75,10 +125,10 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn remote(text: &str) -> Target {
-        match Place::parse(text).unwrap() {
-            Place::Remote(target) => target,
-            Place::Local(path) => panic!("{path:?}"),
+    fn remote(text: &str) -> StoreUrl {
+        match Location::parse(text).unwrap() {
+            Location::Store(target) => target,
+            Location::Local(path) => panic!("{path:?}"),
         }
     }
 
@@ -92,16 +142,16 @@ mod tests {
         assert_eq!((shard.folder.as_ref(), shard.file.as_deref()), ("data/train set", Some("shard-00000.shard")));
         let manifest = remote("gs://bucket/manifest.json");
         assert_eq!((manifest.name.as_str(), manifest.folder.as_ref()), ("gs://bucket", ""));
-        assert_eq!(remote("az://container/train").scheme, ObjectStoreScheme::MicrosoftAzure);
+        assert_eq!(remote("az://container/train").protocol, Protocol::Azure);
     }
 
     #[test]
     fn paths_and_file_urls_are_local() {
         for (text, expected) in [("train", "train"), ("file:///data/my%20train", "/data/my train"), ("s3:/b", "s3:/b")]
         {
-            match Place::parse(text).unwrap() {
-                Place::Local(path) => assert_eq!(path.to_str(), Some(expected)),
-                Place::Remote(target) => panic!("{target:?}"),
+            match Location::parse(text).unwrap() {
+                Location::Local(path) => assert_eq!(path.to_str(), Some(expected)),
+                Location::Store(target) => panic!("{target:?}"),
             }
         }
     }
@@ -122,7 +172,7 @@ mod tests {
             "s3://b/x#hunter2",
             "http://:hunter2",
         ] {
-            let error = Place::parse(text).unwrap_err().to_string();
+            let error = Location::parse(text).unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }
     }

@@ -1,8 +1,10 @@
-//! A rank of a large run against a store, without data: the real order and the real planner of
+//! A rank of a large run against a store, without data: the real order and the real schedule of
 //! requests, and a clock of its own. What comes out stands in `docs/simulation.md`.
 
-#[path = "simulation_tests/rank.rs"]
 mod rank;
+#[allow(dead_code, unused_imports, reason = "the schedule of the crate, which the crate uses as a whole")]
+#[path = "../../../src/schedule/mod.rs"]
+mod schedule;
 
 use rank::{Rank, Reading};
 use shardpack_loader::order::{End, Order, OrderState, Runs, Share, Step, Steps, World};
@@ -56,7 +58,7 @@ const SLOTS: u64 = 4;
 
 /// What came out.
 #[derive(Debug, Default, PartialEq)]
-struct Found {
+struct Figures {
     samples: u64,
     seconds: f64,
     first_batch_s: f64,
@@ -73,7 +75,7 @@ struct Found {
     peak_open: u64,
 }
 
-impl Found {
+impl Figures {
     fn samples_per_s(&self) -> f64 {
         self.steady.0 as f64 / self.steady.1
     }
@@ -127,7 +129,7 @@ impl Scout {
             let Some(read) = step.read else { continue };
             for (shard, _) in bytes_of(&rank.case, read.samples.clone()) {
                 if rank.pin(shard).is_none() {
-                    rank.state.announce_open(&shard.to_string());
+                    rank.schedule.announce_open(&shard.to_string());
                 }
             }
             self.coming.push_back(read.samples);
@@ -145,7 +147,7 @@ impl Scout {
         let mut sum = 0;
         for (shard, range) in ranges {
             sum += range.end - range.start;
-            rank.state.announce(&rank.pin(shard).unwrap(), range);
+            rank.schedule.announce(&rank.pin(shard).unwrap(), range);
         }
         Some(sum)
     }
@@ -170,7 +172,7 @@ impl Scout {
 }
 
 /// One rank through its share of an epoch, as fast as the store lets it.
-fn run(case: Case) -> Found {
+fn run(case: Case) -> Figures {
     let mut rank = Rank::new(case);
     let mut scout = Scout { steps: steps(&case), coming: VecDeque::new(), ahead: VecDeque::new(), ahead_bytes: 0 };
     let mut plan = steps(&case).peekable();
@@ -186,8 +188,8 @@ fn run(case: Case) -> Found {
                 let bytes = (read.samples.end - read.samples.start) * case.sample_bytes;
                 open_of.insert(step.read_start, bytes);
                 open += bytes;
-                rank.found.peak_open = rank.found.peak_open.max(open);
-                rank.found.reads += 1;
+                rank.figures.peak_open = rank.figures.peak_open.max(open);
+                rank.figures.reads += 1;
                 scout.reach(&mut rank);
                 let all = bytes_of(&case, read.samples.clone());
                 waiting.extend(all.into_iter().map(|(shard, rest)| Reading { shard, rest, batch: step.batch }));
@@ -212,21 +214,21 @@ fn run(case: Case) -> Found {
             rank.pass(f64::from(case.batch) / case.taken_per_s);
             taken += 1;
             open -= closing.remove(&(taken - 1)).unwrap_or_default();
-            rank.found.samples += u64::from(case.batch);
+            rank.figures.samples += u64::from(case.batch);
             if taken == 1 {
-                rank.found.first_batch_s = rank.now;
+                rank.figures.first_batch_s = rank.now;
             }
             if taken == batches.div_ceil(4) {
-                quarter = (rank.found.samples, rank.now);
+                quarter = (rank.figures.samples, rank.now);
             }
             continue;
         }
         rank.step();
     }
-    let mut found = rank.found;
+    let mut found = rank.figures;
     found.seconds = rank.now;
     found.steady = (found.samples - quarter.0, rank.now - quarter.1);
-    (found.peak_in_flight, found.peak_held) = (rank.state.peak_in_flight, rank.state.peak_held);
+    (found.peak_in_flight, found.peak_held) = (rank.schedule.peak_in_flight, rank.schedule.peak_held);
     found
 }
 
@@ -253,7 +255,7 @@ fn a_hundred_milliseconds_cost_nothing_where_the_device_is_the_limit() {
 
 /// The tables of `docs/simulation.md`.
 #[test]
-#[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --lib simulation -- --ignored \
+#[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --test store simulation -- --ignored \
             --nocapture"]
 #[allow(clippy::print_stdout, reason = "the table is what it is run for")]
 fn the_table() {

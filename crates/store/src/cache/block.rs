@@ -25,7 +25,7 @@ const HEAD: usize = 16;
 
 /// An object, as the identities of its blocks name it.
 #[derive(Debug)]
-pub(crate) struct Cached {
+pub(crate) struct CachedObject {
     pub(crate) name: String,
     pub(crate) size: u64,
 }
@@ -33,12 +33,12 @@ pub(crate) struct Cached {
 /// Consecutive pages of an object: a power of two of them, at a multiple of their number. So any
 /// read of a page knows the few blocks that may hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct PageSpan {
     first: u64,
     pages: u64,
 }
 
-impl Span {
+impl PageSpan {
     /// The largest blocks that hold any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
@@ -70,23 +70,23 @@ impl Span {
     }
 
     /// Its bytes in the object.
-    pub(crate) fn bytes(self, object: &Cached) -> Range<u64> {
+    pub(crate) fn bytes(self, object: &CachedObject) -> Range<u64> {
         bytes_of(&(self.first..self.first + self.pages), object.size)
     }
 
-    fn identity(self, object: &Cached) -> String {
+    fn identity(self, object: &CachedObject) -> String {
         format!("{} {} {} {}", object.name, object.size, self.first, self.pages)
     }
 
     /// The name of its file.
-    pub(crate) fn file_name(self, object: &Cached) -> String {
+    pub(crate) fn file_name(self, object: &CachedObject) -> String {
         let digest = Sha256::digest(self.identity(object).as_bytes());
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{hex}.block")
     }
 
     /// What its file has before `bytes`, which are all of the block.
-    pub(crate) fn head(self, object: &Cached, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
         let mut head = MAGIC.to_vec();
@@ -100,7 +100,7 @@ impl Span {
     /// The bytes `wanted`, which are some of its own, from its file into `out`, which is as long;
     /// `None` if anything is wrong with the pages that hold them. Page by page, so that each is
     /// checked while it is in the processor's cache.
-    pub(crate) fn read(self, object: &Cached, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
+    pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
         let (mut rest, mut scratch) = (out, Vec::new());
@@ -131,7 +131,7 @@ impl Span {
 
     /// The CRC32s of its pages, from its file, and where the pages begin there; `None` if the file
     /// is not that of this block.
-    fn sums(self, object: &Cached, file: &File) -> Option<(u64, Vec<u8>)> {
+    fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
         let sums_len = usize_of((all.end - all.start).div_ceil(PAGE)) * 4;
@@ -182,20 +182,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn object(size: u64) -> Cached {
-        Cached { name: "5:store 3:key 3:tag".into(), size }
+    fn object(size: u64) -> CachedObject {
+        CachedObject { name: "5:store 3:key 3:tag".into(), size }
     }
 
     proptest! {
         #[test]
         fn blocks_hold_exactly_the_pages_and_each_page_is_found_from_above(first in 0_u64..100, count in 0_u64..100) {
             let pages = first..first + count;
-            let spans: Vec<Span> = Span::of(pages.clone()).collect();
+            let spans: Vec<PageSpan> = PageSpan::of(pages.clone()).collect();
             let all: Vec<u64> = spans.iter().flat_map(|span| span.first..span.first + span.pages).collect();
             prop_assert_eq!(&all, &pages.clone().collect::<Vec<_>>());
             for span in &spans {
                 prop_assert!(span.pages.is_power_of_two() && span.first % span.pages == 0 && span.pages <= WHOLE);
-                let mut at = Span::around(&span.within(&pages)).next().unwrap();
+                let mut at = PageSpan::around(&span.within(&pages)).next().unwrap();
                 while at != *span {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
@@ -208,13 +208,14 @@ mod tests {
     #[test]
     fn a_file_gives_its_pages_and_nothing_that_was_changed() {
         let object = object(3 * PAGE + 100);
-        let [low, high] = Span::around(&(0..1)).next().unwrap().halves().unwrap().map(|half| half.halves().unwrap()[0]);
+        let [low, high] =
+            PageSpan::around(&(0..1)).next().unwrap().halves().unwrap().map(|half| half.halves().unwrap()[0]);
         assert_eq!((low.bytes(&object), high.bytes(&object).is_empty()), (0..3 * PAGE + 100, true));
         let bytes: Vec<u8> = (0..3 * PAGE + 100).map(|at| (at % 251) as u8).collect();
         let whole = [low.head(&object, &bytes), bytes.clone()].concat();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("block");
-        let read = |content: &[u8], object: &Cached, pages: Range<u64>| {
+        let read = |content: &[u8], object: &CachedObject, pages: Range<u64>| {
             std::fs::write(&path, content).unwrap();
             let wanted = bytes_of(&pages, object.size);
             let mut out = vec![0; usize_of(wanted.end - wanted.start)];

@@ -4,7 +4,7 @@
 //! The client that `object_store` would make follows redirects to any host, with a session token or
 //! the signed URL of the page before.
 
-use crate::watch::Refused;
+use super::refusal::Refusal;
 use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderValue;
@@ -26,10 +26,10 @@ const REDIRECTS: usize = 10;
 
 /// Whether the client is the one that reads and writes objects, not one that asks for credentials:
 /// those are at link-local addresses in every cloud.
-pub(crate) type IsStore = Arc<AtomicBool>;
+pub(super) type IsStore = Arc<AtomicBool>;
 
 /// A client with the options that `object_store` has gathered.
-pub(crate) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
+pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
     let value = |key: ClientConfigKey| options.get_config_value(&key);
     let is_on = |key| value(key).map_or(Ok(false), |text| switch(&text));
     let time = |key| value(key).map(|text| parsed(&text, humantime::parse_duration)).transpose();
@@ -44,7 +44,7 @@ pub(crate) fn client(options: &ClientOptions, is_store: &IsStore) -> object_stor
         .no_zstd()
         .no_deflate()
         .pool_idle_timeout(time(ClientConfigKey::PoolIdleTimeout)?.unwrap_or(Duration::from_secs(90)))
-        .dns_resolver(Names {
+        .dns_resolver(Resolver {
             is_store: Arc::clone(is_store),
             turn: Arc::default(),
             mix: is_on(ClientConfigKey::RandomizeAddresses)?,
@@ -123,11 +123,11 @@ fn wrong(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_s
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let Some(from) = attempt.previous().last() else { return attempt.stop() };
     if !is_same_origin(from, attempt.url()) {
-        let refused = Refused::Redirect { from: origin(from), to: origin(attempt.url()) };
+        let refused = Refusal::Redirect { from: origin(from), to: origin(attempt.url()) };
         return attempt.error(refused);
     }
     if attempt.previous().len() > REDIRECTS {
-        let refused = Refused::RedirectLoop { origin: origin(from) };
+        let refused = Refusal::RedirectLoop { origin: origin(from) };
         return attempt.error(refused);
     }
     attempt.follow()
@@ -140,7 +140,7 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
 }
 
 /// Both origins, if a redirect leads from one to another.
-pub(crate) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
+pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
     let to = from.join(location).ok().filter(|to| !is_same_origin(from, to))?;
     Some((origin(from), origin(&to)))
 }
@@ -152,7 +152,7 @@ fn origin(url: &Url) -> String {
 }
 
 /// Whether a host is an address that is link-local, or one at which a cloud hands out credentials.
-pub(crate) fn is_link_local(host: &Host<&str>) -> bool {
+pub(super) fn is_link_local(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(_) => false,
         Host::Ipv4(address) => is_local_address(IpAddr::V4(*address)),
@@ -194,14 +194,14 @@ fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
 
 /// Looks up names by the system, and leaves out addresses that nobody may be led to.
 #[derive(Debug)]
-struct Names {
+struct Resolver {
     is_store: IsStore,
     /// Which address comes first: requests are spread over all of them.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }
 
-impl Resolve for Names {
+impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let is_store = self.is_store.load(Ordering::Relaxed);
         let turn = if self.mix { self.turn.fetch_add(1, Ordering::Relaxed) } else { 0 };
@@ -210,7 +210,7 @@ impl Resolve for Names {
             let look = move || (name.as_str(), 0).to_socket_addrs().map(Vec::from_iter);
             let mut found: Vec<SocketAddr> = tokio::task::spawn_blocking(look).await??;
             if is_store {
-                found = allowed(found).ok_or(Refused::LinkLocal { host })?;
+                found = allowed(found).ok_or(Refusal::LinkLocal { host })?;
             }
             if !found.is_empty() {
                 let first = turn % found.len();

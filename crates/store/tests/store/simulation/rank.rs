@@ -1,11 +1,8 @@
-//! The rank of the simulation: the planner of requests, and in place of the store a list of what
+//! The rank of the simulation: the schedule of requests, and in place of the store a list of what
 //! arrives when.
 
-use super::{Case, Found};
-use crate::block::Block;
-use crate::object::Pin;
-use crate::state::{Known, Start, State};
-use crate::tuner::Tuner;
+use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
+use super::{Case, Figures};
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,7 +12,7 @@ use std::time::Duration;
 
 /// What is done at some time. The number breaks ties, so that a run is always the same.
 enum Done {
-    Block(Arc<Pin>, Arc<Block>),
+    Transfer(Arc<Pin>, Arc<Transfer>),
     Open(u64),
 }
 
@@ -26,31 +23,31 @@ pub(super) struct Reading {
     pub(super) batch: u64,
 }
 
-/// The rank, its planner of requests, and the store behind it.
+/// The rank, its schedule of requests, and the store behind it.
 pub(super) struct Rank {
     pub(super) case: Case,
-    pub(super) state: State,
+    pub(super) schedule: Schedule,
     pub(super) now: f64,
     events: BinaryHeap<Reverse<(u64, u64)>>,
     what: BTreeMap<u64, Done>,
     count: u64,
     pins: BTreeMap<u64, Arc<Pin>>,
     arrived: BTreeSet<(u64, u64)>,
-    pub(super) found: Found,
+    pub(super) figures: Figures,
 }
 
 impl Rank {
     pub(super) fn new(case: Case) -> Self {
         let mut new = Self {
             case,
-            state: State::new(case.window, 1, Tuner::new((8, case.most_in_flight))),
+            schedule: Schedule::new(case.window, 1, Tuner::new((8, case.most_in_flight))),
             now: 0.0,
             events: BinaryHeap::new(),
             what: BTreeMap::new(),
             count: 0,
             pins: BTreeMap::new(),
             arrived: BTreeSet::new(),
-            found: Found::default(),
+            figures: Figures::default(),
         };
         if case.opened {
             (0..case.shards).for_each(|shard| new.open(shard));
@@ -73,22 +70,22 @@ impl Rank {
     }
 
     /// Puts requests on their way.
-    fn begin(&mut self, start: Start) {
-        self.found.requests += start.requests() as u64;
+    fn begin(&mut self, start: Request) {
+        self.figures.requests += start.requests() as u64;
         let (bytes, done) = match start {
-            Start::Block(pin, block) => {
-                let bytes = block.range.end - block.range.start;
-                self.found.data_bytes += bytes;
-                (bytes, Done::Block(pin, block))
+            Request::Transfer(pin, transfer) => {
+                let bytes = transfer.range.end - transfer.range.start;
+                self.figures.data_bytes += bytes;
+                (bytes, Done::Transfer(pin, transfer))
             }
-            Start::Open(name, _) => {
+            Request::Open(name, _) => {
                 let index = self.per_shard() * self.case.index_bytes;
                 // Before the first index is known, the tail is too short, and the rest is one more.
-                let tail = self.state.tail_bytes();
+                let tail = self.schedule.tail_bytes();
                 let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
-                self.found.index_bytes += tail.max(index);
-                self.found.requests += u64::from(tail < index);
-                self.found.shards += 1;
+                self.figures.index_bytes += tail.max(index);
+                self.figures.requests += u64::from(tail < index);
+                self.figures.shards += 1;
                 (tail.max(index) + whole(more), Done::Open(name.parse().unwrap()))
             }
         };
@@ -99,7 +96,7 @@ impl Rank {
     }
 
     pub(super) fn begin_all(&mut self) {
-        while let Some(start) = self.state.next() {
+        while let Some(start) = self.schedule.next() {
             self.begin(start);
         }
     }
@@ -119,33 +116,33 @@ impl Rank {
         let Reverse((at, number)) = self.events.pop().expect("somebody waits, and nothing is on its way");
         self.now = at as f64 / 1e9;
         let now = Duration::from_nanos(at);
-        let full = self.state.is_full();
+        let full = self.schedule.is_full();
         match self.what.remove(&number).unwrap() {
-            Done::Block(pin, block) => {
-                self.state.count_out(1);
-                self.state.tuner.done(now, block.range.end - block.range.start, full);
-                self.arrived.insert((pin.id, block.range.start));
-                self.state.finished(&pin, &block, true);
+            Done::Transfer(pin, transfer) => {
+                self.schedule.count_out(1);
+                self.schedule.tuner.done(now, transfer.range.end - transfer.range.start, full);
+                self.arrived.insert((pin.id, transfer.range.start));
+                self.schedule.finished(&pin, &transfer, true);
             }
             Done::Open(shard) => {
-                self.state.count_out(2);
+                self.schedule.count_out(2);
                 self.open(shard);
                 let pin = self.pin(shard).unwrap();
                 let index = self.per_shard() * self.case.index_bytes;
                 // The reader of the index takes it at once; a tail that was too short teaches.
                 let start = pin.size - index;
-                if self.state.tail_bytes() < index {
-                    let (_, begun) = self.state.want(&pin, start..pin.size);
-                    let Some(Start::Block(_, block)) = begun else { panic!("an index that nobody asked for") };
-                    self.state.count_out(1);
-                    self.state.was_read(&pin, &block, index);
-                    self.state.finished(&pin, &block, true);
+                if self.schedule.tail_bytes() < index {
+                    let (_, begun) = self.schedule.want(&pin, start..pin.size);
+                    let Some(Request::Transfer(_, transfer)) = begun else { panic!("an index that nobody asked for") };
+                    self.schedule.count_out(1);
+                    self.schedule.was_read(&pin, &transfer, index);
+                    self.schedule.finished(&pin, &transfer, true);
                 } else {
-                    self.state.put_arrived(&pin, start, vec![Bytes::from_static(&[0])]);
-                    let (block, _) = self.state.want(&pin, start..start + 1);
-                    self.state.was_read(&pin, &block.unwrap(), 1);
+                    self.schedule.put_arrived(&pin, start, vec![Bytes::from_static(&[0])]);
+                    let (transfer, _) = self.schedule.want(&pin, start..start + 1);
+                    self.schedule.was_read(&pin, &transfer.unwrap(), 1);
                 }
-                self.state.names.insert(shard.to_string(), Known::Open(pin));
+                self.schedule.names.insert(shard.to_string(), ObjectStatus::Open(pin));
             }
         }
     }
@@ -153,24 +150,24 @@ impl Rank {
     /// Takes what has arrived of a read; whether that was all.
     pub(super) fn read(&mut self, reading: &mut Reading) -> bool {
         let Some(pin) = self.pin(reading.shard) else {
-            if let (Err(_), Some(start)) = self.state.want_open(&reading.shard.to_string()) {
+            if let (Err(_), Some(start)) = self.schedule.want_open(&reading.shard.to_string()) {
                 self.begin(start);
             }
             return false;
         };
         while !reading.rest.is_empty() {
-            let (block, start) = self.state.want(&pin, reading.rest.clone());
-            let block = block.unwrap();
+            let (transfer, start) = self.schedule.want(&pin, reading.rest.clone());
+            let transfer = transfer.unwrap();
             if let Some(start) = start {
                 // It is asked for anew if it was there before.
-                self.arrived.remove(&(pin.id, block.range.start));
+                self.arrived.remove(&(pin.id, transfer.range.start));
                 self.begin(start);
             }
-            if !self.arrived.contains(&(pin.id, block.range.start)) {
+            if !self.arrived.contains(&(pin.id, transfer.range.start)) {
                 return false;
             }
-            let end = block.range.end.min(reading.rest.end);
-            self.state.was_read(&pin, &block, end - reading.rest.start);
+            let end = transfer.range.end.min(reading.rest.end);
+            self.schedule.was_read(&pin, &transfer, end - reading.rest.start);
             reading.rest.start = end;
         }
         true

@@ -1,9 +1,24 @@
-//! What is on its way, what waits for its turn, and what has arrived and waits for a reader.
+//! The schedule of requests: what is on its way, what waits for its turn, and what has arrived and
+//! waits for a reader. It does no I/O, so that a simulation can run it (`tests/store/simulation`).
+//!
+//! It uses nothing of the crate but its own modules.
 
-use crate::block::Block;
-use crate::object::Pin;
-use crate::opening::Opening;
-use crate::tuner::Tuner;
+mod error;
+mod opening;
+mod pin;
+mod readers;
+mod request;
+mod transfer;
+mod tuner;
+
+pub(crate) use error::{PATIENCE, RequestError};
+pub(crate) use opening::Opening;
+pub(crate) use pin::Pin;
+pub(crate) use readers::Readers;
+pub(crate) use request::{ObjectStatus, Request};
+pub(crate) use transfer::Transfer;
+pub(crate) use tuner::Tuner;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +34,7 @@ const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
 /// A request may be as long as so many parts.
 const PARTS: u64 = 2;
-/// Jobs that may wait: what is announced beyond is forgotten, and asked for when it is read.
+/// Requests that may wait: what is announced beyond is forgotten, and asked for when it is read.
 const MOST_QUEUED: usize = 1 << 15;
 /// The end of a shard, with its footer, and its index if that is small.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -27,7 +42,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 /// Object and offset.
-pub(crate) type At = (u64, u64);
+type At = (u64, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -36,9 +51,10 @@ enum Phase {
     Done,
 }
 
+/// A transfer, and how far it is.
 #[derive(Debug)]
-struct Entry {
-    block: Arc<Block>,
+struct Scheduled {
+    transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
     /// Bytes that will be read, as often as they were announced: what lies between is read by
@@ -49,49 +65,25 @@ struct Entry {
     number: u64,
 }
 
-impl Entry {
+impl Scheduled {
     fn len(&self) -> u64 {
-        self.block.range.end - self.block.range.start
+        self.transfer.range.end - self.transfer.range.start
     }
 }
 
-/// What is known of a name.
+/// A request that waits for its turn.
 #[derive(Debug)]
-pub(crate) enum Known {
-    /// Announced, and not asked for.
-    Queued(Arc<Opening>),
-    Opening(Arc<Opening>),
-    Open(Arc<Pin>),
-}
-
-#[derive(Debug)]
-enum Job {
-    Block(At),
+enum QueueItem {
+    Transfer(At),
     Open(String),
 }
 
-/// What is to be asked for now.
+/// What is on its way, what waits for its turn, and what is held.
 #[derive(Debug)]
-pub(crate) enum Start {
-    Block(Arc<Pin>, Arc<Block>),
-    Open(String, Arc<Opening>),
-}
-
-impl Start {
-    /// Requests that it takes.
-    pub(crate) const fn requests(&self) -> usize {
-        match self {
-            Self::Block(..) => 1,
-            Self::Open(..) => 2,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct State {
-    blocks: BTreeMap<At, Entry>,
-    queue: VecDeque<Job>,
-    pub(crate) names: HashMap<String, Known>,
+pub(crate) struct Schedule {
+    transfers: BTreeMap<At, Scheduled>,
+    queue: VecDeque<QueueItem>,
+    pub(crate) names: HashMap<String, ObjectStatus>,
     pub(crate) tuner: Tuner,
     in_flight: usize,
     held: u64,
@@ -106,11 +98,11 @@ pub(crate) struct State {
     pub(crate) peak_held: u64,
 }
 
-impl State {
+impl Schedule {
     pub(crate) fn new(budget: u64, page: u64, tuner: Tuner) -> Self {
         Self {
             page,
-            blocks: BTreeMap::new(),
+            transfers: BTreeMap::new(),
             queue: VecDeque::new(),
             names: HashMap::new(),
             tuner,
@@ -140,8 +132,8 @@ impl State {
     /// Notes that a range will be read that need not be fetched: what is held of it stays until then.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
-        for (_, entry) in self.blocks.range_mut((pin.id, first)..(pin.id, range.end)) {
-            let found = &entry.block.range;
+        for (_, entry) in self.transfers.range_mut((pin.id, first)..(pin.id, range.end)) {
+            let found = &entry.transfer.range;
             entry.wanted += found.end.min(range.end) - found.start.max(range.start);
         }
     }
@@ -152,8 +144,8 @@ impl State {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
-            if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.blocks.get_mut(&key)) {
-                let next = entry.block.range.end.min(end);
+            if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
+                let next = entry.transfer.range.end.min(end);
                 // Else it would go when others have read as much, and be asked for anew.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
@@ -163,7 +155,7 @@ impl State {
                 at = next;
                 continue;
             }
-            let next = self.blocks.range((pin.id, at)..(pin.id, end)).next().map_or(end, |((_, start), _)| *start);
+            let next = self.transfers.range((pin.id, at)..(pin.id, end)).next().map_or(end, |((_, start), _)| *start);
             self.add(pin, at..next);
             at = next;
         }
@@ -180,7 +172,7 @@ impl State {
             at = part.end;
             let read = part.end.min(wanted.end).saturating_sub(part.start.max(wanted.start));
             let key = self.put(pin, part, read, Phase::Queued);
-            self.queue.push_back(Job::Block(key));
+            self.queue.push_back(QueueItem::Transfer(key));
         }
     }
 
@@ -189,11 +181,11 @@ impl State {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
         }
-        let before = self.blocks.range((pin.id, 0)..(pin.id, range.start)).next_back();
-        let after = self.blocks.range((pin.id, range.end)..=(pin.id, u64::MAX)).next();
+        let before = self.transfers.range((pin.id, 0)..(pin.id, range.start)).next_back();
+        let after = self.transfers.range((pin.id, range.end)..=(pin.id, u64::MAX)).next();
         let start = range.start / self.page * self.page;
         let end = range.end.next_multiple_of(self.page).min(pin.size);
-        start.max(before.map_or(0, |(_, entry)| entry.block.range.end))
+        start.max(before.map_or(0, |(_, entry)| entry.transfer.range.end))
             ..end.min(after.map_or(end, |((_, start), _)| *start))
     }
 
@@ -202,11 +194,11 @@ impl State {
         PARTS * self.part_bytes
     }
 
-    /// Joins a block that waits for its turn with those around it that wait, too: where many wait,
+    /// Joins a transfer that waits for its turn with those around it that wait, too: where many wait,
     /// requests become few and large, and where none waits, each range has its own.
     fn join(&mut self, key: At) -> Option<At> {
-        let first = self.blocks.get(&key)?;
-        let (mut range, mut wanted, mut number) = (first.block.range.clone(), first.wanted, first.number);
+        let first = self.transfers.get(&key)?;
+        let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
         // What comes before its turn may hold half of the memory: else there would be none for what
         // is needed first.
@@ -214,12 +206,12 @@ impl State {
         for is_after in [true, false] {
             loop {
                 let next = if is_after {
-                    self.blocks.range((pin.id, range.end)..=(pin.id, u64::MAX)).next()
+                    self.transfers.range((pin.id, range.end)..=(pin.id, u64::MAX)).next()
                 } else {
-                    self.blocks.range((pin.id, 0)..(pin.id, range.start)).next_back()
+                    self.transfers.range((pin.id, 0)..(pin.id, range.start)).next_back()
                 };
                 let Some((&other, entry)) = next.filter(|(_, entry)| entry.phase == Phase::Queued) else { break };
-                let found = &entry.block.range;
+                let found = &entry.transfer.range;
                 let joined = range.start.min(found.start)..range.end.max(found.end);
                 let len = joined.end - joined.start;
                 let gap = len - (range.end - range.start) - entry.len();
@@ -230,34 +222,34 @@ impl State {
                 }
                 (range, wanted, number) = (joined, read, number.max(entry.number));
                 // Its job finds nothing.
-                self.blocks.remove(&other);
+                self.transfers.remove(&other);
             }
         }
-        // Nobody waits for a block that is not asked for.
-        let entry = self.blocks.remove(&key)?;
+        // Nobody waits for a transfer that is not asked for.
+        let entry = self.transfers.remove(&key)?;
         let key = (pin.id, range.start);
-        self.blocks.insert(key, Entry { block: Arc::new(Block::new(range)), wanted, number, ..entry });
+        self.transfers.insert(key, Scheduled { transfer: Arc::new(Transfer::new(range)), wanted, number, ..entry });
         Some(key)
     }
 
     fn put(&mut self, pin: &Arc<Pin>, range: Range<u64>, wanted: u64, phase: Phase) -> At {
         let key = (pin.id, range.start);
-        let entry = Entry {
+        let entry = Scheduled {
             wanted,
-            block: Arc::new(Block::new(range)),
+            transfer: Arc::new(Transfer::new(range)),
             pin: Arc::clone(pin),
             phase,
             read: 0,
             number: self.next_id(),
         };
-        self.blocks.insert(key, entry);
+        self.transfers.insert(key, entry);
         key
     }
 
-    /// The entry that holds this byte.
+    /// The key of the transfer that holds this byte.
     fn covering(&self, id: u64, offset: u64) -> Option<At> {
-        let (key, entry) = self.blocks.range((id, 0)..=(id, offset)).next_back()?;
-        (entry.block.range.end > offset).then_some(*key)
+        let (key, entry) = self.transfers.range((id, 0)..=(id, offset)).next_back()?;
+        (entry.transfer.range.end > offset).then_some(*key)
     }
 
     /// How many bytes at the start of a range are neither held nor on their way, and wait for no
@@ -267,41 +259,41 @@ impl State {
             return 0;
         }
         self.learn(pin, range);
-        let next = self.blocks.range((pin.id, range.start)..(pin.id, range.end)).next();
+        let next = self.transfers.range((pin.id, range.start)..(pin.id, range.end)).next();
         next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
-    /// The block that holds the first byte of `range`, and what has to be asked for at once: that
-    /// block, if nobody has asked for it. What follows in the range is announced.
-    pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Block>>, Option<Start>) {
+    /// The transfer that holds the first byte of `range`, and what has to be asked for at once: that
+    /// transfer, if nobody has asked for it. What follows in the range is announced.
+    pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
             Some(key) => {
-                late = self.blocks.get(&key).is_some_and(|entry| entry.phase == Phase::Queued);
+                late = self.transfers.get(&key).is_some_and(|entry| entry.phase == Phase::Queued);
                 key
             }
             None => {
                 self.learn(pin, &range);
-                let next = self.blocks.range((pin.id, range.start)..(pin.id, range.end)).next();
+                let next = self.transfers.range((pin.id, range.start)..(pin.id, range.end)).next();
                 let next = next.map_or(range.end, |((_, start), _)| *start);
                 let long = next - range.start > self.most();
                 let end = if long { range.start + self.part_bytes } else { next };
                 self.put(pin, range.start..end, end - range.start, Phase::Queued)
             }
         };
-        let Some(entry) = self.blocks.get(&key) else { return (None, None) };
-        let (block, phase, number) = (Arc::clone(&entry.block), entry.phase, entry.number);
+        let Some(entry) = self.transfers.get(&key) else { return (None, None) };
+        let (transfer, phase, number) = (Arc::clone(&entry.transfer), entry.phase, entry.number);
         let mut start = None;
         if phase == Phase::Queued {
-            if late && self.held.saturating_add(block.range.end - block.range.start) > self.budget {
+            if late && self.held.saturating_add(transfer.range.end - transfer.range.start) > self.budget {
                 self.forget_before(number);
             }
             start = self.start(key);
         }
-        if block.range.end < range.end {
-            self.note(pin, block.range.end..range.end, false);
+        if transfer.range.end < range.end {
+            self.note(pin, transfer.range.end..range.end, false);
         }
-        (Some(block), start)
+        (Some(transfer), start)
     }
 
     /// An index that begins before the end of the shard that was fetched with it: the next one will
@@ -321,22 +313,22 @@ impl State {
     /// What was announced before, has arrived and was not read since, while something announced later
     /// is wanted: its reader is gone. Half of it goes, because order is not that strict.
     fn forget_before(&mut self, number: u64) {
-        let stale = |entry: &&Entry| entry.phase == Phase::Done && entry.number < number;
-        let mut ages: Vec<u64> = self.blocks.values().filter(stale).map(|entry| entry.number).collect();
+        let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
+        let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
         ages.sort_unstable();
         let Some(&last) = ages.get(ages.len() / 2) else { return };
-        let keys = self.blocks.iter().filter(|(_, entry)| stale(entry) && entry.number <= last);
+        let keys = self.transfers.iter().filter(|(_, entry)| stale(entry) && entry.number <= last);
         for key in keys.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.remove(key);
         }
     }
 
-    fn start(&mut self, key: At) -> Option<Start> {
-        let entry = self.blocks.get_mut(&key)?;
+    fn start(&mut self, key: At) -> Option<Request> {
+        let entry = self.transfers.get_mut(&key)?;
         entry.phase = Phase::Fetching;
-        let (pin, block, len) = (Arc::clone(&entry.pin), Arc::clone(&entry.block), entry.len());
+        let (pin, transfer, len) = (Arc::clone(&entry.pin), Arc::clone(&entry.transfer), entry.len());
         self.hold(len);
-        Some(self.count_in(Start::Block(pin, block)))
+        Some(self.count_in(Request::Transfer(pin, transfer)))
     }
 
     fn hold(&mut self, bytes: u64) {
@@ -344,26 +336,26 @@ impl State {
         self.peak_held = self.peak_held.max(self.held);
     }
 
-    fn count_in(&mut self, start: Start) -> Start {
+    fn count_in(&mut self, start: Request) -> Request {
         self.in_flight += start.requests();
         self.peak_in_flight = self.peak_in_flight.max(self.in_flight);
         start
     }
 
     /// The next job that there is room for.
-    pub(crate) fn next(&mut self) -> Option<Start> {
+    pub(crate) fn next(&mut self) -> Option<Request> {
         if self.in_flight >= self.tuner.limit() || !self.is_full() {
             return None;
         }
         match self.queue.pop_front()? {
-            Job::Open(name) => {
+            QueueItem::Open(name) => {
                 let known = self.names.get_mut(&name)?;
-                let Known::Queued(opening) = known else { return None };
+                let ObjectStatus::Queued(opening) = known else { return None };
                 let opening = Arc::clone(opening);
-                *known = Known::Opening(Arc::clone(&opening));
-                Some(self.count_in(Start::Open(name, opening)))
+                *known = ObjectStatus::Opening(Arc::clone(&opening));
+                Some(self.count_in(Request::Open(name, opening)))
             }
-            Job::Block(key) => {
+            QueueItem::Transfer(key) => {
                 let key = self.join(key)?;
                 self.start(key)
             }
@@ -374,15 +366,15 @@ impl State {
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
-                Job::Open(name) if matches!(self.names.get(name), Some(Known::Queued(_))) => return true,
-                Job::Block(key) => {
-                    if let Some(entry) = self.blocks.get(key).filter(|entry| entry.phase == Phase::Queued) {
+                QueueItem::Open(name) if matches!(self.names.get(name), Some(ObjectStatus::Queued(_))) => return true,
+                QueueItem::Transfer(key) => {
+                    if let Some(entry) = self.transfers.get(key).filter(|entry| entry.phase == Phase::Queued) {
                         return self.held == 0 || self.held.saturating_add(entry.len()) <= self.budget;
                     }
                 }
-                Job::Open(_) => {}
+                QueueItem::Open(_) => {}
             }
-            // A reader came before its turn, or another block took it in.
+            // A reader came before its turn, or another transfer took it in.
             self.queue.pop_front();
         }
         false
@@ -391,11 +383,11 @@ impl State {
     /// Forgets what waits for its turn. What is on its way goes on for those that wait for it.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
-        self.blocks.retain(|_, entry| entry.phase != Phase::Queued);
-        self.blocks.values().for_each(|entry| entry.block.readers.give_up());
-        self.names.retain(|_, known| !matches!(known, Known::Queued(_)));
+        self.transfers.retain(|_, entry| entry.phase != Phase::Queued);
+        self.transfers.values().for_each(|entry| entry.transfer.readers.give_up());
+        self.names.retain(|_, known| !matches!(known, ObjectStatus::Queued(_)));
         for known in self.names.values() {
-            if let Known::Opening(opening) = known {
+            if let ObjectStatus::Opening(opening) = known {
                 opening.readers.give_up();
             }
         }
@@ -406,10 +398,12 @@ impl State {
         self.in_flight = self.in_flight.saturating_sub(requests);
     }
 
-    /// A block has arrived as a whole, or never will.
-    pub(crate) fn finished(&mut self, pin: &Pin, block: &Arc<Block>, ok: bool) {
-        let key = (pin.id, block.range.start);
-        let Some(entry) = self.blocks.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.block, block)) else { return };
+    /// A transfer has arrived as a whole, or never will.
+    pub(crate) fn finished(&mut self, pin: &Pin, transfer: &Arc<Transfer>, ok: bool) {
+        let key = (pin.id, transfer.range.start);
+        let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
+            return;
+        };
         entry.phase = Phase::Done;
         // Who reads later asks anew.
         if !ok || entry.read >= entry.wanted {
@@ -417,10 +411,12 @@ impl State {
         }
     }
 
-    /// Bytes of a block were read: once all were, it goes.
-    pub(crate) fn was_read(&mut self, pin: &Pin, block: &Arc<Block>, bytes: u64) {
-        let key = (pin.id, block.range.start);
-        let Some(entry) = self.blocks.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.block, block)) else { return };
+    /// Bytes of a transfer were read: once all were, it goes.
+    pub(crate) fn was_read(&mut self, pin: &Pin, transfer: &Arc<Transfer>, bytes: u64) {
+        let key = (pin.id, transfer.range.start);
+        let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
+            return;
+        };
         entry.read = entry.read.saturating_add(bytes);
         self.count += 1;
         entry.number = self.count;
@@ -431,7 +427,7 @@ impl State {
 
     /// Drops what is held of an object; what is on its way goes when it has arrived.
     pub(crate) fn forget(&mut self, pin: &Pin) {
-        let own = self.blocks.range_mut((pin.id, 0)..=(pin.id, u64::MAX));
+        let own = self.transfers.range_mut((pin.id, 0)..=(pin.id, u64::MAX));
         let mut gone = Vec::new();
         for (key, entry) in own {
             match entry.phase {
@@ -443,7 +439,7 @@ impl State {
     }
 
     fn remove(&mut self, key: At) {
-        if let Some(entry) = self.blocks.remove(&key)
+        if let Some(entry) = self.transfers.remove(&key)
             && entry.phase != Phase::Queued
         {
             self.held = self.held.saturating_sub(entry.len());
@@ -458,8 +454,8 @@ impl State {
         }
         let key = self.put(pin, start..start.saturating_add(len), len, Phase::Done);
         self.hold(len);
-        if let Some(entry) = self.blocks.get(&key) {
-            pieces.into_iter().for_each(|piece| entry.block.push(piece));
+        if let Some(entry) = self.transfers.get(&key) {
+            pieces.into_iter().for_each(|piece| entry.transfer.push(piece));
         }
     }
 
@@ -468,20 +464,20 @@ impl State {
         if self.names.contains_key(name) || self.queue.len() >= MOST_QUEUED {
             return;
         }
-        self.names.insert(name.to_owned(), Known::Queued(Arc::default()));
-        self.queue.push_back(Job::Open(name.to_owned()));
+        self.names.insert(name.to_owned(), ObjectStatus::Queued(Arc::default()));
+        self.queue.push_back(QueueItem::Open(name.to_owned()));
     }
 
     /// What is known of a name, and, if nobody has asked for it, that it has to be opened at once.
-    pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Start>) {
+    pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
-            Some(Known::Open(pin)) => return (Ok(Arc::clone(pin)), None),
-            Some(Known::Opening(opening)) => return (Err(Arc::clone(opening)), None),
-            Some(Known::Queued(opening)) => Arc::clone(opening),
+            Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),
+            Some(ObjectStatus::Opening(opening)) => return (Err(Arc::clone(opening)), None),
+            Some(ObjectStatus::Queued(opening)) => Arc::clone(opening),
             None => Arc::default(),
         };
-        self.names.insert(name.to_owned(), Known::Opening(Arc::clone(&opening)));
-        let start = self.count_in(Start::Open(name.to_owned(), Arc::clone(&opening)));
+        self.names.insert(name.to_owned(), ObjectStatus::Opening(Arc::clone(&opening)));
+        let start = self.count_in(Request::Open(name.to_owned(), Arc::clone(&opening)));
         (Err(opening), Some(start))
     }
 
@@ -492,5 +488,4 @@ impl State {
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
 mod tests;

@@ -5,28 +5,28 @@ fn pin(size: u64) -> Arc<Pin> {
 }
 
 /// One request at a time, so that others wait.
-fn one_at_a_time(page: u64) -> State {
-    State::new(64 << 20, page, Tuner::new((1, 1)))
+fn one_at_a_time(page: u64) -> Schedule {
+    Schedule::new(64 << 20, page, Tuner::new((1, 1)))
 }
 
-fn begun(start: Option<Start>) -> (Arc<Pin>, Arc<Block>) {
-    let Some(Start::Block(pin, block)) = start else { panic!("{start:?}") };
-    (pin, block)
+fn begun(start: Option<Request>) -> (Arc<Pin>, Arc<Transfer>) {
+    let Some(Request::Transfer(pin, transfer)) = start else { panic!("{start:?}") };
+    (pin, transfer)
 }
 
-fn arrive(state: &mut State, (pin, block): &(Arc<Pin>, Arc<Block>)) {
+fn arrive(state: &mut Schedule, (pin, transfer): &(Arc<Pin>, Arc<Transfer>)) {
     state.count_out(1);
-    state.finished(pin, block, true);
+    state.finished(pin, transfer, true);
 }
 
 #[test]
 fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
-    let mut state = State::new(64 << 20, 1, Tuner::new((8, 8)));
+    let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 20);
     state.announce(&pin, 100..200);
     // It begins in what waits for its turn, and ends behind it.
-    let (block, start) = state.want(&pin, 150..300);
-    assert!(Arc::ptr_eq(&begun(start).1, &block.unwrap()));
+    let (transfer, start) = state.want(&pin, 150..300);
+    assert!(Arc::ptr_eq(&begun(start).1, &transfer.unwrap()));
 }
 
 #[test]
@@ -49,16 +49,16 @@ fn what_waits_is_joined_with_what_is_near_on_both_sides() {
     assert_eq!(joined.1.range, 64 * mib - 160 * kib..65 * mib + 200 * kib);
     arrive(&mut state, &joined);
     for (start, len) in far {
-        let block = begun(state.next());
-        assert_eq!(block.1.range, start..start + len);
-        arrive(&mut state, &block);
+        let transfer = begun(state.next());
+        assert_eq!(transfer.1.range, start..start + len);
+        arrive(&mut state, &transfer);
     }
     assert!(state.next().is_none());
 }
 
 #[test]
 fn what_nothing_waits_behind_is_asked_for_as_it_is() {
-    let mut state = State::new(64 << 20, 1, Tuner::new((8, 8)));
+    let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 30);
     for start in [100, 0, 200] {
         state.announce(&pin, start..start + 100);
@@ -82,8 +82,8 @@ fn what_is_announced_between_others_is_kept_until_it_is_read() {
     arrive(&mut state, &both);
     state.announce(&pin, 0..100);
     for range in [100..200, 0..100, 200..300, 0..100] {
-        let (block, start) = state.want(&pin, range);
-        assert!(start.is_none() && Arc::ptr_eq(&block.unwrap(), &both.1), "asked for twice");
+        let (transfer, start) = state.want(&pin, range);
+        assert!(start.is_none() && Arc::ptr_eq(&transfer.unwrap(), &both.1), "asked for twice");
         state.was_read(&pin, &both.1, 100);
     }
     // Now it is gone.
@@ -93,7 +93,7 @@ fn what_is_announced_between_others_is_kept_until_it_is_read() {
 #[test]
 fn with_a_cache_whole_pages_are_asked_for_each_once() {
     let page = 64 << 10;
-    let mut state = State::new(64 << 20, page, Tuner::new((8, 8)));
+    let mut state = Schedule::new(64 << 20, page, Tuner::new((8, 8)));
     let pin = pin(5 * page + 10);
     let mut of = |range| {
         state.announce(&pin, range);
@@ -108,7 +108,7 @@ fn with_a_cache_whole_pages_are_asked_for_each_once() {
 
 #[test]
 fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
-    let mut state = State::new(1000, 1, Tuner::new((8, 8)));
+    let mut state = Schedule::new(1000, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 30);
     let far = |at: u64| at << 25;
     for at in 0..4 {
@@ -117,7 +117,7 @@ fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
     // Three quarters of the memory: two of them.
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
-    held.iter().for_each(|block| arrive(&mut state, block));
+    held.iter().for_each(|transfer| arrive(&mut state, transfer));
     // Part of one is read, and its reader goes away.
     state.was_read(&pin, &held[0].1, 100);
     let late = begun(state.want(&pin, far(3)..far(3) + 300).1);

@@ -1,7 +1,7 @@
 //! Bytes of one range on their way: arrived piece by piece, taken by whoever reads them.
 
-use crate::failure::{Failure, PATIENCE};
-use crate::readers::Readers;
+use super::error::{PATIENCE, RequestError};
+use super::readers::Readers;
 use bytes::Bytes;
 use shardpack_format::to_usize;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// One range of an object.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct Transfer {
     pub(crate) range: Range<u64>,
     pub(crate) readers: Readers,
     inner: Mutex<Inner>,
@@ -21,10 +21,10 @@ struct Inner {
     /// As they arrived, each with its place in the range: joined they would be copied twice.
     pieces: Vec<(u64, Bytes)>,
     arrived: u64,
-    failure: Option<Failure>,
+    failure: Option<RequestError>,
 }
 
-impl Block {
+impl Transfer {
     pub(crate) fn new(range: Range<u64>) -> Self {
         Self { range, readers: Readers::default(), inner: Mutex::default(), changed: Condvar::new() }
     }
@@ -44,7 +44,7 @@ impl Block {
     }
 
     /// Nothing more will arrive, and why.
-    pub(crate) fn fail(&self, failure: Failure) {
+    pub(crate) fn fail(&self, failure: RequestError) {
         self.inner().failure.get_or_insert(failure);
         self.changed.notify_all();
     }
@@ -56,7 +56,7 @@ impl Block {
         buffer: &mut [u8],
         offset: u64,
         is_cancelled: impl Fn() -> bool,
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, RequestError> {
         let at = offset.saturating_sub(self.range.start);
         let _waiting = self.readers.wait();
         let mut inner = self.inner();
@@ -65,7 +65,7 @@ impl Block {
                 return Err(failure.clone());
             }
             if is_cancelled() {
-                return Err(Failure::given_up());
+                return Err(RequestError::given_up());
             }
             inner = self.changed.wait_timeout(inner, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -95,26 +95,26 @@ mod tests {
 
     #[test]
     fn what_has_arrived_is_read_across_its_pieces() {
-        let block = Block::new(100..110);
+        let transfer = Transfer::new(100..110);
         for piece in [&b"abc"[..], b"", b"defg"] {
-            block.push(Bytes::copy_from_slice(piece));
+            transfer.push(Bytes::copy_from_slice(piece));
         }
         let mut buffer = [0; 16];
         for offset in 0..7 {
-            let read = block.read(&mut buffer, 100 + offset as u64, || false).unwrap();
+            let read = transfer.read(&mut buffer, 100 + offset as u64, || false).unwrap();
             assert_eq!(&buffer[..read], &b"abcdefg"[offset..]);
         }
         let mut two = [0; 2];
-        assert_eq!(block.read(&mut two, 102, || false).unwrap(), 2);
+        assert_eq!(transfer.read(&mut two, 102, || false).unwrap(), 2);
         assert_eq!(&two, b"cd");
-        block.fail(Failure::last(ErrorKind::Other, "gone"));
-        assert_eq!(block.read(&mut two, 106, || false).unwrap(), 1, "what is there is there");
-        assert_eq!(block.read(&mut two, 107, || true).unwrap_err().words, "gone");
+        transfer.fail(RequestError::last(ErrorKind::Other, "gone"));
+        assert_eq!(transfer.read(&mut two, 106, || false).unwrap(), 1, "what is there is there");
+        assert_eq!(transfer.read(&mut two, 107, || true).unwrap_err().words, "gone");
     }
 
     #[test]
     fn a_wait_is_given_up() {
-        let block = Block::new(0..4);
-        assert_eq!(block.read(&mut [0; 4], 0, || true).unwrap_err(), Failure::given_up());
+        let transfer = Transfer::new(0..4);
+        assert_eq!(transfer.read(&mut [0; 4], 0, || true).unwrap_err(), RequestError::given_up());
     }
 }

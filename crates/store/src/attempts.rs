@@ -1,0 +1,85 @@
+//! How often a request is made, and how long it pauses in between.
+
+use crate::folder::StoreFolder;
+use crate::schedule::RequestError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Attempts as long as the store has never answered: a wrong name of a host is said soon.
+const FIRST_ATTEMPTS: u32 = 3;
+
+/// The attempts of one request.
+#[derive(Debug)]
+pub(crate) struct Attempts<'a> {
+    folder: &'a StoreFolder,
+    begun: Instant,
+    /// Number of the attempt, from 1.
+    pub(crate) number: u32,
+    is_patient: bool,
+}
+
+impl<'a> Attempts<'a> {
+    /// The attempts of a request that reads: few as long as nothing was ever answered.
+    pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
+        Self { folder, begun: Instant::now(), number: 1, is_patient: false }
+    }
+
+    /// The attempts of a request that writes.
+    pub(crate) fn to_write(folder: &'a StoreFolder) -> Self {
+        Self { is_patient: true, ..Self::to_read(folder) }
+    }
+
+    /// Begins anew, because the last attempt brought something.
+    pub(crate) fn restart(&mut self) {
+        (self.begun, self.number) = (Instant::now(), 1);
+    }
+
+    /// Pauses before the next attempt.
+    ///
+    /// # Errors
+    /// The error itself if there is none.
+    pub(crate) async fn pause_after(&mut self, error: RequestError) -> Result<(), RequestError> {
+        let (options, counters) = (&self.folder.options, &self.folder.counters);
+        if error.slow_down {
+            self.folder.schedule().tuner.slow_down();
+        }
+        let answered = self.is_patient || counters.answers.load(Ordering::Relaxed) > 0;
+        let most = if answered { options.max_attempts } else { options.max_attempts.min(FIRST_ATTEMPTS) };
+        let pause = pause(options.backoff, self.number, counters.requests.load(Ordering::Relaxed));
+        let late = self.begun.elapsed().saturating_add(pause) > options.retry_timeout;
+        if !error.again || self.number >= most || late {
+            return Err(error);
+        }
+        self.number += 1;
+        counters.retries.fetch_add(1, Ordering::Relaxed);
+        sleep(pause).await;
+        Ok(())
+    }
+}
+
+/// Half of a time that doubles with each attempt, and a part of the other half that differs from
+/// request to request, so that those that failed together do not come back together.
+fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
+    let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
+    let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    let part = u32::try_from(part).unwrap_or_default();
+    (whole / 2).saturating_add((whole / 512).saturating_mul(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_differ() {
+        let first = Duration::from_millis(100);
+        for attempt in 1..12 {
+            let whole = first * 2_u32.pow(attempt - 1).min(100);
+            let all: Vec<Duration> = (0..50).map(|salt| pause(first, attempt, salt)).collect();
+            assert!(all.iter().all(|pause| (whole / 2..=whole).contains(pause)));
+            assert!(all.iter().max() > all.iter().min());
+        }
+        assert!(pause(first, u32::MAX, 1) <= first * 100);
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds out what an error of `object_store` means, in words that hold no secret.
+
+use crate::http::{NoAnswer, Refusal};
+use crate::schedule::RequestError;
+use object_store::client::{HttpError, HttpErrorKind};
+use rustls::{AlertDescription, Error as TlsError};
+use shardpack_format::{plain_urls, visible};
+use std::error::Error as StdError;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
+
+/// What an error of the store means.
+pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> RequestError {
+    use object_store::Error as E;
+    match error {
+        E::NotFound { .. } => RequestError::last(ErrorKind::NotFound, "there is no such object"),
+        E::Precondition { .. } => RequestError::changed(),
+        E::PermissionDenied { .. } => {
+            RequestError::last(ErrorKind::PermissionDenied, format!("the store refuses{}", code(error)))
+                .with_hint("are the credentials those of this store?")
+        }
+        E::Unauthenticated { .. } => {
+            RequestError::last(ErrorKind::PermissionDenied, format!("the store asks for credentials{}", code(error)))
+                .with_hint("see docs/stores.md for their names")
+        }
+        E::NotSupported { .. } | E::NotImplemented { .. } => {
+            RequestError::last(ErrorKind::Unsupported, "the store does not support it")
+        }
+        E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
+            RequestError::last(ErrorKind::InvalidInput, hide(innermost(error), secrets))
+        }
+        _ => diagnose_chain(error, secrets),
+    }
+}
+
+fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> RequestError {
+    if let Some(refused) = find::<Refusal>(error) {
+        return refused.error();
+    }
+    let words = hide(innermost(error), secrets);
+    let Some(http) = find::<HttpError>(error) else {
+        return RequestError::again(ErrorKind::Other, words);
+    };
+    // A request that cannot be made: each attempt would be the same.
+    if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
+        return RequestError::last(ErrorKind::InvalidInput, words);
+    }
+    let to = find::<NoAnswer>(error).map_or_else(String::new, |request| format!(" to `{}`", request.host));
+    match (find::<TlsError>(error), http.kind()) {
+        (Some(TlsError::InvalidMessage(_)), _) => {
+            RequestError::last(ErrorKind::Other, format!("no safe connection{to}: the server does not speak TLS there"))
+                .with_hint("does it speak http:// only?")
+        }
+        // Another attempt meets the same certificate, and the same versions.
+        (
+            Some(
+                TlsError::InvalidCertificate(_)
+                | TlsError::NoCertificatesPresented
+                | TlsError::PeerIncompatible(_)
+                | TlsError::AlertReceived(AlertDescription::ProtocolVersion)
+                | TlsError::General(_),
+            ),
+            _,
+        ) => RequestError::last(ErrorKind::Other, format!("no safe connection{to}: {words}")),
+        (_, HttpErrorKind::Connect) => {
+            RequestError::again(ErrorKind::NotConnected, format!("cannot connect{to}: {words}"))
+        }
+        (_, HttpErrorKind::Timeout) => {
+            RequestError::again(ErrorKind::TimedOut, format!("the connection{to} is too slow: {words}"))
+        }
+        _ => RequestError::again(ErrorKind::ConnectionReset, format!("the connection{to} broke: {words}")),
+    }
+}
+
+/// The error below all others: it says what happened, those above where.
+fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
+    let mut error = error;
+    while let Some(below) = error.source() {
+        error = below;
+    }
+    error
+}
+
+fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e T> {
+    let mut error = Some(error);
+    while let Some(at) = error {
+        // An I/O error hands on the source of what it holds, not that itself.
+        let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let held = held.map(|held| held as &(dyn StdError + 'static));
+        if let Some(found) = at.downcast_ref::<T>().or_else(|| held?.downcast_ref::<T>()) {
+            return Some(found);
+        }
+        error = at.source();
+    }
+    None
+}
+
+/// What it says, in one line, without anything secret.
+pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
+    let mut text = error.to_string();
+    for secret in secrets {
+        text = text.replace(secret.as_str(), "…");
+    }
+    let text = plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ");
+    // A server may have written it.
+    visible(&text.chars().take(600).collect::<String>()).into_owned()
+}
+
+/// The code that S3 and those who speak like it put into the body of an answer: ` (AccessDenied)`.
+fn code(error: &object_store::Error) -> String {
+    let text = error.to_string();
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
+    let is_word = |code: &&str| code.len() < 64 && code.bytes().all(|b| b.is_ascii_alphanumeric());
+    code.filter(is_word).map_or_else(String::new, |code| format!(" ({code})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_hold_no_secret() {
+        let secrets = ["hunter2".to_owned()];
+        let text = "error for https://host/key?X-Amz-Signature=abc with hunter2\n at once";
+        assert_eq!(hide(text, &secrets), "error for https://host/key?… with … at once");
+        assert_eq!(hide("a \u{1b}[2J\u{202e} \"b\"", &[]), "a \\u{1b}[2J\\u{202e} \"b\"");
+        let source = "<Error><Code>AccessDenied</Code><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>";
+        let error = object_store::Error::PermissionDenied { path: "p".into(), source: source.into() };
+        let failure = diagnose(&error, &[]);
+        assert!(failure.words.contains("(AccessDenied)") && !failure.words.contains("AKIA"), "{}", failure.words);
+        assert!(!failure.again);
+    }
+}

@@ -1,0 +1,99 @@
+//! The threads that fetch: each makes one request after the other, as the schedule gives them.
+
+use crate::fill::bring;
+use crate::folder::StoreFolder;
+use crate::open_object::open;
+use crate::schedule::{ObjectStatus, Request, RequestError};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::runtime::Handle;
+
+/// A folder of a store, and the threads that fetch from it.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    pub(crate) folder: StoreFolder,
+    pub(crate) handle: Handle,
+    begun: Instant,
+}
+
+impl Fetcher {
+    pub(crate) fn new(folder: StoreFolder, handle: Handle) -> Self {
+        Self { folder, handle, begun: Instant::now() }
+    }
+
+    /// Makes a request that the schedule has counted in.
+    pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
+        let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
+        self.handle.spawn(async move {
+            // As a whole: else only copies of its fields would be taken in.
+            let mut running = running;
+            let folder = &running.fetcher.folder;
+            running.result = match &running.request {
+                Request::Transfer(pin, transfer) => {
+                    let bytes = transfer.range.end - transfer.range.start;
+                    bring(folder, pin, transfer).await.map(|()| bytes)
+                }
+                Request::Open(name, opening) => {
+                    let result = open(folder, name, &opening.readers).await;
+                    // A failure is told once the name is free to be asked for again.
+                    result.map(|pin| {
+                        opening.finish(Ok(pin));
+                        0
+                    })
+                }
+            };
+        });
+    }
+
+    /// Makes all requests that there is room for.
+    pub(crate) fn pump(self: &Arc<Self>) {
+        loop {
+            let request = self.folder.schedule().next();
+            match request {
+                Some(request) => self.spawn(request),
+                None => return,
+            }
+        }
+    }
+}
+
+/// A request that is being made. When it is dropped, also by a panic, those that wait for it are told.
+struct RunningRequest {
+    fetcher: Arc<Fetcher>,
+    request: Request,
+    /// The bytes that arrived; given up as long as it runs.
+    result: Result<u64, RequestError>,
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        let Self { fetcher, request, result } = self;
+        {
+            let mut schedule = fetcher.folder.schedule();
+            schedule.count_out(request.requests());
+            match request {
+                Request::Transfer(pin, transfer) => {
+                    schedule.finished(pin, transfer, result.is_ok());
+                    let is_full = schedule.is_full();
+                    let bytes = result.as_ref().map_or(0, |bytes| *bytes);
+                    schedule.tuner.done(fetcher.begun.elapsed(), bytes, is_full);
+                }
+                Request::Open(name, opening) => {
+                    if result.is_err()
+                        && let Some(ObjectStatus::Opening(known)) = schedule.names.get(name)
+                        && Arc::ptr_eq(known, opening)
+                    {
+                        schedule.names.remove(name);
+                    }
+                }
+            }
+        }
+        if let Err(error) = result {
+            match request {
+                Request::Transfer(_, transfer) => transfer.fail(error.clone()),
+                Request::Open(_, opening) => opening.finish(Err(error.clone())),
+            }
+        }
+        fetcher.pump();
+    }
+}

@@ -1,0 +1,108 @@
+//! A folder of a store, and what all that read it share.
+
+use crate::cache::{BlockLocks, Cache, CachedObject, PAGE};
+use crate::latencies::Latencies;
+use crate::options::StoreOptions;
+use crate::schedule::{Pin, RequestError, Schedule, Tuner};
+use object_store::ObjectStore;
+use object_store::path::Path as Key;
+use std::io::ErrorKind;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counted by many threads.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: AtomicU64,
+    pub(crate) answers: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) hedges: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// A folder of a store, shared by the threads that fetch and by those that read.
+#[derive(Debug)]
+pub(crate) struct StoreFolder {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) options: StoreOptions,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) cache: Option<Arc<Cache>>,
+    pub(crate) locks: BlockLocks,
+    pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+    key: Key,
+    schedule: Mutex<Schedule>,
+}
+
+impl StoreFolder {
+    pub(crate) fn new(
+        store: Arc<dyn ObjectStore>,
+        key: Key,
+        options: &StoreOptions,
+        cache: Option<Arc<Cache>>,
+    ) -> Self {
+        let page = cache.as_ref().map_or(1, |_| PAGE);
+        let schedule = Schedule::new(options.read_ahead_bytes, page, Tuner::new(options.in_flight));
+        Self {
+            store,
+            cache,
+            secrets: options.secrets(),
+            options: options.clone(),
+            locks: BlockLocks::new(options.read_ahead_bytes),
+            counters: Counters::default(),
+            latencies: Latencies::default(),
+            key,
+            schedule: Mutex::new(schedule),
+        }
+    }
+
+    pub(crate) fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its key; `None` for the whole store.
+    pub(crate) fn prefix(&self) -> Option<&Key> {
+        Some(&self.key).filter(|key| !key.is_root())
+    }
+
+    /// The key of a file of a dataset.
+    pub(crate) fn key(&self, name: &str) -> Result<Key, RequestError> {
+        self.key_below(name).ok().filter(|_| name.split('/').count() <= 2).ok_or_else(not_below)
+    }
+
+    /// The key of an object at any depth below the folder.
+    pub(crate) fn key_below(&self, name: &str) -> Result<Key, RequestError> {
+        let is_below = !name.split('/').any(|part| matches!(part, "" | "." | ".."));
+        let text = self.prefix().map_or_else(|| name.to_owned(), |folder| format!("{folder}/{name}"));
+        let key = Key::parse(text).ok().filter(|_| is_below);
+        key.ok_or_else(not_below)
+    }
+
+    /// The name of an object in the folder, empty for one of the folder's own name; `None` if it is
+    /// elsewhere.
+    pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
+        let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
+        Some(parts.join("/"))
+    }
+
+    /// Sorted names directly in the folder, from the answer of a store.
+    pub(crate) fn names(&self, found: &object_store::ListResult) -> Vec<String> {
+        let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
+        // Some programs make an empty object of the folder's own name.
+        let inside = keys.filter(|key| **key != self.key);
+        let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The cache, and an object as it knows it; `None` where nothing of it is kept.
+    pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
+        let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
+        Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))
+    }
+}
+
+fn not_below() -> RequestError {
+    RequestError::last(ErrorKind::InvalidInput, "the name is not one below the dataset's folder")
+}

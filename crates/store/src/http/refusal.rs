@@ -1,0 +1,122 @@
+//! Answers that are no answers, as errors that say so by their type.
+
+use crate::schedule::RequestError;
+use object_store::client::HttpError;
+use std::fmt;
+use std::io::ErrorKind;
+
+/// A request that nobody answered: an endpoint of its own is not in the URL of the dataset.
+#[derive(Debug)]
+pub(crate) struct NoAnswer {
+    pub(crate) host: String,
+    pub(super) error: HttpError,
+}
+
+impl std::error::Error for NoAnswer {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no answer from `{}`", self.host)
+    }
+}
+
+/// A request that is not made, or an answer that does not bring what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Status(u16),
+    RangeIgnored,
+    /// The answer leads to another server. Both are origins: scheme, host and port.
+    Redirect {
+        from: String,
+        to: String,
+    },
+    RedirectLoop {
+        origin: String,
+    },
+    /// The host is a link-local address, or has no other.
+    LinkLocal {
+        host: String,
+    },
+    /// The address of the request is none.
+    NoUrl,
+    /// What is to be listed does not exist.
+    NoBucket,
+    /// An answer that is kept whole is longer.
+    TooLong {
+        most: usize,
+    },
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RangeIgnored => f.write_str(
+                "the server ignores ranges: it answers a request for a part with the whole (status 200 instead of 206)",
+            ),
+            Self::Status(status) => {
+                write!(f, "the server answers with status {status}{}", meaning(*status))
+            }
+            Self::Redirect { from, to } => write!(
+                f,
+                "`{from}` redirects to `{to}`: redirects are followed within one scheme, host and port only, because \
+                 they could carry credentials to another server"
+            ),
+            Self::RedirectLoop { origin } => write!(f, "`{origin}` redirects again and again"),
+            Self::LinkLocal { host } => write!(
+                f,
+                "`{host}` is a link-local address: such addresses are never read from, because clouds hand out \
+                 credentials there"
+            ),
+            Self::NoUrl => f.write_str("the address of the request is no URL"),
+            Self::NoBucket => f.write_str("there is no such bucket or container"),
+            Self::TooLong { most } => write!(f, "the answer is longer than {most} bytes"),
+        }
+    }
+}
+
+const fn meaning(status: u16) -> &'static str {
+    match status {
+        300..=399 => ": the object is elsewhere",
+        408 => " (too slow)",
+        416 => " (no such range: the object is shorter)",
+        429 => " (too many requests)",
+        500 => " (internal error)",
+        502 => " (bad gateway)",
+        503 => " (slow down, or unavailable)",
+        504 => " (gateway time-out)",
+        _ => "",
+    }
+}
+
+impl Refusal {
+    pub(crate) fn error(&self) -> RequestError {
+        let words = self.to_string();
+        match self {
+            Self::Status(429 | 503) => {
+                RequestError { slow_down: true, ..RequestError::again(ErrorKind::ResourceBusy, words) }
+            }
+            // "Not implemented" does not pass.
+            Self::Status(501) => RequestError::last(ErrorKind::Unsupported, words),
+            Self::Status(408 | 500..=599) => RequestError::again(ErrorKind::Other, words),
+            Self::Status(416) => RequestError::last(ErrorKind::InvalidData, words),
+            Self::Status(300..=399) => {
+                RequestError::last(ErrorKind::Other, words).with_hint("is the region, or the endpoint, the right one?")
+            }
+            Self::Redirect { .. } => RequestError::last(ErrorKind::Other, words).with_hint(
+                "is the region, or the endpoint, the right one? if you trust the other server, give its URL instead",
+            ),
+            Self::RangeIgnored => RequestError::last(ErrorKind::Unsupported, words),
+            Self::TooLong { .. } => RequestError::last(ErrorKind::FileTooLarge, words),
+            Self::NoBucket => RequestError::last(ErrorKind::NotFound, words),
+            Self::Status(_) | Self::RedirectLoop { .. } | Self::LinkLocal { .. } | Self::NoUrl => {
+                RequestError::last(ErrorKind::Other, words)
+            }
+        }
+    }
+}

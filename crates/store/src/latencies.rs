@@ -1,0 +1,38 @@
+//! The time that first bytes take, by which a slow request is told from others.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// First bytes that are looked at to know which request is slow.
+const SAMPLES: usize = 256;
+/// Fewer say nothing.
+const LEAST_SAMPLES: usize = 100;
+
+/// The last times to a first byte.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies(Mutex<Ring>);
+
+#[derive(Debug, Default)]
+struct Ring {
+    times: Vec<Duration>,
+    next: usize,
+}
+
+impl Latencies {
+    /// A first byte that takes longer is slower than 99 of 100; `None` if too few are known.
+    pub(crate) fn slow_after(&self) -> Option<Duration> {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
+        times.sort_unstable();
+        (times.len() >= LEAST_SAMPLES).then(|| times.get(times.len() * 99 / 100).copied()).flatten()
+    }
+
+    pub(crate) fn add(&self, time: Duration) {
+        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = ring.next;
+        match ring.times.get_mut(next) {
+            Some(old) => *old = time,
+            None => ring.times.push(time),
+        }
+        ring.next = (next + 1) % SAMPLES;
+    }
+}

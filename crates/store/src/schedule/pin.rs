@@ -1,0 +1,21 @@
+//! Which object is read.
+
+use object_store::path::Path as Key;
+
+/// One version of an object: every later answer must be of the same one.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    pub(crate) id: u64,
+    pub(crate) key: Key,
+    pub(crate) size: u64,
+    pub(crate) e_tag: Option<String>,
+    /// Seconds since 1970.
+    pub(crate) modified: i64,
+}
+
+impl Pin {
+    /// The ETag that says of all bytes that they are the same; a weak one does not.
+    pub(crate) fn strong_tag(&self) -> Option<&str> {
+        self.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
+    }
+}
