@@ -34,7 +34,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open`]; `Usage` for options of a store where there is none.
     pub fn open_with(path: impl AsRef<Path>, options: &DatasetOptions, settings: &Settings) -> Result<Self> {
-        sniff::check(path.as_ref()).map_err(crate::Error::new)?;
+        sniff::check(path.as_ref())?;
         Ok(Self(place::open(path.as_ref(), options, settings)?))
     }
 

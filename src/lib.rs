@@ -50,7 +50,6 @@
 #[cfg(feature = "cli")]
 pub mod cli;
 mod dataset;
-mod error;
 #[doc(hidden)]
 pub mod explain;
 mod limits;
@@ -67,7 +66,6 @@ mod verify;
 pub mod tutorial {}
 
 pub use dataset::Dataset;
-pub use error::{Error, ErrorKind, Result};
 pub use limits::{MAX_RECORD_BYTES, read_limits};
 pub use packing::pack;
 #[doc(hidden)]
@@ -78,7 +76,7 @@ pub use verify::{Checked, Checks, check, verify};
 // The names that a program meets when it packs, verifies and trains; the crates below have the rest.
 pub use ndarray;
 pub use place::Settings;
-pub use shardpack_format::{Dtype, ElementType};
+pub use shardpack_format::{Dtype, ElementType, ErrorKind, Explain};
 pub use shardpack_gpu::{CudaStage, GpuError};
 pub use shardpack_loader::order;
 pub use shardpack_loader::{
@@ -90,5 +88,6 @@ pub use shardpack_loader::{
 pub use shardpack_pack::collect::{self, CollectOptions, Collector};
 pub use shardpack_pack::options::ReportArguments;
 pub use shardpack_pack::pack::{PackOptions, PackReport};
+pub use shardpack_pack::{Error, Result};
 pub use shardpack_reader::{DatasetOptions, Limits, Problem, Sample, Scalar, VerifyReport};
 pub use shardpack_recipe::{PictureOptions, Value};

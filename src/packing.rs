@@ -1,7 +1,7 @@
 //! Packing by the facade.
 
+use crate::Result;
 use crate::place::{Destination, for_packing};
-use crate::{Error, Result};
 use shardpack_pack::pack::{Hooks, PackOptions, PackReport};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,5 +25,5 @@ pub fn pack(src: impl AsRef<Path>, out: impl AsRef<Path>, options: PackOptions) 
     let cancel = Arc::new(AtomicBool::new(false));
     let out = for_packing(&mut src, &mut options.source, &to, &[], Some(Arc::clone(&cancel)))?;
     let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };
-    shardpack_pack::pack::pack(&src, out, &options, &hooks).map_err(Error::new)
+    shardpack_pack::pack::pack(&src, out, &options, &hooks)
 }

@@ -2,9 +2,9 @@
 //! one that the report recommends.
 
 use crate::report::data_of_page;
-use anyhow::{Context, bail};
 use serde_json::Value;
 use shardpack_format::{Hinted, Note};
+use shardpack_pack::{Context, bail};
 use shardpack_recipe::Value as Given;
 use shardpack_report::data::VERSION;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub(crate) struct Chosen {
 ///
 /// # Errors
 /// If there is no such file or candidate.
-pub(crate) fn choose(recipe: &str) -> anyhow::Result<Chosen> {
+pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
     let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
     let (path, number) = match numbered {
@@ -75,7 +75,7 @@ pub(crate) fn choose(recipe: &str) -> anyhow::Result<Chosen> {
 }
 
 /// The number of the candidate that a report recommends, and a note that says so.
-fn recommended(path: &str, report: &Value, candidates: &[Value]) -> anyhow::Result<(u64, Note)> {
+fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Result<(u64, Note)> {
     let verdict = |name: &str| report.get("verdict").and_then(|verdict| verdict.get(name));
     let chosen = verdict("chosen").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());
     let candidate = chosen.and_then(|place| candidates.get(place));
@@ -94,7 +94,7 @@ fn recommended(path: &str, report: &Value, candidates: &[Value]) -> anyhow::Resu
     Ok((number, Note::new(note).with_hint(format!("`{path}#N` names another"))))
 }
 
-fn read(path: &Path) -> anyhow::Result<Value> {
+fn read(path: &Path) -> crate::Result<Value> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
@@ -128,7 +128,7 @@ pub struct RecipeOptions {
 ///
 /// # Errors
 /// If there is no such report or candidate.
-pub fn recipe_options(recipe: &str) -> anyhow::Result<RecipeOptions> {
+pub fn recipe_options(recipe: &str) -> crate::Result<RecipeOptions> {
     let Chosen { arguments, note } = choose(recipe)?;
     let arguments = arguments.into_iter().map(|argument| {
         let argument = argument.into_string().ok().context("recipe: expected options as text, found other bytes")?;
@@ -136,5 +136,5 @@ pub fn recipe_options(recipe: &str) -> anyhow::Result<RecipeOptions> {
         let (name, value) = option.split_once('=').unwrap_or((option, "true"));
         Ok((name.replace('-', "_"), Given::Text(value.to_owned())))
     });
-    Ok(RecipeOptions { options: arguments.collect::<anyhow::Result<_>>()?, note })
+    Ok(RecipeOptions { options: arguments.collect::<crate::Result<_>>()?, note })
 }

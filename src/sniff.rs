@@ -1,7 +1,7 @@
 //! Whether a path can be a dataset at all. A file that never was one is not a damaged dataset.
 
-use anyhow::bail;
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
+use shardpack_pack::bail;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -12,7 +12,7 @@ const START_BYTES: u64 = 4096;
 
 /// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. The
 /// caller opens everything else.
-pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {
         return Ok(());

@@ -29,7 +29,7 @@ use std::time::Instant;
 pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
     let checks = Checks { deep: true, limits: crate::read_limits(crate::MAX_RECORD_BYTES), ..Checks::default() };
     let cancel = AtomicBool::new(false);
-    check(dataset.as_ref(), &[], &checks, &|_| {}, &cancel).map_err(crate::Error::new)
+    check(dataset.as_ref(), &[], &checks, &|_| {}, &cancel)
 }
 
 /// The findings of [`check`].
@@ -69,7 +69,7 @@ pub fn check(
     checks: &Checks,
     on_progress: &OnProgress<'_>,
     cancel: &AtomicBool,
-) -> anyhow::Result<Checked> {
+) -> crate::Result<Checked> {
     let Checks { deep, digest, generation, ref limits, threads } = *checks;
     sniff::check(dataset)?;
     // Pictures are decoded only after their CRC32 was found right, so these are unchanged since

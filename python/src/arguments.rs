@@ -1,7 +1,6 @@
 //! Keywords of Python as options of the packer.
 
-use crate::errors::UsageError;
-use crate::words::raise_any;
+use crate::errors::{UsageError, raise};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -76,14 +75,14 @@ impl Packing {
         let [recipe, spool, take_over] = ["recipe", "spool", "take_over"].map(|name| taken(&options, name));
         if let Some(recipe) = recipe? {
             let recipe: String = recipe.extract()?;
-            let of_recipe = shardpack::recipe_options(&recipe).map_err(|e| raise_any(&e))?;
+            let of_recipe = shardpack::recipe_options(&recipe).map_err(raise)?;
             note = of_recipe.note;
             for (name, value) in of_recipe.options {
                 if options.contains(&name)? {
                     let said = format!("{name}: expected what the recipe `{recipe}` says alone, found both");
                     return Err(UsageError::new_err(said));
                 }
-                let known = PackOptions::canonical(&name, &value).map_err(|e| raise_any(&e.into()))?;
+                let known = PackOptions::canonical(&name, &value).map_err(raise)?;
                 if known.is_none() {
                     let said =
                         format!("recipe: expected options of `pack` in `{recipe}`, found `{}`", name.escape_debug());
@@ -100,7 +99,7 @@ impl Packing {
 
     /// The options for packing into `out`.
     pub(crate) fn options(&self, out: &Path) -> PyResult<PackOptions> {
-        PackOptions::read(&self.given, out).map_err(|e| raise_any(&e.into()))
+        PackOptions::read(&self.given, out).map_err(raise)
     }
 
     /// The output at `path`.
@@ -120,17 +119,17 @@ fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound
 
 /// The options of a report.
 pub(crate) fn reporting(options: &Bound<'_, PyDict>) -> PyResult<ReportArguments> {
-    ReportArguments::read(&given(options)?).map_err(|e| raise_any(&e.into()))
+    ReportArguments::read(&given(options)?).map_err(raise)
 }
 
 /// The options of adding.
 pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
-    AddOptions::read(&given(options)?).map_err(|e| raise_any(&e.into()))
+    AddOptions::read(&given(options)?).map_err(raise)
 }
 
 /// The options of a writer that adds to a dataset.
 pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> {
-    AppendOptions::read(given(options)?).map_err(|e| raise_any(&e.into()))
+    AppendOptions::read(given(options)?).map_err(raise)
 }
 
 /// Names of the options of `pack`, `report` or `add`.

@@ -1,12 +1,11 @@
 //! Errors of the libraries as Python exceptions. Each derives from the matching built-in one.
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use shardpack_format::{Hinted, Voice, told};
-use shardpack_reader::Error;
-use std::io;
-use std::path::Path;
+use shardpack::explain::explain_where;
+use shardpack::{ErrorKind, Explain};
+use shardpack_format::{Hint, Voice, told};
 
 create_exception!(
     shardpack,
@@ -28,38 +27,42 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
-/// The exception for an error of the system, with the hint that stands in it.
-pub(crate) fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
-    os_error_of(action, path, source, "")
+/// The exception for an error.
+pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {
+    raise_where(error, |_| true)
 }
 
-/// The same, which says at its end what it is `of`.
-fn os_error_of(action: &str, path: &Path, source: &io::Error, of: &str) -> PyErr {
-    let why = source.to_string();
-    // Python puts the number before the text.
-    let why = why.split(" (os error ").next().unwrap_or_default();
-    let hint = source.get_ref().and_then(|inner| Hinted::hint_in(inner));
-    let text = told(format_args!("cannot {action}: {why}{of}"), &hint, Voice::Python);
-    match source.raw_os_error() {
-        // With an errno first, Python picks the subclass: FileNotFoundError, PermissionError.
-        Some(errno) => PyOSError::new_err((errno, text, path.as_os_str().to_owned())),
-        None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
+/// The same, with only those hints that the caller can follow.
+pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
+    let error = error.into();
+    let text = explain_where(&error, Voice::Python, &can_follow);
+    match error.kind() {
+        ErrorKind::Io => os_error(&error, text, can_follow),
+        ErrorKind::Format => FormatError::new_err(text),
+        ErrorKind::Limit => LimitError::new_err(text),
+        ErrorKind::Busy => PyBlockingIOError::new_err(text),
+        ErrorKind::Internal => PyRuntimeError::new_err(text),
+        _ => UsageError::new_err(text),
     }
 }
 
-/// The exception for an error of the reader.
-pub(crate) fn raise(error: Error) -> PyErr {
-    let hint = error.hint();
-    let said = told(&error, &hint, Voice::Python);
-    match error {
-        Error::Io { path, action, offset, sample, source } => {
-            let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
-            let of = sample.map(|sample| format!(": {sample}")).unwrap_or_default();
-            os_error_of(&format!("{action}{at}"), &path, &source, &of)
+fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
+    let Some(system) = error.system_error() else { return PyOSError::new_err(text) };
+    match (system.code, system.path) {
+        // With a code first, Python picks the subclass: FileNotFoundError, PermissionError.
+        (Some(code), Some(path)) => {
+            let mut hints = error.hints();
+            hints.retain(can_follow);
+            PyOSError::new_err((code, told(&system.text, &hints, Voice::Python), path.as_os_str().to_owned()))
         }
-        Error::Format(_) => FormatError::new_err(said),
-        Error::Limit(_) => LimitError::new_err(said),
-        Error::Usage { .. } => UsageError::new_err(said),
-        _ => PyRuntimeError::new_err(said),
+        // Python puts the code before the text.
+        (Some(code), None) => PyOSError::new_err((code, text.replace(&format!(" (os error {code})"), ""))),
+        (None, _) => PyOSError::new_err(text),
     }
+}
+
+/// A text with its URLs as messages may show them: without user, password and query.
+#[pyfunction]
+pub(crate) fn plain_urls(text: &str) -> String {
+    shardpack_format::plain_urls(text).into_owned()
 }

@@ -22,7 +22,6 @@ mod report;
 mod transform;
 mod values;
 mod watch;
-mod words;
 mod workers;
 mod writer;
 
@@ -42,6 +41,8 @@ mod _shardpack {
     #[pymodule_export]
     use crate::device::Stage;
     #[pymodule_export]
+    use crate::errors::plain_urls;
+    #[pymodule_export]
     use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
     #[pymodule_export]
     use crate::loader::PyLoader;
@@ -55,8 +56,6 @@ mod _shardpack {
     use crate::report::report;
     #[pymodule_export]
     use crate::transform::described;
-    #[pymodule_export]
-    use crate::words::plain_urls;
     #[pymodule_export]
     use crate::writer::{PyWriter, is_mask, mask_of};
 

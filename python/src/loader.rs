@@ -69,7 +69,7 @@ impl PyLoader {
                 let next = next.ok_or_else(|| Error::usage("epoch", most, u64::from(epoch) + 1))?;
                 loader.set_epoch(next)?;
             }
-            Ok(self.replace_iterations())
+            Ok::<_, shardpack_reader::Error>(self.replace_iterations())
         });
         begun?.map_err(raise)
     }

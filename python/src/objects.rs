@@ -28,7 +28,7 @@ impl Objects {
     /// Paths below the folder, sorted. Objects are then opened as those that were listed.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let storage = Arc::clone(&self.storage);
-        let found = heard(py, true, move |_| storage.list())?.map_err(|error| raise(error.into()))?;
+        let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
         let mut names: Vec<String> = found.iter().map(|listed| listed.name.clone()).collect();
         names.sort_unstable();
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Objects {
             Some(listed) => storage.open_listed(listed),
             None => storage.open(&name),
         });
-        Ok(Object { inner: inner?.map_err(|error| raise(error.into()))?, path })
+        Ok(Object { inner: inner?.map_err(raise)?, path })
     }
 }
 

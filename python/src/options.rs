@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[pyfunction]
 pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     if ["mixup", "cutmix"].contains(&text.split('(').next().unwrap_or_default()) {
-        return text.parse::<Mix>().map(|_| ()).map_err(|error| raise(error.into()));
+        return text.parse::<Mix>().map(|_| ()).map_err(raise);
     }
     parse_augment(text).map(|_| ()).map_err(raise)
 }
@@ -151,9 +151,9 @@ impl Options<'_> {
             Ok(factors) => Ok((field.clone(), factors)),
             Err(Error::Usage { what, expected, found, hint }) => {
                 let what = format!("{what} of field `{field}`");
-                Err(raise(Error::Usage { what, expected, found, hint }.into()))
+                Err(raise(Error::Usage { what, expected, found, hint }))
             }
-            Err(error) => Err(raise(error.into())),
+            Err(error) => Err(raise(error)),
         };
         self.normalise.iter().map(of).collect()
     }
@@ -228,7 +228,7 @@ impl Options<'_> {
             },
             scaling: match &self.scaling {
                 None => None,
-                Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
+                Some((mean, std)) => Some(Scaling::of(mean, std).map_err(raise)?),
             },
             normalise: self.factors()?,
             no_data: match &self.no_data {
@@ -239,7 +239,7 @@ impl Options<'_> {
             mix: match &self.mix_batch {
                 None => None,
                 Some((texts, classes)) => {
-                    let choices = texts.iter().map(|text| text.parse().map_err(|error: Error| raise(error.into())));
+                    let choices = texts.iter().map(|text| text.parse().map_err(raise));
                     Some(BatchMix { choices: choices.collect::<PyResult<_>>()?, classes: *classes })
                 }
             },

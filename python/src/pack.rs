@@ -1,9 +1,8 @@
 //! Packing, merging and verifying from Python.
 
 use crate::arguments::{Packing, adding};
-use crate::errors::{UsageError, raise};
+use crate::errors::{UsageError, raise, raise_where};
 use crate::watch::{detached, leave, watch, watch_with};
-use crate::words::{raise_any, raise_where};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_packing};
@@ -45,7 +44,7 @@ pub(crate) fn pack(
             .flat_map(|(name, packed)| packed.notes.iter().map(move |note| note.clone().about(name)));
         Ok((packed.to_json(), packed.notes.iter().cloned().chain(of_splits).collect()))
     })?;
-    let (json, mut notes) = packed.map_err(|e: anyhow::Error| raise_any(&e))?;
+    let (json, mut notes) = packed.map_err(|e: shardpack::Error| raise(e))?;
     notes.splice(0..0, packing.note);
     Ok((json.to_string(), in_python(&notes)))
 }
@@ -64,7 +63,7 @@ pub(crate) fn plan(
     let parts = parts.ok_or_else(|| UsageError::new_err("parts: expected a number from 1 to 1000000"))?;
     let packing = Packing::read(options)?;
     let read = PackOptions::read_for_plan(&packing.given, &out, packing.take_over);
-    let mut options = read.map_err(|e| raise_any(&e.into()))?;
+    let mut options = read.map_err(raise)?;
     let out = packing.destination(out);
     let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
     let found = watch(py, None, describe, |cancel, _| {
@@ -73,7 +72,7 @@ pub(crate) fn plan(
         let out = for_packing(&mut src, &mut options.source, &out, &storage_options, stop)?;
         shardpack_pack::pack::forecast(&src, out.path(), &options, parts)
     })?;
-    Ok(found.map_err(|e| raise_any(&e))?.to_json().to_string())
+    Ok(found.map_err(raise)?.to_json().to_string())
 }
 
 /// What the user should know, as Python says it.
@@ -106,7 +105,7 @@ pub(crate) fn merge(
             shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
             _ => None,
         };
-        let error = raise_any(&error.into());
+        let error = raise(error);
         match array.map_or(Ok(()), |array| error.value(py).setattr("array", array)) {
             Ok(()) => error,
             Err(other) => other,
@@ -140,7 +139,7 @@ pub(crate) fn verify(
     let checked = leave(py, progress, describe, move |cancel, tell| {
         shardpack::check(&dataset, &storage_options, &checks, &tell, cancel)
     })?;
-    Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())
+    Ok(checked.map_err(raise)?.to_json(deep, digest).to_string())
 }
 
 /// Adds samples. Returns the object that `shardpack add --json` prints, as text, and what the user
@@ -159,7 +158,7 @@ pub(crate) fn add(
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
         shardpack_pack::grow::add(&dataset, &src, &options, &hooks)
     })?;
-    let added = added.map_err(|e| raise_where(&e, AddOptions::can_follow))?;
+    let added = added.map_err(|e| raise_where(e, AddOptions::can_follow))?;
     Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 
@@ -182,7 +181,7 @@ pub(crate) fn remove(
         let options = RemoveOptions { threads: threads.unwrap_or(base.threads), cancel: Some(cancel), ..base };
         shardpack_pack::grow::remove(&dataset, &keys, &options)
     })?;
-    let removed = removed.map_err(|e| raise_any(&e))?;
+    let removed = removed.map_err(raise)?;
     Ok((removed.to_json().to_string(), removed.notes))
 }
 
@@ -190,6 +189,6 @@ pub(crate) fn remove(
 /// as text.
 #[pyfunction]
 pub(crate) fn compact(py: Python<'_>, dataset: PathBuf) -> PyResult<String> {
-    let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(|e| raise_any(&e))?;
+    let gone = detached(py, || shardpack_pack::grow::compact(&dataset))?.map_err(raise)?;
     Ok(gone.to_json().to_string())
 }

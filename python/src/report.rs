@@ -1,9 +1,9 @@
 //! Reports from Python.
 
 use crate::arguments::reporting;
+use crate::errors::raise;
 use crate::pack::in_python;
 use crate::watch::watch;
-use crate::words::raise_any;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) fn report(
         let on_progress = |done, of, what| tell((done, of, what));
         shardpack::report(&src, output.as_deref(), &arguments, &on_progress, cancel)
     })?;
-    let reported = reported.map_err(|e| raise_any(&e.into()))?;
-    let json = serde_json::to_string(&reported.data).map_err(|e| raise_any(&e.into()))?;
+    let reported = reported.map_err(raise)?;
+    let json = serde_json::to_string(&reported.data).map_err(raise)?;
     Ok((json, reported.fragment, in_python(&reported.notes)))
 }

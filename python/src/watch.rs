@@ -75,7 +75,7 @@ impl<P> Told<P> {
 }
 
 fn defect(panic: &(dyn Any + Send)) -> PyErr {
-    raise(Error::panicked("this call", panic).into())
+    raise(Error::panicked("this call", panic))
 }
 
 fn named() -> thread::Builder {

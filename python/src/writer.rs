@@ -5,7 +5,6 @@ use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise};
 use crate::values::ndarray;
 use crate::watch::{detached, heard, watch_with};
-use crate::words::raise_any;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -97,7 +96,7 @@ impl WriterValue<'_> {
             },
             Self::Array(elements, name, shape, is_picture) => {
                 let array = Array::new(dtype(&name)?, shape, elements.to_vec()?);
-                let array = array.map_err(|e| raise_any(&e.into()))?;
+                let array = array.map_err(raise)?;
                 if is_picture { Value::Pixels(array) } else { Value::Array(array) }
             }
         })
@@ -137,11 +136,11 @@ impl PyWriter {
         };
         let schema = schema.map(|schema| schema.into_iter().map(kind).collect::<PyResult<_>>()).transpose()?;
         if let Some(on_known_key) = on_known_key {
-            let on_known_key = OnKnownKey::parse(on_known_key)
-                .map_err(|said| raise_any(&ArgumentError::of("on_known_key", said).into()))?;
+            let on_known_key =
+                OnKnownKey::parse(on_known_key).map_err(|said| raise(ArgumentError::of("on_known_key", said)))?;
             let options = AppendOptions { classes, on_known_key, ..appending(options)? };
             let collector = detached(py, || Collector::append(path, schema, options))?;
-            return Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?, Arc::default(), false));
+            return Ok(Self::of(collector.map_err(raise)?, Arc::default(), false));
         }
         let packing = Packing::read(options)?;
         let options = packing.options(&path)?;
@@ -151,7 +150,7 @@ impl PyWriter {
         let out = out.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
         let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
         let collector = watch_with(py, &stop, None, describe, |_, _| Collector::open(out, schema, options))?;
-        Ok(Self::of(collector.map_err(|e| raise_any(&e.into()))?, stop, is_far))
+        Ok(Self::of(collector.map_err(raise)?, stop, is_far))
     }
 
     /// The fields and their kinds, where they are known: of a dataset that is added to, or once there is a
@@ -178,7 +177,7 @@ impl PyWriter {
 
     /// Whether the dataset that is added to has a sample with this key.
     fn holds(&self, key: &str) -> PyResult<bool> {
-        self.collector()?.holds(key).map_err(|e| raise_any(&e.into()))
+        self.collector()?.holds(key).map_err(raise)
     }
 
     /// Encodes a sample and adds it.
@@ -194,7 +193,7 @@ impl PyWriter {
             |(name, value): (String, Option<WriterValue<'_>>)| Ok((name, value.map(WriterValue::value).transpose()?));
         let values = values.into_iter().map(value).collect::<PyResult<_>>()?;
         let sample = Sample { key, order, values };
-        detached(py, || collector.add(sample))?.map_err(|e| raise_any(&e.into()))
+        detached(py, || collector.add(sample))?.map_err(raise)
     }
 
     /// Number of samples so far.
@@ -225,7 +224,7 @@ impl PyWriter {
         if report().is_some() {
             self.abort(py)?;
         }
-        result?.map_err(|e| raise_any(&e.into()))?;
+        result?.map_err(raise)?;
         let report = report().clone();
         report.ok_or_else(|| PyRuntimeError::new_err("a defect of shardpack: no report"))
     }
@@ -288,7 +287,7 @@ pub(crate) fn mask_of<'py>(
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
             // Its hint is an option of packing.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
-            error => raise_any(&error.into()),
+            error => raise(error),
         })?;
     let (dtype, shape) = (mask.array.dtype(), mask.array.shape().to_vec());
     ndarray(py, dtype, &shape, mask.array.into_bytes())

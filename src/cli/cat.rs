@@ -5,16 +5,16 @@ use super::exit_status::ExitStatus;
 use super::refuse::refuse_url_to_write;
 use super::{open, show};
 use crate::read_limits;
-use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
 use shardpack_pack::export::{self, Content, Pending, Placed};
+use shardpack_pack::{Context, bail};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-pub(super) fn run(args: &CatArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     if let Some(output) = &args.output {
         refuse_url_to_write(output, "cat")?;
     }
@@ -68,7 +68,7 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<ExitStatus> {
 
 /// Writes a new file, whole or not at all. Writes into anything that is not a file (a device, a
 /// pipe).
-fn write(path: &Path, content: &Content<'_>) -> anyhow::Result<()> {
+fn write(path: &Path, content: &Content<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
         Ok(there) if there.is_file() => bail!("`{}` exists already, and is not overwritten", path.display()),
@@ -89,7 +89,7 @@ fn write(path: &Path, content: &Content<'_>) -> anyhow::Result<()> {
 }
 
 /// The sample with this key. If there is none and the text is a number, the sample with this index.
-fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
+fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     let found = match dataset.by_key(sample) {
         Ok(found) => found,
         Err(error) => return find_without_table(dataset, sample, error.into()),
@@ -120,7 +120,7 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
 
 /// Like [`find`], if some shard cannot be opened or a key occurs twice: searches the keys that can
 /// be read.
-fn find_without_table(dataset: &Dataset, sample: &str, error: anyhow::Error) -> anyhow::Result<u64> {
+fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {
         if let Ok(shard) = dataset.shard(number) {
@@ -147,12 +147,12 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: anyhow::Error) -> 
             let what = format!("`{}` is not among the keys that can be read", show::plain(sample));
             Err(error.context(what))
         }
-        _ => Err(error.context(anyhow!("`{}` is the key of {} samples", show::plain(sample), found.len()))),
+        _ => Err(error.context(format!("`{}` is the key of {} samples", show::plain(sample), found.len()))),
     }
 }
 
 /// Everything that can be said about a sample without decoding it.
-fn describe(view: &RecordView<'_>, limits: &Limits) -> anyhow::Result<Value> {
+fn describe(view: &RecordView<'_>, limits: &Limits) -> crate::Result<Value> {
     let mut fields = Map::new();
     for field in view.schema().fields() {
         let entry = match field.kind {

@@ -1,8 +1,6 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends at most two seconds
 //! later, unless it still has a result to write. A second one ends it at once.
 
-use shardpack_pack::pack::SampleError;
-use shardpack_sources::cubes::CubeError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,27 +19,18 @@ pub(super) struct Interrupt {
     pub(super) graceful: AtomicBool,
 }
 
-/// Whether this error means that the flag was raised.
-pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| {
-        matches!(e.downcast_ref(), Some(shardpack_writer::Error::Cancelled))
-            || matches!(e.downcast_ref(), Some(CubeError::Cancelled { .. }))
-            || matches!(e.downcast_ref(), Some(SampleError::Cube(CubeError::Cancelled { .. })))
-    })
-}
-
 /// Installs the handler; `graceful` as in [`Interrupt::graceful`].
-pub(super) fn install(graceful: bool) -> anyhow::Result<Arc<Interrupt>> {
+pub(super) fn install(graceful: bool) -> crate::Result<Arc<Interrupt>> {
     install_with(graceful, Some(GRACE))
 }
 
 /// Installs a handler that lets the command finish what it has begun, however long that takes: for
 /// a command that still has a result to write. A second signal ends it at once.
-pub(super) fn install_patient() -> anyhow::Result<Arc<Interrupt>> {
+pub(super) fn install_patient() -> crate::Result<Arc<Interrupt>> {
     install_with(true, None)
 }
 
-fn install_with(graceful: bool, grace: Option<Duration>) -> anyhow::Result<Arc<Interrupt>> {
+fn install_with(graceful: bool, grace: Option<Duration>) -> crate::Result<Arc<Interrupt>> {
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
@@ -55,6 +44,7 @@ fn install_with(graceful: bool, grace: Option<Duration>) -> anyhow::Result<Arc<I
                 std::process::exit(EXIT_CODE);
             });
         }
-    })?;
+    })
+    .map_err(crate::Error::other)?;
     Ok(interrupt)
 }

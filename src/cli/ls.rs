@@ -4,17 +4,17 @@ use super::args::LsArgs;
 use super::exit_status::ExitStatus;
 use super::{open, show};
 use crate::read_limits;
-use anyhow::{Context, bail};
 use glob::Pattern;
 use serde_json::{Map, Value};
 use shardpack_format::{Dtype, Hinted, visible_json};
+use shardpack_pack::{Context, bail};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use std::cmp::Ordering;
 use std::io::{self, BufWriter, Write};
 
-pub(super) fn run(args: &LsArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &read_limits(crate::MAX_RECORD_BYTES), args.generation, &args.from)?;
-    let pattern = args.keys.as_deref().map(Pattern::new).transpose();
+    let pattern = args.keys.as_deref().map(Pattern::new).transpose().map_err(crate::Error::other);
     let pattern = pattern.with_context(|| {
         format!("--keys: expected a pattern with *, ? and [a-z], found `{}`", args.keys.as_deref().unwrap_or_default())
     })?;
@@ -103,7 +103,7 @@ enum IndexColumn {
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
-    fn find(name: &str, dataset: &Dataset) -> anyhow::Result<Self> {
+    fn find(name: &str, dataset: &Dataset) -> crate::Result<Self> {
         if let Some((position, dtype)) = dataset.schema().scalar_position(name) {
             return Ok(Self::Scalar(position, dtype));
         }
@@ -184,7 +184,7 @@ fn meant(classes: &[String], given: &str) -> String {
 }
 
 impl Condition {
-    fn parse(text: &str, dataset: &Dataset) -> anyhow::Result<Self> {
+    fn parse(text: &str, dataset: &Dataset) -> crate::Result<Self> {
         let at = text.find(['!', '<', '>', '=']);
         let parsed = at.and_then(|at| {
             let (name, rest) = text.split_at(at);
@@ -203,7 +203,7 @@ impl Condition {
             (IndexColumn::Class | IndexColumn::Shard, text) => Operand::Text(text.to_owned()),
             (IndexColumn::Scalar(_, Dtype::Bool), "true") => Operand::Number(1.0),
             (IndexColumn::Scalar(_, Dtype::Bool), "false") => Operand::Number(0.0),
-            (_, number) if is_number => Operand::Number(number.parse()?),
+            (_, number) if is_number => Operand::Number(number.parse().map_err(crate::Error::other)?),
             _ => bail!("--where: expected a number for `{}`, found `{}`", show::plain(name), show::plain(value)),
         };
         if let (IndexColumn::Class, Operand::Text(class), Some(classes)) = (&column, &value, dataset.classes())

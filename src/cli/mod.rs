@@ -52,19 +52,17 @@ pub fn main() -> ExitCode {
 pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -> u8 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let cli = match parse(&args) {
-        Ok(cli) => cli,
-        Err(error) => match error.downcast::<clap::Error>() {
-            Ok(error) => {
-                // `--help` and `--version` also arrive here, with stdout and code 0.
-                let code = if error.use_stderr() { 2 } else { 0 };
-                let _ = error.print();
-                return code;
-            }
-            Err(error) => {
-                show::error(&error);
-                return 2;
-            }
-        },
+        Ok(Ok(cli)) => cli,
+        Ok(Err(error)) => {
+            // `--help` and `--version` also arrive here, with stdout and code 0.
+            let code = if error.use_stderr() { 2 } else { 0 };
+            let _ = error.print();
+            return code;
+        }
+        Err(error) => {
+            show::error(&error);
+            return 2;
+        }
     };
     // `pack`, `plan`, `merge`, `add` and `report` refuse their output or their input, never a dataset that is
     // being read.
@@ -103,15 +101,18 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
 
 /// Parses a command line that begins with the program's name. What `pack --recipe` names is parsed
 /// with the options of that recipe.
-fn parse(args: &[OsString]) -> anyhow::Result<Cli> {
-    let cli = Cli::try_parse_from(args)?;
+fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        refused => return Ok(refused),
+    };
     let recipe = match &cli.command {
         Command::Pack(pack) => &pack.recipe,
         Command::Plan(plan) => &plan.pack.recipe,
         _ => &None,
     };
     match recipe {
-        Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)?),
-        None => Ok(cli),
+        Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)),
+        None => Ok(Ok(cli)),
     }
 }

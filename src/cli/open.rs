@@ -3,8 +3,8 @@
 use super::shared_args::FromStore;
 use crate::place;
 use crate::sniff;
-use anyhow::Context;
 use shardpack_format::Limits;
+use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) fn generation(
     limits: &Limits,
     generation: Option<u32>,
     from: &FromStore,
-) -> anyhow::Result<Dataset> {
+) -> crate::Result<Dataset> {
     sniff::check(path)?;
     let options = DatasetOptions::new().limits(limits.clone()).generation(generation);
     place::open(path, &options, &from.settings()?).context("cannot open the dataset")

@@ -4,15 +4,15 @@ use super::exit_status::ExitStatus;
 use super::pack::args::PlanArgs;
 use super::{interrupt, show, units};
 use crate::place::for_packing;
+use shardpack_format::ErrorKind;
 use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
-use shardpack_sources::SourceError;
 use std::path::Path;
 use std::sync::Arc;
 
 /// How many parts the summary lists.
 const SHOWN_PARTS: usize = 12;
 
-pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &PlanArgs) -> crate::Result<ExitStatus> {
     let (mut src, mut options) = (
         args.pack.src.clone(),
         PackOptions::read_for_plan(&args.pack.options.given, &args.pack.out, args.pack.to.take_over)?,
@@ -22,7 +22,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     let interrupt = interrupt::install(false)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let found = match forecast(&src, out.path(), &options, args.parts) {
-        Err(error) if matches!(error.downcast_ref(), Some(SourceError::Cancelled)) => {
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
             return Ok(ExitStatus::Interrupted);
         }
         other => other?,

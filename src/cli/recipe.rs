@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 /// The command line with the options of the recipe in front of its own. Says on stderr which candidate
 /// was taken, if nobody named one.
-pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> anyhow::Result<Vec<OsString>> {
+pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> crate::Result<Vec<OsString>> {
     let Chosen { arguments, note } = choose(recipe)?;
     if let Some(note) = note {
         show::note(&format!("note: {}", note.told(Voice::Command)));

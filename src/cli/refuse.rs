@@ -17,10 +17,10 @@ pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the cop
 ///
 /// # Errors
 /// If it is one.
-pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow::Result<()> {
+pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible_path(path));
-        anyhow::bail!(Hinted::new(text, hint));
+        shardpack_pack::bail!(Hinted::new(text, hint));
     }
     Ok(())
 }
@@ -29,10 +29,10 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> anyhow:
 ///
 /// # Errors
 /// If it is one.
-pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> anyhow::Result<()> {
+pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible_path(path));
-        anyhow::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
+        shardpack_pack::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
     }
     Ok(())
 }

@@ -6,14 +6,14 @@ use super::refuse::{COPY, refuse_url};
 use super::{interrupt, show, units};
 use crate::{read_limits, sniff};
 use serde_json::json;
-use shardpack_format::{Note, Voice};
+use shardpack_format::{ErrorKind, Note, Voice};
 use shardpack_pack::salvage::{Restored, SalvageOptions, Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
 
 /// How many losses the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {
     refuse_url(&args.dataset, "salvage", COPY)?;
     refuse_url(&args.out, "salvage", "name a folder of this machine")?;
     sniff::check(&args.dataset)?;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<ExitStatus> {
     });
     let (survey, report) = match salvaged {
         Ok(salvaged) => salvaged,
-        Err(error) if interrupt::is_cancelled(&error) => {
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
             show::note("interrupted: the damaged dataset is as it was");
             return Ok(ExitStatus::Interrupted);
         }
@@ -82,7 +82,7 @@ fn same_folder(args: &SalvageArgs) -> bool {
     }
 }
 
-fn restore(args: &SalvageArgs, options: &SalvageOptions) -> anyhow::Result<ExitStatus> {
+fn restore(args: &SalvageArgs, options: &SalvageOptions) -> crate::Result<ExitStatus> {
     let Restored { rebuilt, notes } = restore_manifest(&args.dataset, options)?;
     let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
     let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);

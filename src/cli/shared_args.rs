@@ -1,7 +1,7 @@
 //! Arguments that several commands have.
 
-use anyhow::Context;
 use clap::Args;
+use shardpack_pack::Context;
 use shardpack_recipe::parse_size;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(super) struct FromStore {
 
 impl FromStore {
     /// The same as options of the store.
-    pub(super) fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
+    pub(super) fn settings(&self) -> crate::Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         if let Some(folder) = &self.cache {
             let folder = folder.to_str().with_context(|| format!("cache: expected UTF-8, found {folder:?}"))?;

@@ -1,19 +1,19 @@
 //! What the command prints: results on stdout, everything else on stderr.
 
-use crate::explain::explain_where;
+use crate::explain::{explain, explain_where};
 use serde::Serialize;
 use serde_json::Value;
-use shardpack_format::{Error as FormatError, Hint, Note, Voice, told, visible, visible_json, visible_lines};
+use shardpack_format::{Explain, Hint, Note, Voice, told, visible, visible_json, visible_lines};
 use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Writes a text to stdout, nothing invisible in it.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
+pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
 
-fn write(text: &str) -> anyhow::Result<()> {
+fn write(text: &str) -> crate::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
@@ -21,7 +21,7 @@ fn write(text: &str) -> anyhow::Result<()> {
 }
 
 /// Writes one JSON object and a line feed to stdout.
-pub(super) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+pub(super) fn json<T: Serialize>(value: &T) -> crate::Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     write(&visible_json(&text))
@@ -43,32 +43,29 @@ pub(super) fn hint(hint: &Hint) {
 }
 
 /// Writes an error and its causes to stderr, hints last.
-pub(super) fn error(error: &anyhow::Error) {
+pub(super) fn error(error: &crate::Error) {
     error_where(error, |_| true);
 }
 
 /// The same, with those hints alone that the command can follow.
-pub(super) fn error_where(error: &anyhow::Error, can_follow: impl Fn(&Hint) -> bool) {
+pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bool) {
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
 
 /// An error of the reader, with what to do next.
 pub(super) fn said(error: &ReaderError) -> String {
-    told(error, &error.hint(), Voice::Command)
+    explain(error, Voice::Command)
 }
 
 /// Whether the reader of our stdout is gone: `shardpack … | head` is not a failure.
-pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|e| e.downcast_ref::<io::Error>()).any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
+    error.system_error().is_some_and(|e| e.kind == io::ErrorKind::BrokenPipe)
 }
 
 /// Whether the bytes of a dataset are at fault, not the environment or the caller. That is a
 /// problem in the data: exit code 1.
-pub(super) fn is_about_data(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| {
-        let format = || matches!(e.downcast_ref(), Some(FormatError::Format { .. } | FormatError::Limit { .. }));
-        e.downcast_ref().is_some_and(ReaderError::is_about_data) || format()
-    })
+pub(super) fn is_about_data(error: &crate::Error) -> bool {
+    error.kind().is_about_data()
 }
 
 /// A text from a dataset, made safe for the terminal: on one line, nothing invisible.
@@ -125,6 +122,7 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_format::Error as FormatError;
 
     #[test]
     fn tables_line_up() {
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn errors_about_data_are_told_from_the_others_below_a_context() {
-        let is_about_data = |error: anyhow::Error| is_about_data(&error.context("cannot open"));
+        let is_about_data = |error: crate::Error| is_about_data(&error.context("cannot open"));
         let format = FormatError::format("footer", "a whole one", "half");
         assert!(is_about_data(format.clone().into()) && is_about_data(ReaderError::from(format).into()));
         assert!(is_about_data(ReaderError::from(FormatError::limit("record", "max_record_bytes", 1, 2)).into()));
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_broken_pipe_is_found_below_a_context() {
-        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("while printing");
+        let error = crate::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("while printing");
         assert!(is_broken_pipe(&error));
     }
 }

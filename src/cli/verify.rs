@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// How many problems the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &VerifyArgs) -> crate::Result<ExitStatus> {
     sniff::check(&args.dataset)?;
     let limits = read_limits(args.max_record);
     let interrupt = interrupt::install(true)?;

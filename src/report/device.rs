@@ -1,11 +1,11 @@
 //! How fast a device decodes the candidates.
 
-use anyhow::{Context, ensure};
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
 use shardpack_loader::order::Weighted;
 use shardpack_loader::{Dataset, Loader, LoaderOptions};
 use shardpack_pack::report::DecodingDevice;
+use shardpack_pack::{Context, bail};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl std::fmt::Display for DeviceName {
 ///
 /// # Errors
 /// If the one that was asked for cannot be opened.
-pub(super) fn found(asked: Option<DeviceName>) -> anyhow::Result<Option<Arc<dyn DecodingDevice>>> {
+pub(super) fn found(asked: Option<DeviceName>) -> crate::Result<Option<Arc<dyn DecodingDevice>>> {
     let number = match asked {
         Some(DeviceName::Cpu) => return Ok(None),
         Some(DeviceName::Cuda(number)) => number,
@@ -66,7 +66,7 @@ pub(super) fn found(asked: Option<DeviceName>) -> anyhow::Result<Option<Arc<dyn 
             Ok(Some(Arc::new(Cuda { name, stage: Arc::new(stage) })))
         }
         Err(GpuError::NoDriver | GpuError::NoDevice { .. }) if asked.is_none() => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot decode on `--device cuda:{number}`")),
+        Err(error) => Err(crate::Error::other(error).context(format!("cannot decode on `--device cuda:{number}`"))),
     }
 }
 
@@ -83,7 +83,7 @@ impl DecodingDevice for Cuda {
 
     /// Encoded samples stay on the device, and whole ones come out: neither the disk nor the bus is
     /// timed, as for the cores.
-    fn samples_per_s(&self, dataset: &Path) -> anyhow::Result<f64> {
+    fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
         let mut loader = Loader::open(&dataset, options.stage(Arc::clone(&self.stage) as _).resident(true))?;
@@ -92,7 +92,7 @@ impl DecodingDevice for Cuda {
 }
 
 /// Batches of one field, the pictures or the cubes, in epochs that are long however few samples there are.
-fn options(dataset: &Dataset) -> anyhow::Result<LoaderOptions> {
+fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
     let value = sample.field(&first.name)?.with_context(|| format!("the first sample has no `{}`", first.name))?;
@@ -107,7 +107,7 @@ fn options(dataset: &Dataset) -> anyhow::Result<LoaderOptions> {
 }
 
 /// Samples a second, after an epoch that warms up.
-fn rate(loader: &mut Loader) -> anyhow::Result<f64> {
+fn rate(loader: &mut Loader) -> crate::Result<f64> {
     let mut start = Instant::now();
     let mut samples = 0_u64;
     for epoch in 0.. {
@@ -116,7 +116,9 @@ fn rate(loader: &mut Loader) -> anyhow::Result<f64> {
         while let Some(batch) = loader.next_batch() {
             here += batch?.len() as u64;
         }
-        ensure!(here > 0, "an epoch without a batch");
+        if here == 0 {
+            bail!("an epoch without a batch");
+        }
         if epoch == 0 {
             start = Instant::now();
             continue;

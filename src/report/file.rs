@@ -9,8 +9,8 @@
 //! ```
 
 use super::ladder::Rung;
-use anyhow::{Context, bail};
 use shardpack_format::Hinted;
+use shardpack_pack::{Context, bail};
 use shardpack_recipe::{StorageOptions, Value as Given};
 use std::path::Path;
 use toml::{Table, Value};
@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 
 /// The candidates of a file.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
+pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
     let context = || format!("cannot read the candidates in `{}`", path.display());
     let bytes = std::fs::metadata(path).with_context(context)?.len();
     if bytes > MAX_BYTES {
@@ -29,10 +29,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
     parse(&std::fs::read_to_string(path).with_context(context)?).with_context(context)
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
+fn parse(text: &str) -> crate::Result<Vec<Rung>> {
     const EXAMPLE: &str = "[[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
     let table: Table =
-        text.parse().map_err(|error: toml::de::Error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
+        text.parse().map_err(|error: toml::de::Error| crate::Error::from(error.to_string().trim_end()))?;
     if let Some(other) = table.keys().find(|key| *key != "candidate") {
         bail!(Hinted::new(format!("expected [[candidate]] only, found `{}`", other.escape_debug()), EXAMPLE));
     }
@@ -42,7 +42,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
     if all.len() > MOST {
         bail!("expected at most {MOST} candidates, found {}", all.len());
     }
-    let rungs: Vec<Rung> = all.iter().enumerate().map(|(i, one)| rung(i + 1, one)).collect::<anyhow::Result<_>>()?;
+    let rungs: Vec<Rung> = all.iter().enumerate().map(|(i, one)| rung(i + 1, one)).collect::<crate::Result<_>>()?;
     for (i, rung) in rungs.iter().enumerate() {
         if rungs.iter().take(i).any(|before| before.name == rung.name) {
             bail!("candidate {}: expected a name of its own, found `{}` again", i + 1, rung.name.escape_debug());
@@ -51,7 +51,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
     Ok(rungs)
 }
 
-fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
+fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
     let Value::Table(table) = value else { bail!("candidate {number}: expected a table, found {}", value.type_str()) };
     let (mut name, mut own) = (None, Vec::new());
     for (key, value) in table {
@@ -119,7 +119,7 @@ mod tests {
             ("[[candidate]]\nname = \"a\"\n[[candidate]]\nname = \"a\"", "found `a` again"),
             ("[[candidate]\n", "TOML parse error"),
         ] {
-            let error = format!("{:#}", parse(text).err().unwrap());
+            let error = parse(text).err().unwrap().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

@@ -1,7 +1,7 @@
 //! The candidates that are measured: ladders of our own, or those that the user names.
 
-use anyhow::Context;
 use shardpack_array::Coder;
+use shardpack_pack::Context;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
 use shardpack_pack::report::{CandidateRecipe, CubeTraits, Noise};
@@ -39,7 +39,7 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
 }
 
 /// Checks a candidate's options as `pack` would. `common` are those on reading the source.
-pub(super) fn recipe(rung: Rung, common: &[(String, Value)]) -> anyhow::Result<CandidateRecipe> {
+pub(super) fn recipe(rung: Rung, common: &[(String, Value)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
     // Nothing is written to the output.
     let options = PackOptions::read(&[common, &own].concat(), Path::new("unused"));

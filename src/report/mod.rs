@@ -12,11 +12,11 @@ pub(crate) use page_file::data_of_page;
 pub(crate) use page_file::{check, write};
 
 use crate::{MAX_RECORD_BYTES, place, read_limits, sniff};
-use anyhow::{Context, bail};
 use arguments::{argument, dashed, quoted};
 use shardpack_format::{MANIFEST_NAME, Note, Setting, Voice};
 use shardpack_pack::options::{ReportArguments, reading};
 use shardpack_pack::report::{self, CandidateRecipe, DecodingDevice, Hooks, ReportOptions};
+use shardpack_pack::{Context, bail};
 use shardpack_reader::DatasetOptions;
 use shardpack_recipe::{ArgumentError, Value, is_given};
 use shardpack_report::data::Report;
@@ -56,7 +56,7 @@ pub fn report(
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
 ) -> crate::Result<Reported> {
-    let made = || -> anyhow::Result<Reported> {
+    let made = || -> crate::Result<Reported> {
         if let Some(page) = output {
             page_file::check(page, arguments.force)?;
         }
@@ -67,7 +67,7 @@ pub fn report(
         let fragment = shardpack_report::fragment(&data);
         Ok(Reported { data, fragment, notes })
     };
-    made().map_err(crate::Error::new)
+    made()
 }
 
 /// Makes the report that the arguments ask for.
@@ -79,7 +79,7 @@ pub(crate) fn make(
     args: &ReportArguments,
     on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
     cancel: &Arc<AtomicBool>,
-) -> anyhow::Result<(Report, Vec<Note>)> {
+) -> crate::Result<(Report, Vec<Note>)> {
     let src = text_of(path, "SRC")?;
     for (option, value) in &args.reading {
         if let Value::Path(path) = value {
@@ -133,7 +133,7 @@ fn is_dataset(path: &Path) -> bool {
 }
 
 /// The report on a dataset, and the notes of the listing of its sources.
-fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<(Report, Vec<Note>)> {
+fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     let source = &asked.src;
     let of_sources =
@@ -164,7 +164,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
 }
 
 /// The report on sources, and the notes of their listing.
-fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> anyhow::Result<(Report, Vec<Note>)> {
+fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     if let Some(source) = &args.source {
         let (src, source) = (&asked.src, source.display());
@@ -219,7 +219,7 @@ fn name_metric_option(report: &mut Report) {
 }
 
 /// The options of a report with the device that was found.
-fn options(asked: &Asked<'_>, device: Option<Arc<dyn DecodingDevice>>) -> anyhow::Result<ReportOptions> {
+fn options(asked: &Asked<'_>, device: Option<Arc<dyn DecodingDevice>>) -> crate::Result<ReportOptions> {
     let args = asked.args;
     Ok(ReportOptions {
         samples: args.samples,
@@ -274,7 +274,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
 }
 
 /// Refuses options that would have no effect: whoever gives them expects one.
-fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> anyhow::Result<()> {
+fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
     match kind {
         SourceKind::Images
             if args.is_on_cubes() || ["variable", "spatial"].iter().any(|name| is_given(&args.reading, name)) =>
@@ -289,12 +289,12 @@ fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> anyhow::Result
 }
 
 /// A path as text: it stands on the page.
-fn text_of(path: &Path, what: &str) -> anyhow::Result<String> {
+fn text_of(path: &Path, what: &str) -> crate::Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.with_context(|| format!("{what}: expected a path in UTF-8, found `{}`", path.display()))
 }
 
-fn open(path: &Path) -> anyhow::Result<shardpack_reader::Dataset> {
+fn open(path: &Path) -> crate::Result<shardpack_reader::Dataset> {
     sniff::check(path)?;
     let options = DatasetOptions::new().limits(read_limits(MAX_RECORD_BYTES));
     place::open(path, &options, &[]).context("cannot open the dataset")

@@ -1,7 +1,7 @@
 //! The file that the page goes into: whole, or not there.
 
-use anyhow::{Context, bail};
 use shardpack_format::{Hint, Hinted, Setting};
+use shardpack_pack::{Context, bail};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const MARK: &[u8] = b"name=\"generator\" content=\"shardpack";
 const START_BYTES: u64 = 4096;
 
 /// Refuses, before anything is measured, a file that is not ours to replace.
-pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
+pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
         bail!("cannot write the page: there is no folder `{}`", parent.display());
@@ -40,7 +40,7 @@ pub(crate) fn data_of_page(page: &str) -> Option<&str> {
 }
 
 /// Writes the page under a temporary name, and renames it once it is on the disk.
-pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = folder(path).join(format!(".{name}.{}.tmp", std::process::id()));
     let written = File::create(&temporary).and_then(|mut file| {

@@ -35,7 +35,7 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     fs::write(src.join("cube1.npy"), &whole[..whole.len() - 7]).unwrap();
 
     let error = run(&src, &out, &PackOptions::default()).unwrap_err();
-    assert!(format!("{error:#}").contains("cube1.npy"), "{error:#}");
+    assert!(error.to_string().contains("cube1.npy"), "{error:#}");
     assert!(!out.exists());
 
     let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
@@ -65,7 +65,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     for jpeg in [Jpeg::Keep, Jpeg::Tile] {
         let pictures = PictureOptions::of(jpeg);
         let error = run(&src, &out, &PackOptions { pictures: pictures.clone(), ..PackOptions::default() }).unwrap_err();
-        assert!(format!("{error:#}").contains(".jpg`: the picture is damaged"), "{error:#}");
+        assert!(error.to_string().contains(".jpg`: the picture is damaged"), "{error:#}");
         let report = run(&src, &out, &PackOptions { pictures, ..skipping(SourceOptions::default()) }).unwrap();
         let mut skipped: Vec<_> = report.report.skipped.iter().map(|skipped| skipped.key.as_str()).collect();
         skipped.sort_unstable();
@@ -116,7 +116,7 @@ fn pictures_that_cannot_be_loaded_are_bad_input() {
     fs::write(src.join("a.tif"), tiff(1)).unwrap();
     fs::write(src.join("b.tif"), tiff(34887)).unwrap();
     let error = run(&src, &out, &PackOptions::default()).unwrap_err();
-    assert!(format!("{error:#}").contains("sample `b.tif`: compression of a TIFF picture"), "{error:#}");
+    assert!(error.to_string().contains("sample `b.tif`: compression of a TIFF picture"), "{error:#}");
     let report = run(&src, &out, &skipping(SourceOptions::default())).unwrap();
     let skipped = &report.report.skipped;
     assert_eq!((report.report.samples, skipped.len()), (1, 1));
@@ -138,7 +138,7 @@ fn a_mask_that_does_not_fit_takes_its_cube_with_it() {
     let source = SourceOptions { masks: Some(masks), ..SourceOptions::default() };
     let options = PackOptions { source: source.clone(), ..PackOptions::default() };
     let error = run(&src, &scratch.path().join("stopped"), &options).unwrap_err();
-    assert!(format!("{error:#}").contains("6 × 5"), "{error:#}");
+    assert!(error.to_string().contains("6 × 5"), "{error:#}");
 
     let out = scratch.path().join("out");
     let report = run(&src, &out, &skipping(source)).unwrap();

@@ -27,7 +27,7 @@ pub fn write_cubes(folder: &Path, count: u8) {
     (0..count).for_each(|i| write_npy(&folder.join(format!("cube{i}.npy")), &cube(i)));
 }
 
-pub fn run(src: &Path, out: &Path, options: &PackOptions) -> anyhow::Result<PackReport> {
+pub fn run(src: &Path, out: &Path, options: &PackOptions) -> shardpack::Result<PackReport> {
     let cancel = AtomicBool::new(false);
     pack(src, out, options, &Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
 }

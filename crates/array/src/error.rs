@@ -1,6 +1,6 @@
 //! What can go wrong while an array is encoded.
 
-use shardpack_format::{Error, Hint, Setting};
+use shardpack_format::{Error, ErrorKind, Explain, Hint, Setting};
 
 /// Result of encoding.
 pub type EncodeResult<T> = Result<T, EncodeError>;
@@ -69,6 +69,19 @@ impl EncodeError {
             Self::Format(error) => error.hint(),
             Self::Source(_) => None,
         }
+    }
+}
+
+impl Explain for EncodeError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Format(error) => error.kind(),
+            _ => ErrorKind::Usage,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
     }
 }
 

@@ -285,6 +285,18 @@ impl From<String> for Note {
     }
 }
 
+impl From<&str> for Hinted {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<String> for Hinted {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
 impl From<Note> for Hinted {
     fn from(note: Note) -> Self {
         Self(note)

@@ -1,6 +1,6 @@
 //! Errors of storages and file systems.
 
-use shardpack_format::{Error as FormatError, Hint, Hinted, visible_path};
+use shardpack_format::{Error as FormatError, ErrorKind as Family, Explain, Hint, Hinted, SystemError, visible_path};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
@@ -87,6 +87,28 @@ impl Error {
                 Some(hint) => io::Error::new(ErrorKind::InvalidInput, Hinted::new(error.to_string(), hint)),
                 None => io::Error::new(ErrorKind::InvalidInput, error.to_string()),
             },
+        }
+    }
+}
+
+impl Explain for Error {
+    fn kind(&self) -> Family {
+        match self {
+            Self::Io { .. } => Family::Io,
+            Self::Usage(error) => Explain::kind(error),
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Io { path, action, offset, source } => {
+                Some(SystemError::of(source).doing(&format!("{action}{}", at_offset(*offset)), path))
+            }
+            Self::Usage(_) => None,
         }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod collect;
 pub mod compare;
+mod error;
 pub mod export;
 pub mod grow;
 pub mod npy;
@@ -19,6 +20,8 @@ pub mod options;
 pub mod pack;
 pub mod report;
 pub mod salvage;
+
+pub use error::{Context, Error, Result};
 
 #[cfg(test)]
 #[path = "../../../tests/bounded/mod.rs"]

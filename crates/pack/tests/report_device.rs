@@ -19,10 +19,12 @@ impl DecodingDevice for Fake {
         "a fake"
     }
 
-    fn samples_per_s(&self, dataset: &Path) -> anyhow::Result<f64> {
+    fn samples_per_s(&self, dataset: &Path) -> shardpack_pack::Result<f64> {
         let mut seen = self.0.lock().unwrap();
         seen.push(dataset.to_owned());
-        anyhow::ensure!(seen.len() != 2, "out of order");
+        if seen.len() == 2 {
+            shardpack_pack::bail!("out of order");
+        }
         Ok(f64::from(u32::try_from(Dataset::open(dataset)?.len())?))
     }
 }

@@ -1,7 +1,7 @@
 //! What can go wrong while reading, in the families of the project.
 
 use shardpack_format as format;
-use shardpack_format::{Hint, Hinted, visible_path};
+use shardpack_format::{ErrorKind, Explain, Hint, Hinted, SystemError, visible_path};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -155,5 +155,24 @@ impl Error {
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))
+    }
+}
+
+impl Explain for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Format(error) | Self::Limit(error) | Self::Usage(error) | Self::Internal(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        let Self::Io { path, action, offset, sample, source } = self else { return None };
+        let error = SystemError::of(source).doing(&format!("{action}{}", Offset(*offset)), path);
+        Some(SystemError { text: format!("{}{}", error.text, OfSample(sample)), ..error })
     }
 }

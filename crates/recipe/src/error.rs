@@ -1,12 +1,12 @@
 //! What can be wrong with an option.
 
-use shardpack_format::{Hint, Setting, Voice};
+use shardpack_format::{ErrorKind, Explain, Hint, Setting, Voice};
 use std::fmt;
 
 /// An option that cannot be what it was given as.
 ///
 /// ```
-/// use shardpack_format::Voice;
+/// use shardpack_format::{Explain, Voice};
 /// use shardpack_recipe::{StorageOptions, Value};
 /// let given = [("shard_size".to_owned(), Value::Text("much".into()))];
 /// let error = StorageOptions::read(&given).unwrap_err();
@@ -45,12 +45,6 @@ impl ArgumentError {
         &self.rest
     }
 
-    /// The text, in which `voice` spells the option.
-    #[must_use]
-    pub fn told(&self, voice: Voice) -> String {
-        format!("{}: {}", Setting::named(self.option).spelled(voice), self.rest)
-    }
-
     /// What to do next.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
@@ -65,3 +59,17 @@ impl fmt::Display for ArgumentError {
 }
 
 impl std::error::Error for ArgumentError {}
+
+impl Explain for ArgumentError {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+
+    fn told(&self, voice: Voice) -> String {
+        format!("{}: {}", Setting::named(self.option).spelled(voice), self.rest)
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::bad::BadInputs;
 use crate::words::plural;
-use shardpack_format::{Hint, Setting, visible, visible_path};
+use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible, visible_path};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,9 +135,27 @@ impl fmt::Display for At {
 }
 
 impl SourceError {
-    /// What to do next. It is no part of the text.
-    #[must_use]
-    pub fn hints(&self) -> Vec<Hint> {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+impl Explain for SourceError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::NotASource { .. }
+            | Self::Empty { .. }
+            | Self::Mixed { .. }
+            | Self::BadInputs(_)
+            | Self::Labels { .. }
+            | Self::Listing { .. }
+            | Self::Changed { .. } => ErrorKind::Usage,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
         match self {
             Self::Mixed { .. } => {
                 let kind = |word: &str| [Setting::word("kind", word)];
@@ -152,7 +170,10 @@ impl SourceError {
         }
     }
 
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
+            _ => None,
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! What can go wrong while packing.
 
 use crate::unfinished::Unfinished;
-use shardpack_format::{Hint, Hinted, Setting, visible_path};
+use shardpack_format::{ErrorKind, Explain, Hint, Hinted, Setting, SystemError, visible_path};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -29,7 +30,7 @@ pub enum Error {
     },
     /// The disk, or the user's quota, is full.
     #[error(
-        "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}",
+        "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}: {source}",
         visible_path(path), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
     )]
     NoSpace {
@@ -89,7 +90,7 @@ pub enum Error {
         /// Key of the sample.
         key: String,
         /// The source's error; for a panic, its message.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Arc<dyn Explain + Send + Sync>,
     },
     /// Parts of a dataset cannot be merged yet.
     #[error("{0}")]
@@ -197,6 +198,36 @@ impl Error {
                 Self::NoSpace { path, needed_bytes, free_bytes: free_bytes(), source }
             }
             other => other,
+        }
+    }
+}
+
+impl Explain for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } | Self::NoSpace { .. } => ErrorKind::Io,
+            Self::Format(error) | Self::Damaged { source: error } | Self::Internal(error) => error.kind(),
+            Self::Limit { .. } => ErrorKind::Limit,
+            Self::Usage { .. } | Self::Refused { .. } | Self::Unfinished(_) => ErrorKind::Usage,
+            Self::Source { source, .. } => source.kind(),
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::Locked { .. } => ErrorKind::Busy,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Source { source, .. } => source.hints(),
+            _ => self.hint().into_iter().collect(),
+        }
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
+            Self::NoSpace { source, .. } => Some(SystemError::of(source)),
+            Self::Source { source, .. } => source.system_error(),
+            _ => None,
         }
     }
 }

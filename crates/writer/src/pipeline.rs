@@ -14,11 +14,11 @@ use crate::shard_file::{CHUNKS_WAITING, HashLine, ShardFile, hash};
 use crate::source::{Encoded, SampleSource};
 use crate::target::Target;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
-use shardpack_format::{Identity, Limits, Record, Schema};
+use shardpack_format::{Explain, Identity, Limits, Record, Schema};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -170,7 +170,7 @@ fn encode<S: SampleSource>(
         let Some(place) = gate.admit(*memory.as_ref().unwrap_or(&0)) else { return };
         drop(turn);
         let key = guard(|| source.key(sample).into_owned());
-        let encoded = || source.encode(sample, shard, buffers.take()).map_err(Into::into);
+        let encoded = || source.encode(sample, shard, buffers.take()).map_err(|e| Arc::new(e) as _);
         let result = memory.and_then(|_| guard(encoded)).and_then(|result| result);
         let (key, result) = match key {
             Ok(key) => (key, result),
@@ -198,7 +198,7 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
-    let of_source = |error: shardpack_format::Error| Error::Source { key: key.to_owned(), source: error.into() };
+    let of_source = |error: shardpack_format::Error| Error::Source { key: key.to_owned(), source: Arc::new(error) };
     let record = Record::parse_trusted(sample.frame, &sample.record, &limits).map_err(of_source)?;
     record.check_schema(schema, &limits).map_err(of_source)?;
     if (record.key, record.scalars) != (key, sample.scalars.as_slice()) {
@@ -210,9 +210,9 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
 
 /// Turns a panic of the caller's code into an error. The source is not used by this run any more
 /// after one.
-fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Box<dyn std::error::Error + Send + Sync>> {
+fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
-        .map_err(|panic| shardpack_format::Error::panicked("encoding of the sample", &*panic).into())
+        .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding of the sample", &*panic)) as _)
 }
 
 fn finished(done: &Done) -> u32 {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use shardpack_format::Frame;
+use shardpack_format::{Explain, Frame};
 use std::borrow::Cow;
 
 /// Provides samples that are already laid out as records. Called from several threads at once.
@@ -14,7 +14,7 @@ pub trait SampleSource: Sync {
     /// Figures of one sample, added up over the dataset: `()` if there are none.
     type Tally: Tally;
     /// Why a sample could not be provided.
-    type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
+    type Error: Explain + Send + Sync + 'static;
 
     /// Key of sample `sample`, counted in the order in which the samples were passed to
     /// [`Plan::new`](crate::Plan::new). It must equal the planned key and the key in the record.

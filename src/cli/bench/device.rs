@@ -1,17 +1,17 @@
 //! `--device`, `--mean` and `--std`: where batches are made, and of which floats.
 
 use crate::report::DeviceName;
-use anyhow::Context;
 use serde_json::{Value, json};
 use shardpack_format::{Hint, Hinted, Setting};
 use shardpack_gpu::CudaStage;
 use shardpack_jpeg::Scaling;
 use shardpack_loader::Loader;
 use shardpack_loader::stage::Stage;
+use shardpack_pack::Context;
 use std::sync::Arc;
 
 /// The stage that decodes there; `None` for the host.
-pub(super) fn stage(device: DeviceName) -> anyhow::Result<Option<Arc<dyn Stage>>> {
+pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>> {
     let DeviceName::Cuda(number) = device else { return Ok(None) };
     let stage = CudaStage::open(number).map_err(|error| {
         let text = format!("cannot decode on `--device {device}`: {error}");
@@ -22,7 +22,7 @@ pub(super) fn stage(device: DeviceName) -> anyhow::Result<Option<Arc<dyn Stage>>
 
 /// `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for red,
 /// green and blue.
-pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> anyhow::Result<Option<Scaling>> {
+pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
     }

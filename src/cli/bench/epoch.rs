@@ -71,7 +71,7 @@ impl Reading {
 }
 
 /// Runs epoch `number`, counted from 0, of `loader`, which has run the epochs before it.
-pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> anyhow::Result<Epoch> {
+pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<Epoch> {
     let bytes: u64 = loader.dataset().shards().map(|shard| shard.bytes).sum();
     let per_sample = bytes as f64 / loader.dataset().len().max(1) as f64;
     let before = Reading::take(loader);

@@ -23,14 +23,14 @@ fn damaged() -> Hinted {
     Hinted::new("stopped at a damaged sample", hint.then(" passes over as many in each epoch"))
 }
 
-pub(super) fn run(args: &BenchArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
     // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process at
     // once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }
 
-fn load(args: &BenchArgs) -> anyhow::Result<ExitStatus> {
+fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let mut setup = setup::setup(args)?;
     let of_all = |once: u64| once.saturating_mul(args.epochs.into());
     let samples = of_all(setup.loader.dataset().len());

@@ -5,12 +5,12 @@ use super::limit::{Workload, WorkloadContent};
 use super::view::Argument;
 use super::{device, system};
 use crate::cli::{open, units};
-use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, ElementType, FieldKind, Hint, Hinted};
 use shardpack_loader::order::{End, Mode, Order};
 use shardpack_loader::{
     ArrayDtype, BatchMix, CubeMode, ImageMode, Loader, LoaderOptions, NoData, OnCorrupt, parse_augment, parse_mixes,
 };
+use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
@@ -42,7 +42,7 @@ impl Setup {
 }
 
 /// How batches are mixed, into as many classes as the dataset names.
-fn mix(list: &str, dataset: &Dataset) -> anyhow::Result<BatchMix> {
+fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
         bail!("`--augment-batch {list}`: expected a dataset that names its classes, found none");
@@ -51,7 +51,7 @@ fn mix(list: &str, dataset: &Dataset) -> anyhow::Result<BatchMix> {
 }
 
 /// Opens the dataset and makes the loader.
-pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
+pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     if dataset.is_empty() {
         bail!("the dataset has no samples: there is nothing to measure: `{}`", args.dataset.display());
@@ -165,7 +165,7 @@ fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'
 }
 
 /// Refuses an option about something that the dataset does not have: it would do nothing.
-fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> anyhow::Result<()> {
+fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
         bail!(
@@ -251,7 +251,7 @@ fn short_side(dataset: &Dataset) -> Option<f64> {
 }
 
 /// Refuses to start if the machine has too little memory: the run would be killed half way.
-fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
+fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {
             let text = format!(

@@ -20,7 +20,7 @@ struct Pass {
     seconds: f64,
 }
 
-pub(super) fn run(args: &BenchArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {
@@ -80,7 +80,7 @@ fn passes_text(n: u32) -> String {
     format!("{} {}", units::count(u64::from(n)), if n == 1 { "pass" } else { "passes" })
 }
 
-fn stream(dataset: &Dataset) -> anyhow::Result<Pass> {
+fn stream(dataset: &Dataset) -> crate::Result<Pass> {
     let mut pass = Pass::default();
     let mut stream = dataset.stream()?;
     while let Some(record) = stream.next_record() {
@@ -91,13 +91,13 @@ fn stream(dataset: &Dataset) -> anyhow::Result<Pass> {
 }
 
 /// Streams, and decodes arrays on `threads` threads into reused buffers.
-fn decode(dataset: &Dataset, threads: usize) -> anyhow::Result<Pass> {
+fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 let receive = receive.clone();
-                scope.spawn(move || -> anyhow::Result<Pass> {
+                scope.spawn(move || -> crate::Result<Pass> {
                     let (mut pass, mut decoder, mut out) = (Pass::default(), ArrayDecoder::new(), Vec::new());
                     for sample in receive {
                         pass.samples += 1;
@@ -119,7 +119,7 @@ fn decode(dataset: &Dataset, threads: usize) -> anyhow::Result<Pass> {
         for worker in workers {
             let pass = worker
                 .join()
-                .map_err(|_| anyhow::anyhow!("a worker thread panicked: this is a bug of shardpack"))??;
+                .map_err(|_| crate::Error::from("a worker thread panicked: this is a bug of shardpack"))??;
             total.samples += pass.samples;
             total.read_bytes += pass.read_bytes;
             total.decoded_bytes += pass.decoded_bytes;
@@ -129,7 +129,7 @@ fn decode(dataset: &Dataset, threads: usize) -> anyhow::Result<Pass> {
 }
 
 /// Decodes the arrays of a sample; returns their bytes.
-fn decode_sample(view: &RecordView<'_>, decoder: &mut ArrayDecoder, out: &mut Vec<u8>) -> anyhow::Result<u64> {
+fn decode_sample(view: &RecordView<'_>, decoder: &mut ArrayDecoder, out: &mut Vec<u8>) -> crate::Result<u64> {
     let mut bytes = 0;
     for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {
         if view.field(&field.name)?.is_some() {

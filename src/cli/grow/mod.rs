@@ -7,9 +7,9 @@ use super::progress::Bar;
 use super::refuse::{COPY, COPY_AND_DELETE, COPY_AND_SEND, refuse_url};
 use super::{interrupt, open, pack, show, units};
 use crate::read_limits;
-use anyhow::Context;
 use args::{AddArgs, CompactArgs, RemoveArgs};
-use shardpack_format::Voice;
+use shardpack_format::{ErrorKind, Voice};
+use shardpack_pack::Context;
 use shardpack_pack::grow::{AddOptions, AddReport, RemoveOptions, add, compact, remove};
 use shardpack_pack::pack::{Hooks, Planned};
 use shardpack_writer::Outcome as Written;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// Largest list of keys: a million of the longest.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
-pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
     refuse_url(&args.dataset, "add", COPY_AND_SEND)?;
     refuse_url(&args.src, "add", COPY)?;
     let interrupt = interrupt::install(false)?;
@@ -43,7 +43,7 @@ pub(super) fn run_add(args: &AddArgs) -> anyhow::Result<ExitStatus> {
         bar.finish();
     }
     let added = match result {
-        Err(error) if interrupt.raised.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
+        Err(error) if interrupt.raised.load(Ordering::Relaxed) && error.kind() == ErrorKind::Cancelled => {
             return Ok(interrupted());
         }
         other => other?,
@@ -92,7 +92,7 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
     text
 }
 
-pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     refuse_url(&args.dataset, "remove", COPY_AND_SEND)?;
     let keys = read_keys(&args.keys)?;
     let interrupt = interrupt::install(true)?;
@@ -112,7 +112,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> anyhow::Result<ExitStatus> {
         bar.finish();
     }
     let removed = match result {
-        Err(error) if interrupt::is_cancelled(&error) => return Ok(interrupted()),
+        Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(interrupted()),
         other => other?,
     };
     removed.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
@@ -170,7 +170,7 @@ fn empty_text(classes: &[String]) -> String {
 }
 
 /// The keys on the lines of a file; empty lines say nothing.
-fn read_keys(file: &Path) -> anyhow::Result<Vec<String>> {
+fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
     let mut text = String::new();
     let shown = || format!("cannot read the keys in `{}`", file.display());
     if file == Path::new("-") {
@@ -186,12 +186,12 @@ fn read_keys(file: &Path) -> anyhow::Result<Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {
-        anyhow::bail!("`{}`: expected the key of a sample on each line, found none", file.display());
+        shardpack_pack::bail!("`{}`: expected the key of a sample on each line, found none", file.display());
     }
     Ok(keys)
 }
 
-pub(super) fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
     refuse_url(&args.dataset, "compact", COPY_AND_DELETE)?;
     let gone = compact(&args.dataset)?;
     if args.json {

@@ -30,7 +30,7 @@ pub(super) struct Wavelengths {
 
 impl ArrayFacts {
     /// The array fields that `sample` has a value for. `spans` are the ranges of the scalar fields.
-    pub(super) fn of(sample: &Sample, spans: &[Span]) -> anyhow::Result<Vec<Self>> {
+    pub(super) fn of(sample: &Sample, spans: &[Span]) -> crate::Result<Vec<Self>> {
         let view = sample.view();
         let mut out = Vec::new();
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {
@@ -99,7 +99,7 @@ impl ArrayFacts {
 
 impl Wavelengths {
     /// The list `wavelengths` in the first JSON field of `sample` that has one.
-    pub(super) fn of(sample: &Sample) -> anyhow::Result<Option<Self>> {
+    pub(super) fn of(sample: &Sample) -> crate::Result<Option<Self>> {
         let view = sample.view();
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Json) {
             if view.field(&field.name)?.is_none() {

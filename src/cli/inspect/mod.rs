@@ -19,7 +19,7 @@ use span::Span;
 /// How many classes and shards the text names; `--json` has them all.
 const SHOWN: usize = 8;
 
-pub(super) fn run(args: &InspectArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
     let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
     let facts = Facts::gather(&dataset);
     if args.json {

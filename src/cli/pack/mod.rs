@@ -9,7 +9,7 @@ use crate::place::for_packing;
 use args::{MergeArgs, PackArgs};
 use serde_json::Value;
 use shardpack_array::{Prefer, Trial};
-use shardpack_format::{Hint, MANIFEST_NAME, Setting, Voice};
+use shardpack_format::{ErrorKind, Hint, MANIFEST_NAME, Setting, Voice};
 use shardpack_pack::pack::{
     FieldSummary, Hooks, PackReport, PackedSplits, Planned, pack, pack_splits, report_json, unfinished_json,
 };
@@ -28,7 +28,7 @@ const SHOWN_SKIPPED: usize = 20;
 /// Share of values below float16's normal range that is worth a warning.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
-pub(super) fn run(args: &PackArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     let (mut src, mut options) = (args.src.clone(), args.options()?);
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<ExitStatus> {
     }
     let done = match result {
         Ok(done) => done,
-        Err(error) if cancel.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
+        Err(error) if cancel.load(Ordering::Relaxed) && error.kind() == ErrorKind::Cancelled => {
             show::next("interrupted: finished shards are kept", "run the same command again to go on");
             return Ok(ExitStatus::Interrupted);
         }
@@ -86,7 +86,7 @@ enum Done {
 }
 
 /// Says what was done, with the notes before it and what was left out after it.
-fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<ExitStatus> {
+fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
     let (json, reports, notes, bad) = match done {
         Done::One(packed) => (packed.to_json(), vec![(None, &**packed)], &[][..], &[][..]),
         Done::Splits(packed) => {
@@ -116,7 +116,7 @@ fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// Whether there is a dataset already.
-fn holds_dataset(out: &Output) -> anyhow::Result<bool> {
+fn holds_dataset(out: &Output) -> crate::Result<bool> {
     Ok(match out {
         Output::Bucket(bucket) => bucket.holds_dataset()?,
         folder => folder.path().join(MANIFEST_NAME).exists(),
@@ -132,7 +132,7 @@ pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
     ExitStatus::Problem
 }
 
-pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
     let out = args.to.destination(&args.out).output(&[], None)?;
     let report = match shardpack_writer::merge::<shardpack_pack::pack::Tally>(out) {
         Err(shardpack_writer::Error::Unfinished(unfinished)) => {

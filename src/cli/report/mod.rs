@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// The page's name if none is given.
 const PAGE: &str = "report.html";
 
-pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {
     let arguments = ReportArguments::read(&args.options.given)?;
     let page = args.output.clone().or_else(|| (!args.json).then(|| PAGE.into()));
     if let Some(page) = &page {

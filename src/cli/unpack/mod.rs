@@ -9,11 +9,11 @@ use super::progress::Bar;
 use super::refuse::refuse_url_to_write;
 use super::{interrupt, open, show, units};
 use crate::read_limits;
-use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind, Hinted, visible_path};
 use shardpack_pack::export::{FileNames, ICC_FIELD, OutFolder};
 use shardpack_pack::pack::refuse_inside;
+use shardpack_pack::{Context, bail};
 use shardpack_reader::{Dataset, RecordView};
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -25,7 +25,7 @@ use work::{Tally, Unpacker};
 /// How many samples and files the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     refuse_url_to_write(&args.dir, "unpack")?;
     refuse_inside(&args.dataset, &args.dir)?;
     let dataset = open::generation(&args.dataset, &read_limits(args.max_record), args.generation, &args.from)?;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<ExitStatus> {
 
 /// Chooses the name of every file, and of the table, before the first one is written. Keys of shards that cannot be
 /// opened are left out: nothing is unpacked from them.
-fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<(FileNames, String)> {
+fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
     // Text that came from a table of labels goes back into one.
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
@@ -78,7 +78,7 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<(FileN
 
 /// Keeps a second `unpack` out of the folder: each would take the other's unfinished files for
 /// leftovers of a killed run.
-fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
+fn hold(dir: &Path) -> crate::Result<Option<File>> {
     // Not every system can open folders, and not every file system has locks. There the user has to
     // take care.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
@@ -90,7 +90,7 @@ fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
-fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> anyhow::Result<ExitStatus> {
+fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> crate::Result<ExitStatus> {
     let damaged = tally.damaged();
     let list = |what: &str, items: &[&str]| {
         items.iter().take(SHOWN).for_each(|item| show::note(&format!("{what}: {item}")));

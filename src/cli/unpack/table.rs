@@ -2,11 +2,11 @@
 
 use super::work::Tally;
 use crate::cli::show;
-use anyhow::Context;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use shardpack_format::{Error as FormatError, FieldKind};
+use shardpack_pack::Context;
 use shardpack_pack::export::{OutFolder, Pending, Placed};
 use shardpack_reader::{Dataset, RecordView, Scalar};
 use shardpack_recipe::DatasetRecipe;
@@ -39,7 +39,7 @@ pub(super) struct LabelTable<'a> {
     out: BufWriter<Pending>,
     bytes: u64,
     /// Samples with a column that cannot be read.
-    damaged: Vec<(u64, anyhow::Error)>,
+    damaged: Vec<(u64, crate::Error)>,
 }
 
 impl<'a> LabelTable<'a> {
@@ -48,14 +48,14 @@ impl<'a> LabelTable<'a> {
         columns: &'a [String],
         folder: &OutFolder,
         path: PathBuf,
-    ) -> anyhow::Result<Self> {
+    ) -> crate::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let out = folder.begin(name).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(Self { dataset, columns, path, out: BufWriter::new(out), bytes: 0, damaged: Vec::new() })
     }
 
     /// Adds the line of one sample.
-    pub(super) fn add(&mut self, view: &RecordView<'_>) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, view: &RecordView<'_>) -> crate::Result<()> {
         let row = match row(self.dataset, self.columns, view) {
             Ok(row) => row,
             Err(error) if show::is_about_data(&error) => {
@@ -71,7 +71,7 @@ impl<'a> LabelTable<'a> {
     }
 
     /// Puts the table in place. If it is dropped before, nothing is left behind.
-    pub(super) fn finish(self, tally: &mut Tally) -> anyhow::Result<()> {
+    pub(super) fn finish(self, tally: &mut Tally) -> crate::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
         let placed = out.into_inner().map_err(|e| e.into_error()).and_then(Pending::commit);
@@ -105,7 +105,7 @@ impl Serialize for LabelRow {
     }
 }
 
-fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::Result<Vec<(String, Box<RawValue>)>> {
+fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> crate::Result<Vec<(String, Box<RawValue>)>> {
     let mut row = vec![("key".to_owned(), to_raw_value(view.key())?)];
     for name in columns {
         let value = if view.schema().scalar_position(name).is_some() {
@@ -131,7 +131,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
 
 /// A list or an object, digit by digit as it was packed, on one line: a line break in JSON is
 /// nothing but space.
-fn as_it_stands(name: &str, text: String) -> anyhow::Result<Box<RawValue>> {
+fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);
     RawValue::from_string(text).map_err(|error| damaged(error).into())

@@ -1,8 +1,8 @@
 //! The threads that decode samples and write their files.
 
 use crate::cli::show;
-use anyhow::Context;
-use shardpack_format::{Error as FormatError, check_key};
+use shardpack_format::{Error as FormatError, Explain, check_key};
+use shardpack_pack::Context;
 use shardpack_pack::export::{self, Content, FileField, FileNames, OutFolder, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::collections::BTreeMap;
@@ -49,13 +49,11 @@ impl Tally {
 
 /// Whether a file cannot be had here because of what it is called: a matter of this one sample, as
 /// disks that are full or read-only are not.
-fn is_about_name(error: &anyhow::Error) -> bool {
+fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
-    cause.is_some_and(|cause| {
+    error.system_error().is_some_and(|cause| {
         // Too long, not allowed, or not to be written in the encoding of the file system (EILSEQ).
-        matches!(cause.kind(), InvalidFilename | InvalidInput | IsADirectory | NotADirectory)
-            || cause.raw_os_error() == Some(84)
+        matches!(cause.kind, InvalidFilename | InvalidInput | IsADirectory | NotADirectory) || cause.code == Some(84)
     })
 }
 
@@ -80,11 +78,11 @@ impl<'a> Unpacker<'a> {
         self,
         dataset: &Dataset,
         threads: usize,
-        mut on_sample: impl FnMut(&RecordView<'_>) -> anyhow::Result<()>,
+        mut on_sample: impl FnMut(&RecordView<'_>) -> crate::Result<()>,
         on_progress: impl Fn(u64, u64),
-    ) -> anyhow::Result<Tally> {
+    ) -> crate::Result<Tally> {
         let (send, receive) = crossbeam_channel::bounded::<Sample>(QUEUE);
-        std::thread::scope(|scope| -> anyhow::Result<()> {
+        std::thread::scope(|scope| -> crate::Result<()> {
             let workers: Vec<_> = (0..threads)
                 .map(|_| {
                     let receive = receive.clone();
@@ -136,7 +134,7 @@ impl<'a> Unpacker<'a> {
         self.stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed)
     }
 
-    fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> anyhow::Result<()> {
+    fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> crate::Result<()> {
         let mut decoder = ArrayDecoder::new();
         for sample in samples {
             // No thread may be left waiting on a full queue.
@@ -152,7 +150,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Writes the files of one sample. If one of its fields is damaged, writes the whole ones.
-    fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> anyhow::Result<()> {
+    fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
             if let Err(error) = self.write(view, field, decoder).map(|complete| whole &= complete) {
@@ -160,7 +158,7 @@ impl<'a> Unpacker<'a> {
                 if show::is_about_data(&error) {
                     self.tally().add_damage(view.index(), error);
                 } else if is_about_name(&error) {
-                    self.tally().impossible.push(format!("{error:#}"));
+                    self.tally().impossible.push(error.to_string());
                 } else {
                     return Err(error);
                 }
@@ -171,7 +169,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Whether the file is there now, or the sample has no value for it.
-    fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> anyhow::Result<bool> {
+    fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
             None => export::content(view, &field.field, decoder)?
@@ -199,7 +197,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Whether the file is there now.
-    fn place(&self, view: &RecordView<'_>, name: &str, content: &Content<'_>) -> anyhow::Result<bool> {
+    fn place(&self, view: &RecordView<'_>, name: &str, content: &Content<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);
         let placed = placed

@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::spool::{Span, Spool};
 use crate::pack::picture_maker::PictureNote;
 use crate::pack::{Tally, copy_record};
-use shardpack_format::{Limits, Record, Schema};
+use shardpack_format::{ErrorKind, Explain, Hint, Limits, Record, Schema, SystemError};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -39,6 +39,29 @@ pub(super) enum CopyError {
     /// The spool is checked like every other file: a disk does not always return what was written.
     #[error("the temporary file is damaged: {0}")]
     Format(#[from] shardpack_format::Error),
+}
+
+impl Explain for CopyError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io(_) => ErrorKind::Io,
+            Self::Format(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        match self {
+            Self::Io(_) => Vec::new(),
+            Self::Format(error) => error.hints(),
+        }
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Io(error) => error.system_error(),
+            Self::Format(_) => None,
+        }
+    }
 }
 
 impl Records<'_> {

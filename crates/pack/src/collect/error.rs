@@ -1,7 +1,7 @@
 //! What can go wrong while samples are collected.
 
 use crate::pack::SampleError;
-use shardpack_format::{Hint, visible_path};
+use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
 use shardpack_recipe::ArgumentError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,10 +87,36 @@ pub enum CollectError {
     Argument(#[from] ArgumentError),
 }
 
-impl CollectError {
-    /// What to do next. It is no part of the text.
-    #[must_use]
-    pub fn hints(&self) -> Vec<Hint> {
+impl Explain for CollectError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Encode { source, .. } if matches!(**source, SampleError::Picture { .. }) => ErrorKind::Format,
+            Self::Misfit { .. } | Self::Encode { .. } | Self::Sample { .. } | Self::Usage { .. } => ErrorKind::Usage,
+            Self::Format(error) => error.kind(),
+            Self::Writer(error) => error.kind(),
+            Self::Reader(error) => error.kind(),
+            Self::Argument(error) => error.kind(),
+        }
+    }
+
+    fn told(&self, voice: Voice) -> String {
+        match self {
+            Self::Argument(error) => error.told(voice),
+            other => other.to_string(),
+        }
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
+            Self::Writer(error) => error.system_error(),
+            Self::Reader(error) => error.system_error(),
+            _ => None,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
         match self {
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -100,13 +126,15 @@ impl CollectError {
             },
             Self::Misfit { hint, .. } | Self::Usage { hint, .. } | Self::Sample { hint, .. } => vec![hint.clone()],
             Self::Encode { source, .. } => source.hints(),
-            Self::Format(error) => error.hint().into_iter().collect(),
-            Self::Writer(error) => error.hint().into_iter().collect(),
-            Self::Reader(error) => error.hint().into_iter().collect(),
-            Self::Argument(error) => error.hint().into_iter().collect(),
+            Self::Format(error) => error.hints(),
+            Self::Writer(error) => error.hints(),
+            Self::Reader(error) => error.hints(),
+            Self::Argument(error) => error.hints(),
         }
     }
+}
 
+impl CollectError {
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }

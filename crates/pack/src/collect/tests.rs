@@ -4,7 +4,7 @@ mod trouble;
 
 use super::*;
 use shardpack_array::{Array, ArrayOptions, Values};
-use shardpack_format::{Dtype, FieldKind};
+use shardpack_format::{Dtype, Explain, FieldKind};
 use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
 use shardpack_reader::{ArrayDecoder, Dataset, VerifyOptions, verify};
 use shardpack_recipe::{PictureOptions, Share};

@@ -1,10 +1,10 @@
 //! New samples behind those of a dataset.
 
 use super::{AddOptions, behind, fit, known, open, recipe};
+use crate::bail;
 use crate::pack::cubes::{self, Cubes};
 use crate::pack::images::{self, Images};
 use crate::pack::{Hooks, PackOptions, PackReport, Planned, Tally, default_memory, plan_of, refuse_overlap, schema};
-use anyhow::bail;
 use serde_json::{Value, json};
 use shardpack_array::Trial;
 use shardpack_format::{Field, Hinted, Metadata, Schema};
@@ -50,7 +50,7 @@ impl AddReport {
 /// If there is no dataset, or one that was not packed from files; if a key is there already (under
 /// the policy to stop); if the new samples do not fit its fields; else as
 /// [`pack`](crate::pack::pack).
-pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> anyhow::Result<AddReport> {
+pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     given.check()?;
     refuse_overlap(src, dataset, &Files::default())?;
     let growth = Growth::take(dataset)?;
@@ -125,7 +125,7 @@ impl Adding<'_> {
         stored: &[u64],
         source: &S,
         trials: Vec<(String, Trial)>,
-    ) -> anyhow::Result<PackReport> {
+    ) -> crate::Result<PackReport> {
         let base = self.growth.manifest();
         let metadata = schema::metadata(listing, fields, base.shard_recipe())?;
         refuse_other_fields(&base.schema, &metadata.schema)?;
@@ -162,7 +162,7 @@ impl Adding<'_> {
 }
 
 /// Says which field is not the dataset's.
-fn refuse_other_fields(expected: &Schema, found: &Schema) -> anyhow::Result<()> {
+fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     let words = |field: Option<&Field>| match field {
         None => "no more fields".to_owned(),
         Some(Field { name, kind, dtype }) => {

@@ -3,14 +3,14 @@
 use super::some;
 use crate::pack::PackOptions;
 use crate::pack::picture_sizes::picture;
-use anyhow::{Context, bail};
+use crate::{Context, bail};
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
 /// Numbers the classes of `listing` as the dataset does. Its own keep their numbers; new ones come
 /// behind them, sorted. Returns the names of those.
-pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> anyhow::Result<Vec<String>> {
+pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
@@ -52,7 +52,7 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> anyhow
 
 /// Puts the columns of the table into the order of the dataset, in its types. `own` are the fields
 /// that do not come from a table.
-pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> anyhow::Result<()> {
+pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> crate::Result<()> {
     let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
     let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
     let mut found: HashMap<String, ColumnValues> = HashMap::new();
@@ -100,7 +100,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
 }
 
 /// Refuses samples with something that the dataset has no field for: it would be lost.
-pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> anyhow::Result<()> {
+pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> crate::Result<()> {
     let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
     let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {
         0 => Ok(()),

@@ -1,8 +1,8 @@
 //! New samples whose keys the dataset holds already: the same samples, or others under their keys.
 
 use super::{AddOptions, OnKnownKey, all_held, before, some};
+use crate::bail;
 use crate::pack::picture_sizes::picture;
-use anyhow::bail;
 use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use shardpack_sources::words::{plural, short};
@@ -21,7 +21,7 @@ pub(super) struct Fresh {
 
 /// Takes out of `listing` what the dataset holds, or refuses it. Its classes and columns are those
 /// of the dataset already.
-pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given: &AddOptions) -> anyhow::Result<Fresh> {
+pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given: &AddOptions) -> crate::Result<Fresh> {
     let policy = given.on_known_key;
     let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
     for (position, entry) in listing.samples.iter().enumerate() {
@@ -78,13 +78,13 @@ fn leave_out() -> Hint {
 
 /// Whether the newest generation is the one `before` it and the samples `keys`: then the same command
 /// was given again after it had come to its end.
-fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> anyhow::Result<bool> {
+fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
 /// The same where the generation before is gone: whether the shards `places` are those of the newest
 /// addition, and hold `count` samples.
-fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> anyhow::Result<bool> {
+fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;
     for &number in places {
@@ -127,7 +127,7 @@ impl Others {
         opened: &Dataset,
         known: &[(usize, u64)],
         are_compared: bool,
-    ) -> anyhow::Result<Self> {
+    ) -> crate::Result<Self> {
         let (mut others, mut written) = (Self::default(), HashMap::new());
         for &(position, index) in known {
             let Some(entry) = listing.samples.get(position) else { continue };
@@ -211,7 +211,7 @@ impl There<'_> {
     /// In what `entry` differs from this sample: label, columns, mask and size, and the bytes of
     /// pictures that are stored as they came. Of others the content is not compared: that would take
     /// as long as packing them.
-    fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> anyhow::Result<Found> {
+    fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Found> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Found::Other(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
         };
@@ -261,7 +261,7 @@ impl There<'_> {
     }
 
     /// The values of a column, in words, if they are not the same.
-    fn column(&self, name: &str, values: &ColumnValues, position: usize) -> anyhow::Result<Option<(String, String)>> {
+    fn column(&self, name: &str, values: &ColumnValues, position: usize) -> crate::Result<Option<(String, String)>> {
         let came = match values {
             ColumnValues::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),
             ColumnValues::Int(values) => values.get(position).map(|&value| Scalar::Signed(value)),
@@ -288,7 +288,7 @@ impl There<'_> {
         Ok((there != came).then_some((there, came)))
     }
 
-    fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> anyhow::Result<Found> {
+    fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> crate::Result<Found> {
         let bytes =
             |there: u64, came: u64| Found::Other(format!("a picture of {there} bytes is there, one of {came} came"));
         if let Some(there) = self.number("image.source_bytes")

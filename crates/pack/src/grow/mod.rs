@@ -40,7 +40,7 @@ fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
     are_there: bool,
-) -> anyhow::Result<bool> {
+) -> crate::Result<bool> {
     for key in keys {
         if dataset.by_key(key)?.is_some() != are_there {
             return Ok(false);

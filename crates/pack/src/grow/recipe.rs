@@ -2,7 +2,7 @@
 
 use super::AddOptions;
 use crate::pack::PackOptions;
-use anyhow::{Context, bail};
+use crate::{Context, bail};
 use shardpack_array::Trial;
 use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Schema, Setting};
 use shardpack_recipe::{DatasetRecipe, Entry, LabelTable, PictureOptions, Variables};
@@ -18,7 +18,7 @@ pub(super) struct Known {
 }
 
 /// Reads the recipe of `dataset`, whose newest generation is `base`.
-pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> anyhow::Result<Known> {
+pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<Known> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
         bail!(Hinted::new(

@@ -1,9 +1,9 @@
 //! Samples left out of a dataset, and older generations deleted.
 
 use super::{all_held, before, empty_classes, open, some};
+use crate::bail;
 use crate::pack::{Tally, copy_record, default_memory};
 use crate::salvage::tally_of;
-use anyhow::bail;
 use serde_json::{Value, json};
 use shardpack_format::{Hinted, Limits, Metadata, Schema};
 use shardpack_reader::{Dataset, Shard};
@@ -95,7 +95,7 @@ impl RemoveReport {
 /// # Errors
 /// If there is no dataset, no key, a key that it does not hold, or nothing would be left; if a
 /// record of such a shard is damaged, or the dataset cannot be written.
-pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> anyhow::Result<RemoveReport> {
+pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
     let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
@@ -163,7 +163,7 @@ fn is_last_removal(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
     options: &RemoveOptions<'_>,
-) -> anyhow::Result<bool> {
+) -> crate::Result<bool> {
     let Some(before) = before(dataset, opened, &options.limits) else { return Ok(false) };
     Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)
 }
@@ -173,8 +173,8 @@ fn is_last_removal(
 fn locate(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
-    is_done: impl Fn() -> anyhow::Result<bool>,
-) -> anyhow::Result<Option<BTreeMap<usize, BTreeSet<u64>>>> {
+    is_done: impl Fn() -> crate::Result<bool>,
+) -> crate::Result<Option<BTreeMap<usize, BTreeSet<u64>>>> {
     let (mut found, mut unknown) = (BTreeMap::<usize, BTreeSet<u64>>::new(), Vec::new());
     for key in keys {
         match opened.by_key(key)? {
@@ -236,7 +236,7 @@ impl CompactReport {
 /// # Errors
 /// If there is no dataset, if the newest generation is not whole, or if an addition or a removal
 /// was begun and not finished.
-pub fn compact(dataset: &Path) -> anyhow::Result<CompactReport> {
+pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
     let newest = open(dataset, &Limits::default());
     let empty_classes = newest.as_ref().map(empty_classes).unwrap_or_default();

@@ -5,7 +5,7 @@ mod salvaged;
 
 use super::*;
 use crate::pack::{Hooks, PackOptions, pack};
-use shardpack_format::{Hinted, Voice};
+use shardpack_format::{Explain, Voice};
 use shardpack_reader::{VerifyOptions, verify};
 use shardpack_sources::{OnBadInput, SourceKind, SourceOptions};
 use shardpack_writer::Outcome;
@@ -70,7 +70,7 @@ impl Place {
         hooked(|hooks| pack(&self.path("src"), &self.path("out"), options, hooks)).unwrap();
     }
 
-    fn add(&self, src: &str, options: &AddOptions) -> anyhow::Result<AddReport> {
+    fn add(&self, src: &str, options: &AddOptions) -> crate::Result<AddReport> {
         hooked(|hooks| add(&self.path("out"), &self.path(src), options, hooks))
     }
 
@@ -184,10 +184,10 @@ fn what_the_dataset_has_no_place_for_is_refused() {
     place.pack(&labelled(place.write("labels.csv", "key,label,age\ncat/1.jpg,cat,1.5\n")));
     place.photo("week/cat/2.jpg", 2);
     let with = |table: &str| {
-        place.add("week", &add_labelled(place.write("week.csv", table))).map_err(|error| format!("{error:#}"))
+        place.add("week", &add_labelled(place.write("week.csv", table))).map_err(|error| error.to_string())
     };
     let error = place.add("week", &AddOptions::default()).unwrap_err();
-    let error = error.downcast_ref::<Hinted>().unwrap().hint().unwrap().told(Voice::Command);
+    let error = error.hints()[0].told(Voice::Command);
     assert!(error.contains("--labels FILE") && error.contains("age"), "{error}");
     for (table, words) in [
         ("key,label\ncat/2.jpg,cat\n", "field `age` of the dataset"),
@@ -268,7 +268,7 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
-    let hints = error.downcast_ref::<shardpack_sources::SourceError>().unwrap().hints();
+    let hints = error.hints();
     assert!(error.to_string().contains("expected the column `photo` of the keys"), "{error}");
     assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` names another");
     place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
@@ -289,7 +289,7 @@ fn links_are_followed_if_that_is_asked_for() {
     fs::create_dir(place.path("week")).unwrap();
     std::os::unix::fs::symlink(place.path("elsewhere/b.jpg"), place.path("week/b.jpg")).unwrap();
     let error = place.add("week", &AddOptions::default()).unwrap_err();
-    let hints = error.downcast_ref::<shardpack_sources::SourceError>().unwrap().hints();
+    let hints = error.hints();
     assert!(hints.iter().any(|hint| hint.told(Voice::Command) == "`--follow-links` follows it"), "{hints:?}");
     let added = place.add("week", &AddOptions { follow_links: true, ..AddOptions::default() }).unwrap();
     assert_eq!(added.samples, 2);
@@ -332,7 +332,7 @@ fn bad_files_are_treated_as_when_the_dataset_was_packed() {
     place.pack(&small());
     place.photo("week/b.jpg", 2);
     place.write("week/c.jpg", b"\xFF\xD8 no picture");
-    let error = format!("{:#}", place.add("week", &AddOptions::default()).unwrap_err());
+    let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
     assert!(error.contains("c.jpg"), "{error}");
     let skip = AddOptions { on_bad_input: Some(OnBadInput::Skip), ..AddOptions::default() };
     let added = place.add("week", &skip).unwrap();

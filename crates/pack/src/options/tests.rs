@@ -4,7 +4,7 @@ use super::*;
 use crate::grow::{AddOptions, OnKnownKey};
 use crate::pack::PackOptions;
 use shardpack_array::Values;
-use shardpack_format::{Hint, Setting, Voice};
+use shardpack_format::{Explain, Hint, Setting, Voice};
 use shardpack_recipe::{Jpeg, parse_part, parse_spatial, parse_target};
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries}
 use serde_json::Value;
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
 use shardpack_format::visible_path;
-use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Hint, Note, Recipe, RecordBuilder, Schema};
+use shardpack_format::{ArrayDescriptor, Dtype, Explain, Field, FieldKind, Hint, Note, Recipe, RecordBuilder, Schema};
 use shardpack_recipe::{FolderRecipe, Variables};
 use shardpack_sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use shardpack_sources::unpacked::read_meta;
@@ -63,7 +63,7 @@ struct Bench {
 
 impl<'a> Cubes<'a> {
     /// Tries the codecs on a few samples and settles everything.
-    pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
+    pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> crate::Result<Self> {
         Self::with_trials(listing, options, tries::choose(listing, options)?)
     }
 
@@ -72,7 +72,7 @@ impl<'a> Cubes<'a> {
         listing: &'a Listing,
         options: &PackOptions,
         trials: Vec<(String, Trial)>,
-    ) -> anyhow::Result<Self> {
+    ) -> crate::Result<Self> {
         let cubes = &options.source.cubes;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
         let (skip, idle, unfit) = (options.skips(), Mutex::new(Vec::new()), Mutex::default());

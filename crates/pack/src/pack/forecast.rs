@@ -137,7 +137,7 @@ impl Forecast {
 ///
 /// # Errors
 /// As [`pack`](super::pack) before it writes.
-pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> anyhow::Result<Forecast> {
+pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> crate::Result<Forecast> {
     refuse_overlap(src, out, &options.source.files)?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
@@ -175,8 +175,8 @@ fn of_plan<S: SampleSource<Error = SampleError>>(
     source: &S,
     options: &PackOptions,
     parts: u32,
-) -> anyhow::Result<Forecast> {
-    let part = |index: u32| -> anyhow::Result<PartForecast> {
+) -> crate::Result<Forecast> {
+    let part = |index: u32| -> crate::Result<PartForecast> {
         let part = Part::new(index, parts)?;
         let shards = part.shards(plan.shard_count());
         Ok(PartForecast {
@@ -194,7 +194,7 @@ fn of_plan<S: SampleSource<Error = SampleError>>(
         source_bytes: listing.source_bytes(),
         stored_bytes: (0..plan.shard_count()).map(|shard| plan.stored_bytes(shard)).sum(),
         shards: plan.shard_count(),
-        parts: (0..parts).map(part).collect::<anyhow::Result<_>>()?,
+        parts: (0..parts).map(part).collect::<crate::Result<_>>()?,
         memory_bytes: options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest)),
         plan_rss_bytes: peak_rss_bytes(),
         listing_seconds: 0.0,
@@ -207,7 +207,7 @@ fn measure<S: SampleSource<Error = SampleError>>(
     listing: &Listing,
     source: &S,
     threads: usize,
-) -> anyhow::Result<Measured> {
+) -> crate::Result<Measured> {
     let count = listing.samples.len();
     // In an order in which any number of them comes from all over the source.
     let step = count.div_ceil(TRIED).max(1);
@@ -220,7 +220,7 @@ fn measure<S: SampleSource<Error = SampleError>>(
     }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     // One at a time, so that the first of the order are done first.
-    tried.par_iter().with_max_len(1).try_for_each(|&at| -> anyhow::Result<()> {
+    tried.par_iter().with_max_len(1).try_for_each(|&at| -> crate::Result<()> {
         let Some(entry) = listing.samples.get(at) else { return Ok(()) };
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());

@@ -26,7 +26,7 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// What the pictures of a listing need. Runs on the caller's rayon pool.
-    pub(crate) fn of(listing: &Listing, options: &PackOptions) -> anyhow::Result<Self> {
+    pub(crate) fn of(listing: &Listing, options: &PackOptions) -> crate::Result<Self> {
         let icc = has_icc(listing, &options.pictures);
         Ok(Self { icc, masks: tries::choose_for_masks(listing, options)? })
     }
@@ -66,7 +66,7 @@ struct PictureReader {
 impl<'a> Images<'a> {
     /// Prepares, and re-encodes a few pictures to learn how large they become. Runs on the caller's
     /// rayon pool.
-    pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, beside: &Beside) -> anyhow::Result<Self> {
+    pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, beside: &Beside) -> crate::Result<Self> {
         let pictures = &options.pictures;
         let fields = fields(listing, pictures, beside);
         let schema = schema::metadata(listing, fields.clone(), Recipe::new())?.schema;

@@ -35,7 +35,7 @@ pub use sample_error::SampleError;
 pub use splits::{PackedSplits, pack_splits};
 pub use summary::{AnglePercentiles, ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
-use anyhow::bail;
+use crate::bail;
 use fidelity::Totals;
 use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
@@ -124,12 +124,7 @@ pub struct Planned<'a> {
 /// If source and output overlap, if anything in the source cannot be packed (under the policy to
 /// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
 /// shards stay, and the same call continues from there.
-pub fn pack(
-    src: &Path,
-    out: impl Into<Output>,
-    options: &PackOptions,
-    hooks: &Hooks<'_>,
-) -> anyhow::Result<PackReport> {
+pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
         let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs one for each split");
         bail!(Hinted::new("splits: expected a source for one dataset, found those of several", hint));
@@ -154,7 +149,7 @@ enum Common {
 
 impl Common {
     /// Of the samples of `listing`. Runs on the caller's rayon pool.
-    fn of(listing: &Listing, options: &PackOptions) -> anyhow::Result<Self> {
+    fn of(listing: &Listing, options: &PackOptions) -> crate::Result<Self> {
         Ok(match listing.kind {
             SourceKind::Images => {
                 refuse_cube_options(listing, options)?;
@@ -174,7 +169,7 @@ pub(crate) fn pack_listing(
     out: &Output,
     options: &PackOptions,
     hooks: &Hooks<'_>,
-) -> anyhow::Result<PackReport> {
+) -> crate::Result<PackReport> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let common = pool.install(|| Common::of(listing, options))?;
     drop(pool);
@@ -189,7 +184,7 @@ fn pack_like(
     out: &Output,
     options: &PackOptions,
     hooks: &Hooks<'_>,
-) -> anyhow::Result<PackReport> {
+) -> crate::Result<PackReport> {
     // The pool looks at files; the writer has its own threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     match common {
@@ -220,13 +215,13 @@ fn run<S: SampleSource>(
     out: &Output,
     listing: &Listing,
     split: Option<&str>,
-    metadata: anyhow::Result<shardpack_format::Metadata>,
+    metadata: crate::Result<shardpack_format::Metadata>,
     stored: &[u64],
     source: &S,
     trials: Vec<(String, Trial)>,
     options: &PackOptions,
     hooks: &Hooks<'_>,
-) -> anyhow::Result<PackReport> {
+) -> crate::Result<PackReport> {
     let plan = plan_of(listing, metadata, stored, options)?;
     let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
     let memory_bytes = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
@@ -297,10 +292,10 @@ impl PackReport {
 /// The plan of a listing: the same on every machine.
 pub(crate) fn plan_of(
     listing: &Listing,
-    metadata: anyhow::Result<shardpack_format::Metadata>,
+    metadata: crate::Result<shardpack_format::Metadata>,
     stored: &[u64],
     options: &PackOptions,
-) -> anyhow::Result<Plan> {
+) -> crate::Result<Plan> {
     let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
         key: &entry.key,
         source_bytes: entry.source_bytes(),
@@ -343,7 +338,7 @@ fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
 }
 
 /// Refuses options that would have no effect: whoever gives them expects one.
-fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> anyhow::Result<()> {
+fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Result<()> {
     let (cubes, arrays) = (&options.source.cubes, options.arrays);
     let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());
     // Masks are arrays, whose codec may be chosen.
@@ -364,7 +359,7 @@ fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> anyhow::Resu
     Ok(())
 }
 
-fn refuse_picture_options(options: &PackOptions) -> anyhow::Result<()> {
+fn refuse_picture_options(options: &PackOptions) -> crate::Result<()> {
     if options.pictures != PictureOptions::default() {
         bail!("the source holds cubes: options on JPEG, quality, scores and metadata are for pictures");
     }

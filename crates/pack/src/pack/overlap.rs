@@ -1,6 +1,6 @@
 //! Source and output that are not apart.
 
-use anyhow::{Context, bail};
+use crate::{Context, bail};
 use shardpack_format::Hinted;
 use shardpack_format::visible_path;
 use shardpack_io::is_url;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Refuses an output folder that is the source, is inside it, or contains it: a second run would
 /// pack the first run's shards.
-pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::Result<()> {
+pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Result<()> {
     files.check(src)?;
     let url =
         |path: &Path| path.to_str().filter(|text| is_url(text)).map(|url| format!("{}/", url.trim_end_matches('/')));
@@ -33,7 +33,7 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> anyhow::R
 ///
 /// # Errors
 /// If `out` is that folder, or in it.
-pub fn refuse_inside(dataset: &Path, out: &Path) -> anyhow::Result<()> {
+pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     // What has no path on this machine has no folder either.
     let Ok(path) = dataset.canonicalize() else { return Ok(()) };
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
@@ -51,7 +51,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> anyhow::Result<()> {
 }
 
 /// The path of an output with links resolved in the part of it that exists, and the rest as given.
-fn resolved(out: &Path) -> anyhow::Result<PathBuf> {
+fn resolved(out: &Path) -> crate::Result<PathBuf> {
     // The part of the output's path that exists, with links resolved, and the rest as given.
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();

@@ -37,7 +37,7 @@ pub(super) struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     /// Re-encodes a few pictures to learn how large they become. Runs on the caller's rayon pool.
-    pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> anyhow::Result<Self> {
+    pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> crate::Result<Self> {
         Ok(Self { options, ratio: try_ratio(listing, options)? })
     }
 
@@ -90,7 +90,7 @@ impl<'a> Sizes<'a> {
 /// At a fixed quality and without resizing: there libjpeg-turbo gives the same bytes on every CPU,
 /// which scores and resizers may not. All machines that pack parts of a dataset must arrive at the
 /// same plan.
-fn try_ratio(listing: &Listing, options: &PictureOptions) -> anyhow::Result<(u64, u64)> {
+fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64, u64)> {
     let Some(how) = options.encoding() else { return Ok((1, 1)) };
     let quality = match how.quality {
         Quality::Fixed(quality) => quality,
@@ -122,14 +122,14 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> anyhow::Result<(u64
 }
 
 /// Refuses, before the run, pictures that could not be decoded in it.
-pub(super) fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
+pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
     let huge = |entry: &&SourceSample| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
     let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
         return Ok(());
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
     let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", visible_path(&path));
-    anyhow::bail!(Hinted::new(text, super::sample_error::skip_or_keep()))
+    crate::bail!(Hinted::new(text, super::sample_error::skip_or_keep()))
 }
 
 fn pixels(picture: &PictureInfo) -> u64 {

@@ -27,7 +27,7 @@ impl<'a> SampleEncoder<'a> {
     ///
     /// # Errors
     /// If packing would refuse the options before the first sample.
-    pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions) -> anyhow::Result<Self> {
+    pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions) -> crate::Result<Self> {
         options.arrays.check()?;
         let (samples, metadata) = match listing.kind {
             SourceKind::Images => {

@@ -1,7 +1,7 @@
 //! Why one sample could not be packed, whose fault it is, and what to do about it.
 
 use shardpack_array::EncodeError;
-use shardpack_format::{Error as FormatError, Hint, Setting};
+use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, SystemError};
 use shardpack_sources::SourceError;
 use shardpack_sources::cubes::CubeError;
 
@@ -43,10 +43,26 @@ pub enum SampleError {
     },
 }
 
-impl SampleError {
-    /// What to do next. It is no part of the text.
-    #[must_use]
-    pub fn hints(&self) -> Vec<Hint> {
+impl Explain for SampleError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Source(error) => error.kind(),
+            Self::Cube(error) => error.kind(),
+            Self::Encode(error) => error.kind(),
+            Self::Format(error) | Self::Picture { error } => error.kind(),
+            Self::Meta(_) | Self::Mask { .. } => ErrorKind::Usage,
+        }
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Source(error) => error.system_error(),
+            Self::Cube(error) => error.system_error(),
+            _ => None,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
         match self {
             Self::Source(error) => error.hints(),
             Self::Cube(error) => error.hint().into_iter().collect(),
@@ -57,7 +73,9 @@ impl SampleError {
             Self::Meta(_) | Self::Mask { .. } => Vec::new(),
         }
     }
+}
 
+impl SampleError {
     /// Whether the error is the fault of the sample's file.
     pub(super) fn is_of_source(&self) -> bool {
         match self {

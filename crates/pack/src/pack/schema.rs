@@ -7,7 +7,7 @@ use shardpack_sources::{ColumnValues, LabelsFrom, Listing};
 
 /// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
 /// the label table.
-pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> anyhow::Result<Metadata> {
+pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> crate::Result<Metadata> {
     let mut fields = fields;
     fields.extend(listing.columns.iter().map(|column| match column.values {
         ColumnValues::Bool(_) => Field::scalar(&column.name, Dtype::Bool),

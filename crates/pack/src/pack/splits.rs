@@ -2,7 +2,7 @@
 //! with the others.
 
 use super::{Common, Hooks, PackOptions, PackReport, pack_like, refuse_overlap};
-use anyhow::{Context, bail};
+use crate::{Context, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{Hinted, MANIFEST_NAME, Note};
 use shardpack_sources::{BadInput, splits};
@@ -46,7 +46,7 @@ pub fn pack_splits(
     out: impl Into<Output>,
     options: &PackOptions,
     hooks: &Hooks<'_>,
-) -> anyhow::Result<PackedSplits> {
+) -> crate::Result<PackedSplits> {
     let out = match out.into() {
         Output::Folder(folder) => folder,
         other => bail!(Hinted::new(
@@ -68,7 +68,7 @@ pub fn pack_splits(
     let (found, common) = pool.install(|| {
         let found = splits::enumerate(src, &options.source)?;
         let common = Common::of(&found.whole, options)?;
-        anyhow::Ok((found, common))
+        crate::Result::<_>::Ok((found, common))
     })?;
     drop(pool);
     let pack = |split: splits::Split| {
@@ -77,6 +77,6 @@ pub fn pack_splits(
             .with_context(|| format!("split `{}`", split.name.escape_debug()))?;
         Ok((split.name, packed))
     };
-    let splits = found.splits.into_iter().map(pack).collect::<anyhow::Result<_>>()?;
+    let splits = found.splits.into_iter().map(pack).collect::<crate::Result<_>>()?;
     Ok(PackedSplits { splits, bad: found.bad, notes: found.notes })
 }

@@ -4,12 +4,12 @@ use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
 use sha2::{Digest, Sha256};
 use shardpack_io::{Error, Listed, ReadAt, Storage};
+use shardpack_sources::{Files, Listing, OnBadInput, SourceError, SourceOptions, enumerate, listing_file};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use shardpack_sources::{Files, Listing, OnBadInput, SourceError, SourceOptions, enumerate, listing_file};
 
 /// A store that holds what a folder holds: objects are told by their bytes.
 #[derive(Debug, Default)]
@@ -149,7 +149,7 @@ fn pictures() -> tempfile::TempDir {
     root
 }
 
-fn packed(src: &Path, out: &Path, source: SourceOptions) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+fn packed(src: &Path, out: &Path, source: SourceOptions) -> crate::Result<Vec<(String, Vec<u8>)>> {
     let options = PackOptions { source, threads: 3, shard_bytes: 9000, ..PackOptions::default() };
     let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) };
     pack(src, out, &options, &hooks)?;

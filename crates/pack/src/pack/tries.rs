@@ -1,7 +1,7 @@
 //! Chooses codecs: loads a few samples, crops them, and hands them to the trial.
 
 use super::PackOptions;
-use anyhow::Context;
+use crate::Context;
 use rayon::prelude::*;
 use shardpack_array::{
     Array, ArrayLayout, ArrayOptions, ArraySource, BandDifference, Coder, EncodeError, Filter, Trial, Values,
@@ -30,7 +30,7 @@ struct Part {
 }
 
 impl Part {
-    fn of(array: &dyn ArraySource, no_data: Option<f64>) -> anyhow::Result<Self> {
+    fn of(array: &dyn ArraySource, no_data: Option<f64>) -> crate::Result<Self> {
         let middle = crop_for_trial(array)?;
         let rows = |shape: &[u64]| shape.first().copied().unwrap_or(0);
         let first_row = rows(array.shape()).saturating_sub(rows(middle.shape())) / 2;
@@ -40,7 +40,7 @@ impl Part {
 
 /// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the
 /// caller's rayon pool.
-pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
+pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<Vec<(String, Trial)>> {
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
@@ -70,7 +70,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
 
 /// The settings for masks, by samples that have one, with all candidates; `None` if there are no masks. Runs
 /// on the caller's rayon pool.
-pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> anyhow::Result<Option<Trial>> {
+pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crate::Result<Option<Trial>> {
     let has_mask = |(position, entry): (usize, &SourceSample)| entry.mask.is_some().then_some(position);
     let with: Vec<usize> = listing.samples.iter().enumerate().filter_map(has_mask).collect();
     if with.is_empty() {
@@ -105,7 +105,7 @@ pub(super) fn ratio(trial: Option<&Trial>) -> (u64, u64) {
 }
 
 /// Tries the codecs. An error names the sample that it is about, and the place in its whole array.
-fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> anyhow::Result<Trial> {
+fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> crate::Result<Trial> {
     let pairs: Vec<_> = samples.iter().map(|(_, part)| (&part.array, part.no_data)).collect();
     let error = match trial(&pairs, options) {
         Ok(trial) => return Ok(trial),
@@ -115,14 +115,14 @@ fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> any
     Err(match alone {
         Some((key, part)) => {
             let context = format!("cannot choose how to store the {field} of `{}`", key.escape_debug());
-            anyhow::Error::new(from_row(error, part.first_row)).context(context)
+            crate::Error::from(from_row(error, part.first_row)).context(context)
         }
-        None => anyhow::Error::new(error).context(format!("cannot choose how to store the {field}s")),
+        None => crate::Error::from(error).context(format!("cannot choose how to store the {field}s")),
     })
 }
 
 /// Fails for values that the options cannot store: such a sample is left out, and another one tried.
-fn refuse_unfit(crop: &Crop, options: &ArrayOptions) -> anyhow::Result<()> {
+fn refuse_unfit(crop: &Crop, options: &ArrayOptions) -> crate::Result<()> {
     let one = ArrayOptions {
         coder: Some(Coder::Raw),
         level: None,
@@ -175,8 +175,8 @@ fn load_from<T>(
     listing: &Listing,
     position: usize,
     skips: bool,
-    load: impl Fn(&SourceSample) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
+    load: impl Fn(&SourceSample) -> crate::Result<T>,
+) -> crate::Result<T> {
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
     for entry in samples {
@@ -190,17 +190,17 @@ fn load_from<T>(
             Err(error) => return Err(error),
         }
     }
-    Err(first_error.unwrap_or_else(|| anyhow::anyhow!("no sample to try codecs on")))
+    Err(first_error.unwrap_or_else(|| "no sample to try codecs on".into()))
 }
 
-fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> anyhow::Result<Crop> {
+fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> crate::Result<Crop> {
     let cube = open(&listing.path(entry), options, Vec::new())?;
     let cube = Part::of(&cube.values, cube.no_data)?;
     Ok(Crop { key: entry.key.clone(), cube, mask: load_part(entry, options)? })
 }
 
 /// The middle of a sample's mask, if it has one.
-fn load_part(entry: &SourceSample, options: &CubeOptions) -> anyhow::Result<Option<Part>> {
+fn load_part(entry: &SourceSample, options: &CubeOptions) -> crate::Result<Option<Part>> {
     let Some(file) = &entry.mask else { return Ok(None) };
     let mask = load_mask(&file.path, &mask_file_options(options))?;
     Part::of(&mask.array, mask.no_data).map(Some)
@@ -236,7 +236,7 @@ mod tests {
         let (fine, large) = (part(&[0.5, 0.25], 0), part(&[0.5, 1e6], 7));
         let samples = [("a.npy", &fine), ("b.npy", &fine), ("c.npy", &large)];
         let options = ArrayOptions { values: Values::F16, ..ArrayOptions::default() };
-        let error = format!("{:#}", try_on("cube", &samples, &options).unwrap_err());
+        let error = try_on("cube", &samples, &options).unwrap_err().to_string();
         assert!(error.starts_with("cannot choose how to store the cube of `c.npy`: value at [8, 0, 0] is"), "{error}");
         assert!(try_on("cube", &samples[..2], &options).is_ok());
     }

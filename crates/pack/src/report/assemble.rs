@@ -67,7 +67,7 @@ pub(super) fn report(
     measurement: &Measurement<'_>,
     draw: &Draw,
     sampled: Vec<Sampled>,
-) -> anyhow::Result<Report> {
+) -> crate::Result<Report> {
     let drawn = measurement.options.samples.unwrap_or(sampled.len() as u64).min(draw.len()).max(sampled.len() as u64);
     let done = sampled.len() as u64;
     let scoring_s = sampled.iter().map(|sampled| sampled.scoring_s).sum();

@@ -5,9 +5,9 @@ use super::options::{Hooks, ReportOptions};
 use super::provenance::{machine, today};
 use super::record::scalar;
 use super::sampled::first_line;
+use crate::bail;
 use crate::pack::fidelity;
 use crate::pack::picture_totals::PictureFigures;
-use anyhow::bail;
 use shardpack_array::Fidelity;
 use shardpack_format::{FieldKind, Schema};
 use shardpack_jpeg::Quality;
@@ -30,7 +30,7 @@ pub const MOST_ROWS: u64 = 4096;
 ///
 /// # Errors
 /// If it holds neither pictures nor arrays, or no shard can be read.
-pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>) -> crate::Result<Report> {
     let start = Instant::now();
     let content = content(dataset.schema())?;
     let wanted = options.samples.unwrap_or(MOST_ROWS).min(MOST_ROWS);
@@ -150,7 +150,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
 }
 
 /// What is reported on: the first field that holds pictures or arrays.
-pub(super) fn content(schema: &Schema) -> anyhow::Result<Content> {
+pub(super) fn content(schema: &Schema) -> crate::Result<Content> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(Content::Pictures),
         FieldKind::Array => Some(Content::Cubes),

@@ -6,7 +6,7 @@ use super::maker::Maker;
 use super::measure::Measurement;
 use super::sampled::first_line;
 use crate::pack::{Hooks as PackHooks, PackOptions, pack_listing};
-use anyhow::{Context, bail, ensure};
+use crate::{Context, bail};
 use shardpack_array::{ArrayOptions, Values};
 use shardpack_recipe::PictureOptions;
 use shardpack_report::data::{Metric, MetricValue, Report};
@@ -53,7 +53,7 @@ pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If it cannot decode them.
-    fn samples_per_s(&self, dataset: &Path) -> anyhow::Result<f64>;
+    fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64>;
 }
 
 /// Number of the run, in the environment of the command.
@@ -67,7 +67,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// If there can be no folder for temporary files.
-pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> anyhow::Result<()> {
+pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> crate::Result<()> {
     if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
     }
@@ -80,7 +80,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
         && !measurement.is_cancelled()
     {
         // Without it there is nothing to compare with.
-        let what = format!("the original cannot be packed: {}", first_line(&format!("{error:#}")));
+        let what = format!("the original cannot be packed: {}", first_line(&error.to_string()));
         report.metrics = metrics.into_iter().map(|metric| Metric { failures: vec![what.clone()], ..metric }).collect();
         metrics = Vec::new();
     }
@@ -90,7 +90,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
             steps.next("your metric");
             match number(measurement, &metric.command, [&original, &original], run) {
                 Ok(value) => metric.baseline.push(value),
-                Err(error) => metric.failures.push(format!("original, run {run}: {error:#}")),
+                Err(error) => metric.failures.push(format!("original, run {run}: {error}")),
             }
         }
     }
@@ -103,7 +103,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
                     let within_spread = within(&metric.baseline, value);
                     metric.values.push(MetricValue { candidate, value, within_spread });
                 }
-                Err(error) => metric.failures.push(format!("{}: {error:#}", recipe.name)),
+                Err(error) => metric.failures.push(format!("{}: {error}", recipe.name)),
             }
         }
         if let Some(device) = &measurement.options.device {
@@ -112,7 +112,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
                 (Ok(rate), Some(candidate)) => candidate.rates.decode_device_per_s = Some(rate),
                 (Ok(_), None) => {}
                 (Err(error), _) => {
-                    let what = first_line(&format!("{error:#}"));
+                    let what = first_line(&error.to_string());
                     report.notes.push(format!("{} has no rate of the device: {what}", recipe.name));
                 }
             }
@@ -167,18 +167,18 @@ impl CandidateDataset {
         };
         match pack(measurement, listing, &path, &recipe.options) {
             Ok(()) => Self::Made(path),
-            Err(error) => Self::None(format!("cannot be packed: {}", first_line(&format!("{error:#}")))),
+            Err(error) => Self::None(format!("cannot be packed: {}", first_line(&error.to_string()))),
         }
     }
 
-    fn path(&self) -> anyhow::Result<&Path> {
+    fn path(&self) -> crate::Result<&Path> {
         match self {
             Self::Made(path) | Self::Found(path) => Ok(path),
             Self::None(why) => bail!("{why}"),
         }
     }
 
-    fn remove(self) -> anyhow::Result<()> {
+    fn remove(self) -> crate::Result<()> {
         match self {
             Self::Made(path) => {
                 std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove `{}`", path.display()))
@@ -204,7 +204,7 @@ fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     PackOptions { pictures, arrays, ..options.clone() }
 }
 
-fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &PackOptions) -> anyhow::Result<()> {
+fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &PackOptions) -> crate::Result<()> {
     let hooks = PackHooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: measurement.hooks.cancel };
     let options = PackOptions { threads: measurement.options.threads, ..options.clone() };
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
@@ -223,7 +223,7 @@ fn number(
     command: &str,
     [original, candidate]: [&Path; 2],
     run: u32,
-) -> anyhow::Result<f64> {
+) -> crate::Result<f64> {
     // Files rather than pipes, which nobody empties while this thread waits.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new("sh")
@@ -247,14 +247,16 @@ fn number(
         }
         std::thread::sleep(PAUSE);
     };
-    let last = |file: &mut File| -> anyhow::Result<String> {
+    let last = |file: &mut File| -> crate::Result<String> {
         let mut bytes = Vec::new();
         file.rewind()?;
         file.read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
     };
-    ensure!(status.success(), "{status}: {}", last(&mut err)?);
+    if !status.success() {
+        bail!("{status}: {}", last(&mut err)?);
+    }
     let line = last(&mut out)?;
     match line.parse() {
         Ok(value) if f64::is_finite(value) => Ok(value),

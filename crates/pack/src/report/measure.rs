@@ -63,7 +63,7 @@ impl<'a> Measurement<'a> {
         encoding.saturating_add(scoring)
     }
 
-    pub(super) fn scorer(&self) -> anyhow::Result<Scorer<'a>> {
+    pub(super) fn scorer(&self) -> crate::Result<Scorer<'a>> {
         Ok(match self.listing.kind {
             SourceKind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing)?)),
             SourceKind::Cubes => {
@@ -94,7 +94,7 @@ impl<'a> Measurement<'a> {
                                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                                 (self.hooks.on_progress)(before + done, of, "measuring");
                             }),
-                            Err(error) => Some(Sampled::unreadable(position, &format!("{error:#}"))),
+                            Err(error) => Some(Sampled::unreadable(position, &error.to_string())),
                         };
                         if let Some(sampled) = sampled {
                             results.lock().unwrap_or_else(PoisonError::into_inner).push((at, sampled));

@@ -32,6 +32,7 @@ pub use dataset::{MOST_ROWS, of_dataset};
 pub use datasets::{DecodingDevice, MetricCommand};
 pub use options::{CandidateRecipe, Hooks, ReportOptions};
 
+use crate::bail;
 use crate::pack::SampleEncoder;
 use draw::Draw;
 use maker::{DatasetRecords, Maker};
@@ -56,7 +57,7 @@ pub struct ListedSource {
 ///
 /// # Errors
 /// As [`shardpack_sources::enumerate`].
-pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> anyhow::Result<ListedSource> {
+pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> crate::Result<ListedSource> {
     let start = Instant::now();
     let options = SourceOptions { on_bad_input: OnBadInput::Skip, ..options.clone() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
@@ -105,14 +106,14 @@ impl ListedSource {
         recipes: &[CandidateRecipe],
         options: &ReportOptions,
         hooks: &Hooks<'_>,
-    ) -> anyhow::Result<Report> {
+    ) -> crate::Result<Report> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
         (hooks.on_progress)(0, 1, "choosing codecs");
         let prepared: Vec<Result<Maker<'_>, String>> = pool.install(|| {
             recipes
                 .iter()
                 .map(|recipe| SampleEncoder::new(&self.listing, &recipe.options))
-                .map(|encoder| encoder.map(Maker::Encoder).map_err(|error| format!("{error:#}")))
+                .map(|encoder| encoder.map(Maker::Encoder).map_err(|error| error.to_string()))
                 .collect()
         });
         drop(pool);
@@ -130,14 +131,16 @@ impl ListedSource {
         dataset: &Dataset,
         options: &ReportOptions,
         hooks: &Hooks<'_>,
-    ) -> anyhow::Result<Report> {
+    ) -> crate::Result<Report> {
         let content = dataset::content(dataset.schema())?;
         let (found, expected) = match (self.listing.kind, content) {
             (SourceKind::Images, Content::Cubes) => ("pictures", "cubes, as in the dataset"),
             (SourceKind::Cubes, Content::Pictures) => ("cubes", "pictures, as in the dataset"),
             _ => ("", ""),
         };
-        anyhow::ensure!(found.is_empty(), "sources `{}`: expected {expected}, found {found}", self.path.display());
+        if !found.is_empty() {
+            bail!("sources `{}`: expected {expected}, found {found}", self.path.display());
+        }
         let recipe = CandidateRecipe {
             name: dataset::recipe_name(dataset, content),
             group: "stored".to_owned(),
@@ -156,7 +159,7 @@ impl ListedSource {
         prepared: &[Result<Maker<'_>, String>],
         options: &ReportOptions,
         hooks: &Hooks<'_>,
-    ) -> anyhow::Result<Report> {
+    ) -> crate::Result<Report> {
         let measurement = Measurement::new(&self.listing, recipes, prepared, options, hooks);
         let draw = Draw::new(&self.listing, options.seed, options.samples.unwrap_or(draw::PILOT));
         let first = options.samples.unwrap_or(draw::PILOT).min(draw.len());
@@ -165,11 +168,9 @@ impl ListedSource {
             let wanted = assemble::wanted_samples(&measurement, &draw, &sampled);
             sampled.extend(measurement.run(draw.range(first, wanted), sampled.len()));
         }
-        anyhow::ensure!(
-            sampled.iter().any(|sampled| sampled.records().next().is_some()),
-            "no sample could be measured{}",
-            assemble::first_reason(&sampled, prepared)
-        );
+        if !sampled.iter().any(|sampled| sampled.records().next().is_some()) {
+            bail!("no sample could be measured{}", assemble::first_reason(&sampled, prepared));
+        }
         assemble::report(self.start, &measurement, &draw, sampled)
     }
 }

@@ -51,7 +51,7 @@ pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
 }
 
 impl<'a> PictureScorer<'a> {
-    pub(super) fn new(listing: &'a Listing) -> anyhow::Result<Self> {
+    pub(super) fn new(listing: &'a Listing) -> crate::Result<Self> {
         let decoder = PictureDecoder::new(DecodeOptions { limits: limits(), ..DecodeOptions::default() });
         let shrinker = ReferencePixels::new()?;
         Ok(Self { listing, decoder, shrinker, source: None, reference: None, decoded: Vec::new() })

@@ -28,7 +28,7 @@ const STEADY: f64 = 0.03;
 ///
 /// Candidates take turns, round by round, and the median of the rounds counts: other load of the machine
 /// then falls on all of them alike.
-pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> anyhow::Result<Vec<Rates>> {
+pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());
     let mut bytes = 0;
@@ -81,7 +81,7 @@ impl Turn {
     }
 }
 
-fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duration) -> anyhow::Result<()> {
+fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duration) -> crate::Result<()> {
     for round in 0..MOST {
         (measurement.hooks.on_progress)(round as u64, MOST as u64, "timing");
         if measurement.is_cancelled() || (round >= FEWEST && turns.iter().all(Turn::is_steady)) {
@@ -142,8 +142,8 @@ fn rate(
     records: &[EncodedSample<Tally>],
     threads: usize,
     window: Duration,
-) -> anyhow::Result<Option<f64>> {
-    let mut scorers = (0..threads).map(|_| measurement.scorer()).collect::<anyhow::Result<Vec<_>>>()?;
+) -> crate::Result<Option<f64>> {
+    let mut scorers = (0..threads).map(|_| measurement.scorer()).collect::<crate::Result<Vec<_>>>()?;
     let mut warm = Vec::new();
     for scorer in &mut scorers {
         if let Some(first) = records.first()

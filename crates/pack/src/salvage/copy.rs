@@ -2,7 +2,7 @@
 
 use super::survey::{Survey, WholeRecord};
 use crate::pack::{Tally, copy_record};
-use anyhow::{Context, bail};
+use crate::{Context, bail};
 use serde_json::json;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, Note, Record, Schema};
 use shardpack_writer::{
@@ -16,7 +16,7 @@ impl Survey {
     ///
     /// # Errors
     /// If there is none, or the dataset cannot be written.
-    pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> anyhow::Result<Report> {
+    pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> crate::Result<Report> {
         let Some(first) = self.records.first() else { bail!("no whole record was found: there is nothing to write") };
         let mut metadata = match self.metadata.take() {
             Some(metadata) => metadata,
@@ -43,7 +43,7 @@ impl Survey {
         Ok(write_dataset(out, &plan, &source, options)?)
     }
 
-    fn read(&self, whole: &WholeRecord) -> anyhow::Result<Vec<u8>> {
+    fn read(&self, whole: &WholeRecord) -> crate::Result<Vec<u8>> {
         let file = self.files.get(whole.file).context("a file of the survey is gone")?;
         file.read(whole.offset, whole.record_bytes).with_context(|| format!("sample `{}`", whole.key.escape_debug()))
     }
@@ -67,7 +67,7 @@ impl SurveyedRecords<'_> {
         sample: u64,
         shard_number: u32,
         buffer: Vec<u8>,
-    ) -> anyhow::Result<EncodedSample<Tally>> {
+    ) -> crate::Result<EncodedSample<Tally>> {
         let bytes = self.survey.read(whole)?;
         let record = Record::parse(&bytes, self.limits)?;
         if (record.key, record.frame.body_crc32) != (whole.key.as_str(), whole.crc32) {
@@ -82,7 +82,7 @@ impl SurveyedRecords<'_> {
 
 impl SampleSource for SurveyedRecords<'_> {
     type Tally = Tally;
-    type Error = anyhow::Error;
+    type Error = crate::Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
         Cow::Borrowed(self.whole(sample).map_or("", |whole| &whole.key))
@@ -92,14 +92,14 @@ impl SampleSource for SurveyedRecords<'_> {
         self.whole(sample).map_or(0, |whole| whole.record_bytes.saturating_mul(2))
     }
 
-    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> anyhow::Result<Encoded<Tally>> {
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> crate::Result<Encoded<Tally>> {
         let whole = self.whole(sample).context("a sample that the survey does not have")?;
         Ok(Encoded::Record(self.copy(whole, sample, shard_number, buffer)?))
     }
 }
 
 /// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
-pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metadata> {
+pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
     // Before any is made: a record may hold gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {

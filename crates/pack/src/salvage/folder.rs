@@ -1,7 +1,7 @@
 //! The folder of a damaged dataset, and its shards to scan.
 
 use super::options::SalvageOptions;
-use anyhow::{Context, bail};
+use crate::{Context, bail};
 use shardpack_format::{Hint, Limits, MANIFEST_NAME, Manifest, Note, Setting, visible_path};
 use shardpack_reader::{Newest, SalvageFolder, SalvageScan};
 use shardpack_sources::words::plural;
@@ -33,7 +33,7 @@ pub(super) struct DamagedFolder {
 }
 
 impl DamagedFolder {
-    pub(super) fn look(path: &Path, options: &SalvageOptions) -> anyhow::Result<Self> {
+    pub(super) fn look(path: &Path, options: &SalvageOptions) -> crate::Result<Self> {
         if !fs::metadata(path).with_context(|| format!("cannot open `{}`", visible_path(path)))?.is_dir() {
             return Ok(Self { shards: vec![path.to_owned()], ..Self::default() });
         }

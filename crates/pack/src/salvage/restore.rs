@@ -2,9 +2,9 @@
 
 use super::folder::taken_from;
 use super::options::SalvageOptions;
+use crate::Context;
 use crate::export::durable;
 use crate::pack::Tally;
-use anyhow::Context;
 use shardpack_format::{MANIFEST_NAME, Note, visible_path};
 use shardpack_reader::{Rebuilt, SalvageFolder, Shard, rebuild_manifest};
 use shardpack_writer::Tally as _;
@@ -46,7 +46,7 @@ pub struct Restored {
 /// # Errors
 /// If the newest generation cannot be told and [`SalvageOptions::all_generations`] is not set, if a
 /// shard is damaged or missing, or if the manifest cannot be written.
-pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> anyhow::Result<Restored> {
+pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Result<Restored> {
     let newest = SalvageFolder::open(folder)?.newest(&options.limits)?;
     newest.known_or(options.all_generations, folder)?;
     let mut notes = Vec::new();

@@ -82,7 +82,7 @@ impl Survey {
     /// # Errors
     /// If the path cannot be read, holds no shard at all, or has no whole manifest of its newest
     /// generation: then `all_generations` goes on.
-    pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> anyhow::Result<Self> {
+    pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
         let limits = &options.limits;
         let mut folder = DamagedFolder::look(path, options)?;
         let (damage, notes) = (std::mem::take(&mut folder.damage), std::mem::take(&mut folder.notes));

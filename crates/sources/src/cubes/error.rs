@@ -1,6 +1,6 @@
 //! What can go wrong with a cube file: one error type, which always names the file.
 
-use shardpack_format::{Hint, Setting};
+use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -189,3 +189,26 @@ impl fmt::Display for CubeError {
 }
 
 impl std::error::Error for CubeError {}
+
+impl Explain for CubeError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Format { .. } => ErrorKind::Format,
+            Self::Limit { .. } => ErrorKind::Limit,
+            Self::Unsupported { .. } | Self::Usage { .. } => ErrorKind::Usage,
+            Self::Cancelled { .. } => ErrorKind::Cancelled,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        match self {
+            Self::Io { path, error, .. } => Some(SystemError { path: Some(path), ..SystemError::of(error) }),
+            _ => None,
+        }
+    }
+}

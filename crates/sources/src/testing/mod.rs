@@ -4,7 +4,7 @@ mod files;
 pub(crate) use files::*;
 
 use crate::{Listing, SourceError};
-use shardpack_format::{Voice, told as with_hints};
+use shardpack_format::{Explain, Voice, told as with_hints};
 
 /// An error as the command says it.
 pub(crate) fn said(error: &SourceError) -> String {

@@ -4,7 +4,7 @@ use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kin
 use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
 use proptest::prelude::*;
 use shardpack_array::Array;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, Explain};
 use shardpack_reader::{ArrayDecoder, Dataset, DatasetOptions, VerifyOptions, verify};
 use shardpack_recipe::Value as Given;
 use shardpack_writer::Outcome;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::salvage::{SalvageOptions, Survey, restore_manifest};
-use shardpack_format::Note;
+use shardpack_format::{Explain, Note};
 use std::path::Path;
 
 #[test]
@@ -139,7 +139,7 @@ fn without_the_newest_manifest_nothing_is_salvaged_unless_all_generations_are_wa
         let error = scan(false).expect_err(what);
         let text = error.to_string();
         assert!(text.contains("samples that were removed may be among"), "{what}: {text}");
-        let hint = error.downcast_ref::<shardpack_reader::Error>().and_then(shardpack_reader::Error::hint).unwrap();
+        let hint = error.hints().remove(0);
         assert_eq!(hint.options().collect::<Vec<_>>(), ["all_generations"], "{what}");
         assert!(restore_manifest(&out, &SalvageOptions::default()).is_err(), "{what}");
         let survey = scan(true).unwrap();

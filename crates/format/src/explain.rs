@@ -1,0 +1,132 @@
+//! The common face of the errors of all crates: the family, the next steps, and the failed call of the
+//! system. A front end asks an error for these, and knows no type of it.
+
+use crate::{Error, Hint, Hinted, Voice};
+use std::io;
+use std::path::Path;
+
+/// The family of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The system: a missing file, a full disk, a store that does not answer.
+    Io,
+    /// The bytes of a file are damaged, or not what they say they are.
+    Format,
+    /// A file asks for more than the limits allow.
+    Limit,
+    /// An argument does not fit, or another error that a program has passed on.
+    Usage,
+    /// Another process holds the dataset.
+    Busy,
+    /// The caller stopped the run.
+    Cancelled,
+    /// A defect of this project.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Returns whether the bytes of a file are at fault, not the environment or the caller.
+    #[must_use]
+    pub const fn is_about_data(self) -> bool {
+        matches!(self, Self::Format | Self::Limit)
+    }
+}
+
+/// An error that a front end can show and act on. An error with a cause of another crate asks the cause.
+///
+/// ```
+/// use shardpack_format::{Error, ErrorKind, Explain};
+/// let error = Error::limit("record", "max_record_bytes", 1, 2);
+/// assert_eq!(error.kind(), ErrorKind::Limit);
+/// assert_eq!(error.hints().len(), 1);
+/// ```
+pub trait Explain: std::error::Error {
+    /// The family.
+    fn kind(&self) -> ErrorKind;
+
+    /// The next steps, which are no part of the text.
+    fn hints(&self) -> Vec<Hint>;
+
+    /// The text, with options as `voice` spells them.
+    fn told(&self, voice: Voice) -> String {
+        let _ = voice;
+        self.to_string()
+    }
+
+    /// The failed call of the system, if that is the cause.
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        None
+    }
+}
+
+/// A failed call of the operating system, or of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemError<'e> {
+    /// The text, without the path and the code.
+    pub text: String,
+    /// The file, if the error knows it.
+    pub path: Option<&'e Path>,
+    /// The code of the operating system.
+    pub code: Option<i32>,
+    /// The kind in terms of the standard library.
+    pub kind: io::ErrorKind,
+}
+
+impl<'e> SystemError<'e> {
+    /// The answer of the system alone.
+    #[must_use]
+    pub fn of(answer: &io::Error) -> Self {
+        let (mut text, code) = (answer.to_string(), answer.raw_os_error());
+        if let Some(code) = code {
+            let bare = text.strip_suffix(&format!(" (os error {code})")).map(str::to_owned);
+            text = bare.unwrap_or(text);
+        }
+        Self { text, path: None, code, kind: answer.kind() }
+    }
+
+    /// With the operation, as a verb, and its file.
+    #[must_use]
+    pub fn doing(self, action: &str, path: &'e Path) -> Self {
+        Self { text: format!("cannot {action}: {}", self.text), path: Some(path), ..self }
+    }
+}
+
+impl Explain for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Format { .. } => ErrorKind::Format,
+            Self::Limit { .. } => ErrorKind::Limit,
+            Self::Usage { .. } => ErrorKind::Usage,
+            Self::Internal { .. } => ErrorKind::Internal,
+        }
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+}
+
+impl Explain for Hinted {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Usage
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+}
+
+impl Explain for io::Error {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Io
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.get_ref().and_then(|inner| Hinted::hint_in(inner)).into_iter().collect()
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        Some(SystemError::of(self))
+    }
+}

@@ -1,0 +1,287 @@
+//! The error of packing, and of all that stands on it: the typed causes, and texts around them.
+
+use crate::collect::CollectError;
+use crate::pack::SampleError;
+use shardpack_array::EncodeError;
+use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Hinted, SystemError, Voice, told};
+use shardpack_io::Error as IoError;
+use shardpack_reader::Error as ReaderError;
+use shardpack_recipe::ArgumentError;
+use shardpack_sources::SourceError;
+use shardpack_sources::cubes::CubeError;
+use shardpack_writer::Error as WriterError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Result of packing.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of any crate, with its context.
+///
+/// `Display` is one line: the contexts, then the cause. `Debug` adds the next steps, so that a program
+/// whose `main` returns this error prints both.
+///
+/// ```
+/// use shardpack_format::ErrorKind;
+/// use shardpack_pack::{Context, Error};
+/// let missing = std::fs::read("no/such/file").context("cannot read the table").unwrap_err();
+/// assert_eq!(missing.kind(), ErrorKind::Io);
+/// assert!(missing.to_string().starts_with("cannot read the table: "));
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Error {
+    /// A text and a next step, where no other error is the cause.
+    Message(Hinted),
+    /// A text, and perhaps a next step, in front of another error.
+    Context {
+        /// The text.
+        note: Hinted,
+        /// The error.
+        source: Box<Self>,
+    },
+    /// An option with a value that it cannot have.
+    Argument(ArgumentError),
+    /// Bytes that break the specification, or a request that the layout cannot hold.
+    Format(FormatError),
+    /// A storage.
+    Storage(Arc<IoError>),
+    /// The reader.
+    Reader(ReaderError),
+    /// The writer.
+    Writer(Arc<WriterError>),
+    /// A source as a whole.
+    Source(Arc<SourceError>),
+    /// One file of a source.
+    Cube(Arc<CubeError>),
+    /// One sample of a source.
+    Sample(Arc<SampleError>),
+    /// Samples that a program hands over.
+    Collect(Arc<CollectError>),
+    /// An array that cannot be stored as requested.
+    Encode(EncodeError),
+    /// A call of the system.
+    System(Arc<io::Error>),
+    /// An error of another library.
+    Other(Arc<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// An error of another library.
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Other(error.into().into())
+    }
+
+    /// This error with a text, and perhaps a next step, in front of it.
+    #[must_use]
+    pub fn context(self, note: impl Into<Hinted>) -> Self {
+        Self::Context { note: note.into(), source: Box::new(self) }
+    }
+
+    /// The family.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.cause().map_or(ErrorKind::Usage, Explain::kind)
+    }
+
+    /// The next steps, each on a line; empty if there are none.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        self.hints().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The error that has the answers, if it is not a mere text.
+    fn cause(&self) -> Option<&dyn Explain> {
+        Some(match self {
+            Self::Message(error) => error,
+            Self::Context { source, .. } => &**source,
+            Self::Argument(error) => error,
+            Self::Format(error) => error,
+            Self::Storage(error) => &**error,
+            Self::Reader(error) => error,
+            Self::Writer(error) => &**error,
+            Self::Source(error) => &**error,
+            Self::Cube(error) => &**error,
+            Self::Sample(error) => &**error,
+            Self::Collect(error) => &**error,
+            Self::Encode(error) => error,
+            Self::System(error) => &**error,
+            Self::Other(_) => return None,
+        })
+    }
+}
+
+impl Explain for Error {
+    fn kind(&self) -> ErrorKind {
+        Self::kind(self)
+    }
+
+    /// Those of the contexts first, each once.
+    fn hints(&self) -> Vec<Hint> {
+        let mut hints = match self {
+            Self::Context { note, .. } => note.hints(),
+            _ => Vec::new(),
+        };
+        for hint in self.cause().map_or_else(Vec::new, Explain::hints) {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+        hints
+    }
+
+    fn told(&self, voice: Voice) -> String {
+        match (self, self.cause()) {
+            (Self::Context { note, source }, _) => format!("{note}: {}", source.told(voice)),
+            (Self::Other(error), _) => error.to_string(),
+            (_, Some(cause)) => cause.told(voice),
+            (_, None) => String::new(),
+        }
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        self.cause().and_then(Explain::system_error)
+    }
+}
+
+// The text holds the causes, so `source` is empty: who walks the causes would print them twice.
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Explain::told(self, Voice::Rust))
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&told(self, &self.hints(), Voice::Rust))
+    }
+}
+
+macro_rules! from {
+    ($($error:ty => $variant:expr,)+) => {$(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                $variant(error.into())
+            }
+        }
+    )+};
+}
+
+from! {
+    Hinted => Self::Message,
+    &str => Self::Message,
+    String => Self::Message,
+    ArgumentError => Self::Argument,
+    FormatError => Self::Format,
+    IoError => Self::Storage,
+    ReaderError => Self::Reader,
+    WriterError => Self::Writer,
+    SourceError => Self::Source,
+    CubeError => Self::Cube,
+    SampleError => Self::Sample,
+    CollectError => Self::Collect,
+    EncodeError => Self::Encode,
+    io::Error => Self::System,
+}
+
+macro_rules! from_other {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::other(error)
+            }
+        }
+    )+};
+}
+
+from_other!(serde_json::Error, std::num::TryFromIntError, rayon::ThreadPoolBuildError);
+
+/// Puts a text in front of an error, or in place of a missing value.
+pub trait Context<T> {
+    /// With a text, and perhaps a next step.
+    ///
+    /// # Errors
+    /// If this is an error, or nothing.
+    fn context(self, note: impl Into<Hinted>) -> Result<T>;
+
+    /// With a text that is made only if it is needed.
+    ///
+    /// # Errors
+    /// If this is an error, or nothing.
+    fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for Result<T, E> {
+    fn context(self, note: impl Into<Hinted>) -> Result<T> {
+        self.map_err(|error| error.into().context(note))
+    }
+
+    fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T> {
+        self.map_err(|error| error.into().context(note()))
+    }
+}
+
+impl<T> Context<T> for Option<T> {
+    fn context(self, note: impl Into<Hinted>) -> Result<T> {
+        self.ok_or_else(|| Error::Message(note.into()))
+    }
+
+    fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T> {
+        self.ok_or_else(|| Error::Message(note().into()))
+    }
+}
+
+/// Returns with an error: of a text with its arguments, or of anything that becomes an [`Error`].
+#[macro_export]
+macro_rules! bail {
+    ($text:literal $(, $argument:expr)* $(,)?) => {
+        return Err($crate::Error::from(format!($text $(, $argument)*)))
+    };
+    ($error:expr $(,)?) => {
+        return Err($crate::Error::from($error))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::Setting;
+
+    #[test]
+    fn debug_has_the_hint_and_display_does_not() {
+        let error = Error::from(ReaderError::from(FormatError::limit("record", "max_record_bytes", 1, 2)));
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert_eq!(error.to_string(), "record is over the limit `max_record_bytes`: 2 > 1");
+        assert_eq!(format!("{error:?}"), format!("{error}\nhint: {}", error.hint()));
+        assert!(error.hint().contains("`max_record_bytes`"), "{}", error.hint());
+    }
+
+    #[test]
+    fn contexts_keep_the_kind_and_add_hints() {
+        let io = io::Error::from(io::ErrorKind::BrokenPipe);
+        let error =
+            Err::<(), _>(io).context(Hinted::new("while printing", "try again")).context("outermost").unwrap_err();
+        assert_eq!((error.kind(), error.hint()), (ErrorKind::Io, "try again".to_owned()));
+        assert_eq!(error.to_string(), "outermost: while printing: broken pipe");
+        assert_eq!(error.system_error().unwrap().kind, io::ErrorKind::BrokenPipe);
+        let error = Error::other("no light");
+        assert_eq!(
+            (error.kind(), error.to_string(), error.hint()),
+            (ErrorKind::Usage, "no light".into(), String::new())
+        );
+    }
+
+    #[test]
+    fn an_option_below_a_context_is_spelled_by_the_voice() {
+        let error = Error::from(ArgumentError::new("shard_size", "a size", "much")).context("candidate 1");
+        let hint = Hint::set([Setting::on("force")]);
+        let error = error.context(Hinted::new("cannot pack", hint));
+        let said = "expected a size, found much";
+        assert_eq!(Explain::told(&error, Voice::Command), format!("cannot pack: candidate 1: --shard-size: {said}"));
+        assert_eq!(error.to_string(), format!("cannot pack: candidate 1: shard_size: {said}"));
+        assert_eq!(error.hint(), "`force = true`");
+    }
+}
